@@ -1,0 +1,68 @@
+"""What can go wrong between a request and its answer. Domain errors know no HTTP: `app.api.errors` maps them.
+
+EngineError
+├── InvalidRequest      the request cannot be answered as it stands (names the field)
+│   ├── TextTooLong     more tokens than the model takes (names both numbers)
+│   └── UnknownCharacters  a character model has no such character
+├── UnknownModel        no model of that name (or none of that kind)
+├── UnknownPair         no translator for that pair of languages
+├── Overloaded          the queue is full; try again in `retry_after_s`
+├── DeadlineExceeded    the answer did not come in time
+├── EngineUnavailable   no device process can take the request now, or it died on the way (retryable)
+└── EngineFailed        this request, and it alone, failed inside the engine
+
+Every message is one sentence for a person: the thing, the limit, the way out.
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """Base of all domain errors; `code` is stable, the message is for people, `field` names the input at fault."""
+
+    code = "engine_error"
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class InvalidRequest(EngineError):
+    code = "invalid_request"
+
+
+class TextTooLong(InvalidRequest):
+    code = "text_too_long"
+
+
+class UnknownCharacters(InvalidRequest):
+    code = "unknown_characters"
+
+
+class UnknownModel(EngineError):
+    code = "unknown_model"
+
+
+class UnknownPair(EngineError):
+    code = "unknown_pair"
+
+
+class Overloaded(EngineError):
+    code = "overloaded"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineExceeded(EngineError):
+    code = "deadline_exceeded"
+
+
+class EngineUnavailable(EngineError):
+    code = "engine_unavailable"
+
+
+class EngineFailed(EngineError):
+    code = "engine_failed"

@@ -1,0 +1,155 @@
+"""What the API asks of the pool and what the pool answers: plain values, no HTTP, no tensors.
+
+Lengths are in tokens, log-probabilities in nats, times in seconds unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationJob:
+    """One text to translate. `model` None: the first loaded translator of the pair."""
+
+    text: str
+    source_language: str
+    target_language: str
+    model: str | None = None
+    alternatives: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """`finish_reason` "length" means that the decoder ran into its limit before it ended the sentence."""
+
+    text: str
+    alternatives: tuple[str, ...]
+    finish_reason: FinishReason
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationJob:
+    """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`."""
+
+    prompt: str
+    model: str | None = None
+    max_new_tokens: int = 100
+    temperature: float = 0.8
+    top_k: int = 0  # 0: off
+    top_p: float = 1.0  # 1: off
+    seed: int | None = None
+    n: int = 1
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    text: str
+    finish_reason: FinishReason
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """`continuations` has n members; the first is the answer, the rest are its alternatives."""
+
+    continuations: tuple[Continuation, ...]
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionJob:
+    """Attention of one sentence; `target` None: the model's own translation. Layers and heads count from 0;
+    None means all, negative numbers count from the end."""
+
+    source: str
+    target: str | None = None
+    model: str | None = None
+    kinds: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """One token; `start` and `end` are code points of the text it came from, None for special tokens."""
+
+    id: int
+    piece: str
+    text: str
+    start: int | None
+    end: int | None
+    special: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMap:
+    """weights[layer][head][query][key]; `layers` and `heads` say which ones, counted from 0."""
+
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    weights: list[list[list[list[float]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionReport:
+    """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t."""
+
+    model: str
+    source_text: str
+    target_text: str
+    forced: bool
+    source_tokens: tuple[TokenView, ...]
+    input_tokens: tuple[TokenView, ...]
+    output_tokens: tuple[TokenView, ...]
+    maps: Mapping[AttentionKind, AttentionMap]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One loaded checkpoint, as `GET /models` shows it. Languages are None for lyricists."""
+
+    name: str
+    kind: Literal["translator", "lyrics"]
+    architecture: str
+    parameters: int
+    source_language: str | None
+    target_language: str | None
+    vocabulary: int
+    max_source_tokens: int | None
+    max_new_tokens: int
+    devices: tuple[str, ...]
+    scores: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatus:
+    """`ready` only when every configured device has loaded every readable model and can take requests."""
+
+    ready: bool
+    devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"
+    models: int
+    problems: tuple[str, ...]  # one sentence each: checkpoints that were not loaded, devices that are down
+
+
+class Engine(Protocol):
+    """What `app.api` sees of the pool. Every method may raise `EngineError`s."""
+
+    def status(self) -> PoolStatus: ...
+
+    def models(self) -> Sequence[ModelInfo]: ...
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        """Answers in the order of `jobs`; admitted or refused together."""
+        ...
+
+    async def generate(self, job: GenerationJob) -> Generation: ...
+
+    async def attention(self, job: AttentionJob) -> AttentionReport: ...

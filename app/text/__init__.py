@@ -1,0 +1,1 @@
+"""What surrounds a model: no HTTP, no torch."""
