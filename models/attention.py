@@ -1,0 +1,80 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2).
+
+Two paths compute the same function: `attend` runs the fused kernel, `attend_explicit` writes the formula out
+and returns the weights too. Weights are handed to the caller and never kept on the module, so that concurrent
+requests cannot see each other's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Capture = list[Tensor]
+"""Where a forward pass leaves its attention weights, one [B, H, Q, K] a layer, when the caller gives a list."""
+
+
+class MultiHeadAttention(nn.Module):
+    """Queries, keys and values come from one matrix [3·H·D, C]: one product for self-attention, and its row
+    blocks for cross-attention, where keys and values of the source are computed once a sentence.
+
+    scale: what q·k is multiplied by; None: 1/sqrt(D).
+    """
+
+    def __init__(
+        self, d_model: int, heads: int, head_width: int, *, bias: bool, dropout: float, scale: float | None
+    ) -> None:
+        super().__init__()
+        self.heads, self.head_width, self.dropout = heads, head_width, dropout
+        self.inner = heads * head_width
+        self.scale = head_width**-0.5 if scale is None else scale
+        self.projection = nn.Linear(d_model, 3 * self.inner, bias=bias)
+        self.output = nn.Linear(self.inner, d_model, bias=bias)
+
+    def split(self, x: Tensor) -> Tensor:
+        """[B, T, H·D] -> [B, H, T, D]."""
+        return x.view(*x.shape[:-1], self.heads, self.head_width).transpose(1, 2)
+
+    def query_key_value(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[B, T, C] -> three of [B, H, T, D]."""
+        query, key, value = self.projection(x).chunk(3, dim=-1)
+        return self.split(query), self.split(key), self.split(value)
+
+    def query(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, H, T, D]."""
+        bias = self.projection.bias
+        return self.split(
+            F.linear(x, self.projection.weight[: self.inner], None if bias is None else bias[: self.inner])
+        )
+
+    def key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, S, C] -> two of [B, H, S, D]."""
+        bias = self.projection.bias
+        both = F.linear(memory, self.projection.weight[self.inner :], None if bias is None else bias[self.inner :])
+        key, value = both.chunk(2, dim=-1)
+        return self.split(key), self.split(value)
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, capture: Capture | None = None
+    ) -> Tensor:
+        """Joined and projected heads, [B, Q, C]. mask: True where a query may look, broadcastable to
+        [B, H, Q, K]; None: everywhere. With `capture` the explicit path runs and leaves its weights there."""
+        if capture is not None:
+            context, weights = self.attend_explicit(query, key, value, mask)
+            capture.append(weights)
+        else:
+            dropout = self.dropout if self.training else 0.0
+            context = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, dropout_p=dropout, scale=self.scale
+            )
+        joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
+        return joined
+
+    def attend_explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """softmax(q·kᵀ·scale)·v: the context [B, H, Q, D] and the weights [B, H, Q, K]."""
+        scores = query @ key.transpose(-1, -2) * self.scale
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(dim=-1)
+        return weights @ value, weights

@@ -1,0 +1,180 @@
+"""The checkpoint folder, the one contract between training and app. No torch here.
+
+    config.json         what is in the folder, and the sha256 of every file beside it; written last
+    model.safetensors   weights, and nothing that can execute
+    target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
+    README.md           the model card;  metrics.jsonl, curves.png: how it was trained
+    resume/             optimizer, RNG and sampler state; never read here
+
+A folder without config.json is not a checkpoint. Files arrive under other names and are renamed, config.json
+last; so whatever is killed when, a reader finds a whole checkpoint or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from models.tokenizer import Tokenizer, read_tokenizer
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class CheckpointError(ValueError):
+    """A folder that cannot be used as a checkpoint; the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig:
+    """What config.json says. Lengths are in tokens.
+
+    architecture: {"name": the network's name in `models.networks`, and its config's fields}.
+    source_suffix: ids put behind every source (an end token; the tutorial's one PAD).
+    target_prefix: ids that every target starts with (the start token); () for language models.
+    eos, suppressed: `models.decoding.TokenRules`.
+    training: the whole configuration of the run;  scores: what was measured, with signatures.
+    """
+
+    kind: Literal["translator", "lyrics"]
+    architecture: Mapping[str, Any]
+    source_language: str | None = None
+    target_language: str | None = None
+    source_suffix: tuple[int, ...] = ()
+    target_prefix: tuple[int, ...] = ()
+    eos: int | None = None
+    suppressed: tuple[int, ...] = ()
+    max_source_tokens: int = 0
+    max_new_tokens: int = 1024
+    parameters: int = 0
+    tokenizers: Mapping[str, str] = field(default_factory=dict)  # "source" | "target" -> tokenizer kind
+    training: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
+    format_version: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A verified folder: its config and its tokenizers. A lyricist has a target tokenizer only."""
+
+    folder: Path
+    config: CheckpointConfig
+    tokenizers: Mapping[str, Tokenizer]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def weights(self) -> Path:
+        return self.folder / WEIGHTS
+
+
+def tokenizer_file(side: str, kind: str) -> str:
+    return f"{side}.model" if kind == "sentencepiece" else f"{side}.json"
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_checkpoint(folder: Path) -> bool:
+    return (folder / CONFIG).is_file()
+
+
+def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Publish what lies in `staging` (the weights and whatever else belongs beside them) as `folder`.
+
+    Adds the tokenizers and the config, then moves every file over, config.json last. OSError (a full disk)
+    leaves `folder` without a config.json, so never a half-written checkpoint.
+    """
+    for side, tokenizer in tokenizers.items():
+        tokenizer.write(staging / tokenizer_file(side, tokenizer.kind))
+    content = asdict(config)
+    content["tokenizers"] = {side: tokenizer.kind for side, tokenizer in tokenizers.items()}
+    content["files"] = {path.name: sha256(path) for path in sorted(staging.iterdir()) if path.name != CONFIG}
+    (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    for path in staging.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).unlink(missing_ok=True)
+    for name in [*content["files"], CONFIG]:
+        (staging / name).replace(folder / name)
+
+
+def read(folder: Path) -> Checkpoint:
+    """Read and verify everything but the weights' content, whose checksum alone is taken here.
+
+    CheckpointError: one sentence that names the file: missing, truncated, tampered with, or from a newer version.
+    """
+    config = read_config(folder)
+    for name, digest in config.files.items():
+        path = folder / name
+        if Path(name).name != name:
+            raise CheckpointError(f"{folder / CONFIG} names a file outside its folder; the model was not loaded.")
+        if not path.is_file():
+            raise CheckpointError(f"{path} is missing; the model was not loaded.")
+        if sha256(path) != digest:
+            raise CheckpointError(f"{path} does not match its checksum; the model was not loaded.")
+    if WEIGHTS not in config.files:
+        raise CheckpointError(f"{folder / CONFIG} gives no checksum for {WEIGHTS}; the model was not loaded.")
+    return Checkpoint(folder, config, {s: _tokenizer(folder, s, k, config) for s, k in config.tokenizers.items()})
+
+
+def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> Tokenizer:
+    path = folder / tokenizer_file(side, kind)
+    if path.name not in config.files:
+        raise CheckpointError(f"{folder / CONFIG} gives no checksum for {path.name}; the model was not loaded.")
+    try:
+        return read_tokenizer(kind, path)
+    except Exception as error:
+        raise CheckpointError(f"{path} is not a tokenizer that this version reads ({error}).") from error
+
+
+def read_config(folder: Path) -> CheckpointConfig:
+    """config.json alone, without looking at the files that it names."""
+    path = folder / CONFIG
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing: {folder} is not a checkpoint.") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); the model was not loaded.") from error
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise CheckpointError(f"{path} has no format_version; the model was not loaded.")
+    if version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format {version} and this version reads up to {FORMAT_VERSION}: upgrade Parlance to load it."
+        )
+    for name in ("source_suffix", "target_prefix", "suppressed"):
+        if isinstance(content.get(name), list):
+            content[name] = tuple(content[name])
+    try:
+        config = CheckpointConfig(**content)
+        return _checked(config)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} does not describe a model ({error}); it was not loaded.") from error
+
+
+def _checked(config: CheckpointConfig) -> CheckpointConfig:
+    if config.kind not in ("translator", "lyrics"):
+        raise ValueError(f"kind {config.kind!r} is neither translator nor lyrics")
+    sides = {"translator": {"source", "target"}, "lyrics": {"target"}}[config.kind]
+    if set(config.tokenizers) != sides:
+        raise ValueError(f"a {config.kind} needs tokenizers for {' and '.join(sorted(sides))}")
+    if "name" not in config.architecture:
+        raise ValueError("architecture has no name")
+    if not all(isinstance(v, str) for v in [*config.files, *config.files.values()]):
+        raise ValueError("files must map names to checksums")
+    if min(config.max_new_tokens, config.max_source_tokens + 1) < 1:
+        raise ValueError("the limits of tokens must be positive")
+    return config

@@ -1,0 +1,52 @@
+"""Decodable: all that a decoder or an engine may know of a network.
+
+A network keeps the state of `slots` sequences in one statically allocated object. Rows 0..B-1 are the live
+ones: whoever drives the network keeps them packed, moving the last row into the hole that a leaver leaves
+(`copy`), so that a step is a view of the first B slots and never a gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a sequence starts from.
+
+    source: token ids that an encoder reads, special tokens included; () for a network without an encoder.
+    prefix: token ids that the decoder takes as given, at least one (a translator's is its start token, a
+        language model's is the text to continue). All but the last are read by `prefill`; the last is the
+        token of the first `step`.
+    """
+
+    source: tuple[int, ...]
+    prefix: tuple[int, ...]
+
+
+class Decodable(Protocol):
+    """A network that can be stepped. State is the network's own business: pass it back, do not look inside."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def allocate(self, slots: int, source_length: int, target_length: int) -> Any:
+        """Room for `slots` sequences of at most so many source and target tokens, on the network's device."""
+        ...
+
+    def prefill(self, state: Any, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
+        """Read each prompt into its row, whatever the row held before."""
+        ...
+
+    def step(self, state: Any, tokens: Tensor) -> Tensor:
+        """Feed tokens [B] to rows 0..B-1; the logits [B, V] of what comes next."""
+        ...
+
+    def copy(self, state: Any, sources: Tensor, destinations: Tensor) -> None:
+        """Row sources[i] -> row destinations[i] for all i at once, as if read before anything is written."""
+        ...

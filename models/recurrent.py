@@ -1,0 +1,184 @@
+"""The recurrent language model: RNN (Elman 1990), GRU (Cho et al. 2014) or LSTM (Hochreiter and Schmidhuber 1997).
+
+Three paths compute one function: PyTorch's fused kernels (training on embeddings, prefill), a scan of
+`cells.step` (training on one-hot input) and a single `cells.step` (serving, inspection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models import cells
+from models.interface import Prompt
+
+KERNELS: dict[cells.CellKind, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrentConfig:
+    """embedding 0 feeds one-hot characters: their product with the input matrix is a row look-up, and is done
+    as one. recurrent_bias False keeps the second of PyTorch's two bias vectors at 0, as the formulae have it."""
+
+    vocabulary: int
+    cell: cells.CellKind = "gru"
+    embedding: int = 128
+    hidden: int = 256
+    layers: int = 1
+    dropout: float = 0.0  # on the embedding, between layers and before the output
+    recurrent_bias: bool = True
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} must be at least 1, not {getattr(self, name)}"
+            for name in ("vocabulary", "hidden", "layers")
+            if getattr(self, name) < 1
+        ]
+        if self.cell not in KERNELS:
+            problems.append(f"cell must be one of {', '.join(KERNELS)}, not {self.cell!r}")
+        if self.embedding < 0:
+            problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding}")
+        if not 0 <= self.dropout < 1:
+            problems.append(f"dropout must lie in [0, 1), not {self.dropout}")
+        if problems:
+            raise ValueError("; ".join(problems) + ".")
+
+
+@dataclass(slots=True)
+class RecurrentState:
+    """hidden and memory [L, slots, N]; memory is the LSTM's c and otherwise unused."""
+
+    hidden: Tensor
+    memory: Tensor
+
+
+class RecurrentLanguageModel(nn.Module):
+    """Predicts the next token from the tokens so far."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.embedding) if config.embedding else None
+        self.recurrent = KERNELS[config.cell](
+            config.embedding or config.vocabulary,
+            config.hidden,
+            config.layers,
+            batch_first=True,
+            dropout=config.dropout if config.layers > 1 else 0.0,
+        )
+        if not config.recurrent_bias:
+            for layer in range(config.layers):
+                bias = self._parameters_of(layer)[3]
+                nn.init.zeros_(bias).requires_grad_(False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(config.hidden, config.vocabulary)
+
+    def _parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Input weight [G·N, I], input bias, recurrent weight [G·N, N], recurrent bias."""
+        named = dict(self.recurrent.named_parameters())
+        names = ("weight_ih_l", "bias_ih_l", "weight_hh_l", "bias_hh_l")
+        a, b, c, d = (named[f"{name}{layer}"] for name in names)
+        return a, b, c, d
+
+    def zeros(self, rows: int) -> RecurrentState:
+        shape = (self.config.layers, rows, self.config.hidden)
+        return RecurrentState(self.output.weight.new_zeros(shape), self.output.weight.new_zeros(shape))
+
+    def forward(self, tokens: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
+        """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of what comes next, and the state after."""
+        state = state or self.zeros(len(tokens))
+        features, state = self.fused(tokens, state) if self.embedding is not None else self.scan(tokens, state)
+        return self.output(self.dropout(features)), state
+
+    def fused(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """PyTorch's kernels: [B, T] -> features [B, T, N]."""
+        features, last = self.recurrent(self._inputs(tokens), self._packed(state))
+        return features, self._unpacked(last)
+
+    def _inputs(self, tokens: Tensor) -> Tensor:
+        if self.embedding is None:
+            return F.one_hot(tokens, self.config.vocabulary).to(self.output.weight.dtype)
+        dropped: Tensor = self.dropout(self.embedding(tokens))
+        return dropped
+
+    def _packed(self, state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
+        return (state.hidden, state.memory) if self.config.cell == "lstm" else state.hidden
+
+    def _unpacked(self, last: Tensor | tuple[Tensor, Tensor]) -> RecurrentState:
+        return RecurrentState(last, last) if isinstance(last, Tensor) else RecurrentState(*last)
+
+    def scan(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """The same function as `fused`, one cell step after another: [B, T] -> features [B, T, N]."""
+        features, hidden, memory = None, [], []
+        for layer in range(self.config.layers):
+            projected = self._project(layer, tokens, features)
+            weight, bias = self._parameters_of(layer)[2:]
+            h, c, outputs = state.hidden[layer], state.memory[layer], []
+            for inputs in projected.unbind(1):
+                h, c, _ = cells.step(self.config.cell, inputs, h, c, weight, bias)
+                outputs.append(h)
+            features = torch.stack(outputs, dim=1)
+            hidden.append(h)
+            memory.append(c)
+            if layer + 1 < self.config.layers:
+                features = self.dropout(features)
+        assert features is not None
+        return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
+
+    def _project(self, layer: int, tokens: Tensor, features: Tensor | None) -> Tensor:
+        """What the input contributes to a layer's gates, [..., G·N]; for one-hot input the look-up."""
+        weight, bias = self._parameters_of(layer)[:2]
+        if layer > 0:
+            assert features is not None
+            return F.linear(features, weight, bias)
+        if self.embedding is None:
+            return F.embedding(tokens, weight.t()) + bias
+        return F.linear(self.dropout(self.embedding(tokens)), weight, bias)
+
+    # Decodable ------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        return self.output.weight.device
+
+    def allocate(self, slots: int, source_length: int, target_length: int) -> RecurrentState:
+        return self.zeros(slots)
+
+    @torch.inference_mode()
+    def prefill(self, state: RecurrentState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
+        device = state.hidden.device
+        index = torch.tensor(rows, device=device)
+        state.hidden[:, index] = 0
+        state.memory[:, index] = 0
+        read = [(row, p.prefix[:-1]) for row, p in zip(rows, prompts, strict=True) if len(p.prefix) > 1]
+        if not read:
+            return
+        sequences = [self._inputs(torch.tensor(prefix, device=device)) for _, prefix in read]
+        packed = nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
+        after = self._unpacked(self.recurrent(packed)[1])
+        index = torch.tensor([row for row, _ in read], device=device)
+        state.hidden[:, index] = after.hidden
+        state.memory[:, index] = after.memory
+
+    @torch.inference_mode()
+    def step(self, state: RecurrentState, tokens: Tensor) -> Tensor:
+        count, features = len(tokens), None
+        for layer in range(self.config.layers):
+            projected = self._project(layer, tokens, features)
+            weight, bias = self._parameters_of(layer)[2:]
+            h, c = state.hidden[layer, :count], state.memory[layer, :count]
+            features, memory, _ = cells.step(self.config.cell, projected, h, c, weight, bias)
+            state.hidden[layer, :count] = features
+            state.memory[layer, :count] = memory
+        assert features is not None
+        logits: Tensor = self.output(features)
+        return logits
+
+    @torch.inference_mode()
+    def copy(self, state: RecurrentState, sources: Tensor, destinations: Tensor) -> None:
+        state.hidden[:, destinations] = state.hidden[:, sources]
+        state.memory[:, destinations] = state.memory[:, sources]
