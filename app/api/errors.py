@@ -1,0 +1,125 @@
+"""The one table from what went wrong to a status, and the one body that says so.
+
+{"error": sentence, "code": snake_case, "field": the input at fault or null, "request_id": as in X-Request-Id}
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from app.api.answers import JsonAnswer
+from app.api.wording import field_of, sentence, shown
+from app.engine.errors import (
+    DeadlineExceeded,
+    EngineError,
+    EngineFailed,
+    EngineUnavailable,
+    InvalidRequest,
+    Overloaded,
+    UnknownModel,
+    UnknownPair,
+)
+
+logger = logging.getLogger(__name__)
+
+STATUS: Mapping[type[EngineError], int] = {
+    InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
+    UnknownPair: 400,
+    UnknownModel: 404,
+    Overloaded: 429,
+    EngineUnavailable: 503,
+    DeadlineExceeded: 504,
+    EngineFailed: 500,
+    EngineError: 500,
+}
+UNAVAILABLE_RETRY_AFTER_S = 2  # about what a device process needs to come back
+OUR_FAULT = "This is a fault of ours, not of your request; it is in our log under this request_id."
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
+
+
+class ErrorAnswer(BaseModel):
+    """The body of every error."""
+
+    error: str = Field(
+        description="One sentence: what is wrong, where the limit is, and the way out.",
+        examples=["There is no model for de → fr here. Loaded pairs: de → en, en → es."],
+    )
+    code: str = Field(description="Stable name of the error, for programs.", examples=["unknown_pair"])
+    field: str | None = Field(description="The input at fault, where there is one.", examples=["target"])
+    request_id: str = Field(
+        description="Id of this request, as in the header X-Request-Id and in the server's log.",
+        examples=["5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"],
+    )
+
+
+def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
+    """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
+    texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
+    texts["default"] = "Any other error, in the same form."
+    return {status: {"model": ErrorAnswer, "description": text} for status, text in texts.items()}
+
+
+def error_answer(
+    scope: Scope,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    field: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JsonAnswer:
+    """An error in our form. Whatever is quoted in the message becomes encodable on the way."""
+    body = {
+        "error": message.encode("utf-8", "replace").decode("utf-8"),
+        "code": code,
+        "field": field,
+        "request_id": scope.get("state", {}).get("request_id", ""),
+    }
+    return JsonAnswer(body, status_code=status, headers=headers)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer domain errors, invalid input and wrong paths; what else escapes is `RequestIds`' to catch."""
+    app.add_exception_handler(EngineError, _engine_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+
+
+async def _engine_error(request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, EngineError)
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    if isinstance(error, InvalidRequest):
+        status = getattr(request.scope.get("route"), "invalid_status", status)
+    if status == 500:
+        logger.error("request %s failed: %s", request.scope["state"]["request_id"], error.message, exc_info=error)
+    headers = {}
+    if isinstance(error, Overloaded):
+        headers["Retry-After"] = str(error.retry_after_s)
+    elif isinstance(error, EngineUnavailable):
+        headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)
+    return error_answer(request.scope, status, error.code, error.message, field=error.field, headers=headers)
+
+
+async def _validation_error(request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, RequestValidationError)
+    problems = error.errors()
+    return await _engine_error(request, InvalidRequest(sentence(problems), field=field_of(problems[0])))
+
+
+async def _http_error(request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, HTTPException)
+    status, path, headers = error.status_code, shown(request.url.path), error.headers
+    message = str(error.detail)
+    if status == 404:
+        message = f"There is nothing at {path}; /docs lists every path."
+    elif status == 405:
+        allowed = (headers or {}).get("Allow", "another method")
+        message = f"{path} does not answer {shown(request.method)}; use {allowed}."
+    return error_answer(request.scope, status, _CODES.get(status, "http_error"), message, headers=headers)

@@ -1,0 +1,63 @@
+"""POST /generate: a character model continues a text."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from app.api.disconnect import while_connected
+from app.api.errors import documented
+from app.api.limits import Limits
+from app.api.route import JsonRoute
+from app.api.schemas.generate import ContinuationAnswer, GenerateAnswer, GenerateRequest
+from app.api.services import ServicesDependency
+from app.engine.jobs import Continuation, Generation, GenerationJob
+
+router = APIRouter(tags=["Generate"], route_class=JsonRoute)
+
+
+@router.post(
+    "/generate",
+    summary="Continue a text",
+    response_model_exclude_none=True,
+    responses=documented(
+        s404="No model of that name is loaded.",
+        s413="The body is too large.",
+        s415="The body is not JSON.",
+        s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",
+        s429="The queue is full; Retry-After says when to try again.",
+        s503="No device can generate right now; Retry-After says when to try again.",
+        s504="The generation took too long.",
+    ),
+)
+async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> GenerateAnswer:
+    """Continues `prompt`. The answer's `seed` writes the same text again."""
+    job = _job(body, services.limits)
+    return _answer(await while_connected(request, services.engine.generate(job)))
+
+
+def _job(body: GenerateRequest, limits: Limits) -> GenerationJob:
+    limits.check_texts([body.prompt], "prompt")
+    limits.check_samples(body.n)
+    max_new_tokens = body.max_new_tokens
+    if "max_new_tokens" in body.model_fields_set:
+        limits.check_new_tokens(max_new_tokens)
+    return GenerationJob(
+        prompt=body.prompt,
+        model=body.model,
+        max_new_tokens=min(max_new_tokens, limits.max_new_tokens),  # nobody asked for the default
+        temperature=body.temperature,
+        top_k=body.top_k,
+        top_p=body.top_p,
+        seed=body.seed,
+        n=body.n,
+        stop=body.stops,
+    )
+
+
+def _answer(generation: Generation) -> GenerateAnswer:
+    first, *others = [_continuation(each) for each in generation.continuations]
+    return GenerateAnswer(**dict(first), model=generation.model, alternatives=others or None)
+
+
+def _continuation(each: Continuation) -> ContinuationAnswer:
+    return ContinuationAnswer(text=each.text, finish_reason=each.finish_reason, seed=each.seed)

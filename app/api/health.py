@@ -1,0 +1,39 @@
+"""Health: for LibreTranslate's clients (/health), for restarts (/health/live), for traffic (/health/ready)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from app.api.errors import documented
+from app.api.route import JsonRoute
+from app.api.schemas.health import Health, Readiness
+from app.api.services import ServicesDependency
+
+router = APIRouter(tags=["Health"], route_class=JsonRoute)
+
+
+@router.get("/health", summary="Health", responses=documented())
+async def health() -> Health:
+    """LibreTranslate's health check: the server answers."""
+    return Health()
+
+
+@router.get("/health/live", summary="Liveness", responses=documented())
+async def live() -> Health:
+    """The server answers; when it does not, restart it."""
+    return Health()
+
+
+@router.get(
+    "/health/ready",
+    summary="Readiness",
+    responses={
+        **documented(),
+        503: {"model": Readiness, "description": "Not ready; `problems` and `devices` say why."},
+    },
+)
+async def ready(response: Response, services: ServicesDependency) -> Readiness:
+    """Whether every device has loaded every readable model; 503 until then."""
+    status = services.engine.status()
+    response.status_code = 200 if status.ready else 503
+    return Readiness.model_validate(status)

@@ -1,0 +1,62 @@
+"""The configured limits of one request, and the sentences that say where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.api.wording import value_shown
+from app.engine.errors import InvalidRequest, TextTooLong
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may ask for; every `check` raises `InvalidRequest` when it asks for more."""
+
+    max_batch_texts: int
+    max_text_characters: int
+    max_alternatives: int
+    max_new_tokens: int
+    max_samples: int
+    max_attention_values: int
+
+    def check_texts(self, texts: Sequence[str], field: str) -> None:
+        """How many texts, and how long each (in code points)."""
+        if len(texts) > self.max_batch_texts:
+            raise InvalidRequest(
+                f'"{field}" has {len(texts):,} texts; one request takes {self.max_batch_texts:,}.'
+                " Send them in several.",
+                field=field,
+            )
+        for text in texts:
+            if len(text) > self.max_text_characters:
+                raise TextTooLong(
+                    f'"{field}" has a text of {len(text):,} characters; one text may have'
+                    f" {self.max_text_characters:,}. Send it in parts.",
+                    field=field,
+                )
+
+    def check_alternatives(self, alternatives: int) -> None:
+        self._check("alternatives", alternatives, self.max_alternatives)
+
+    def check_samples(self, n: int) -> None:
+        self._check("n", n, self.max_samples)
+
+    def check_new_tokens(self, max_new_tokens: int) -> None:
+        self._check("max_new_tokens", max_new_tokens, self.max_new_tokens)
+
+    def check_attention_values(self, values: int) -> None:
+        """How many weights an answer would hold."""
+        if values > self.max_attention_values:
+            raise InvalidRequest(
+                f"This answer would hold {values:,} weights; one answer holds {self.max_attention_values:,}."
+                ' Ask for fewer "kinds", "layers" or "heads".',
+                field="layers",
+            )
+
+    @staticmethod
+    def _check(field: str, value: int, limit: int) -> None:
+        if value > limit:
+            raise InvalidRequest(
+                f'"{field}" is {value_shown(value)}; this server takes at most {limit:,}.', field=field
+            )

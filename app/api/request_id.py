@@ -1,0 +1,50 @@
+"""An id for every request, in its answer and in our log, and the last net for what nobody expected."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.errors import OUR_FAULT, error_answer
+
+logger = logging.getLogger(__name__)
+
+HEADER = "X-Request-Id"
+# Ids from outside go into our log and into headers: only what cannot break a line of either.
+_ACCEPTED = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
+
+
+class RequestIds:
+    """Pure ASGI. Echoes X-Request-Id where it is usable, or else makes one; answers 500 for stray exceptions."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(HEADER, "")
+        request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+        started = False
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                MutableHeaders(scope=message)[HEADER] = request_id
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        except Exception:
+            logger.exception("request %s: %s %r failed", request_id, scope["method"], scope["path"])
+            if started:  # too late to answer anything else: the connection has to break
+                raise
+            answer = error_answer(scope, 500, "internal_error", OUR_FAULT)
+            await answer(scope, receive, send_with_id)

@@ -1,0 +1,30 @@
+"""The fields of the health answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Health(BaseModel):
+    """Says that the server answers, and nothing about its models."""
+
+    status: Literal["ok"] = Field(default="ok", description='Always "ok".', examples=["ok"])
+
+
+class Readiness(BaseModel):
+    """Whether every configured device has loaded every readable model."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    ready: bool = Field(description="Whether requests can be answered by all devices.", examples=[True])
+    devices: dict[str, str] = Field(
+        description='State of each device: "ready", "starting", "restarting" or "stopped".',
+        examples=[{"cpu": "ready"}],
+    )
+    models: int = Field(description="Number of loaded models.", examples=[2])
+    problems: list[str] = Field(
+        description="One sentence for each checkpoint that was not loaded and each device that is down.",
+        examples=[["checkpoints/tiny-de-en/model.safetensors does not match its checksum; the model was not loaded."]],
+    )

@@ -1,0 +1,31 @@
+"""What `app.main` wires into the API: the engine, the detector and the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from app.api.limits import Limits
+from app.engine.jobs import Engine
+from app.text.detection import Detector
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Kept as `app.state.services`."""
+
+    engine: Engine
+    detector: Detector
+    limits: Limits
+
+
+async def services(request: Request) -> Services:
+    """The services of the app that answers this request."""
+    wired = request.app.state.services
+    assert isinstance(wired, Services)
+    return wired
+
+
+ServicesDependency = Annotated[Services, Depends(services)]

@@ -1,0 +1,103 @@
+"""LibreTranslate's family: POST /translate and GET /languages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+
+from app.api.disconnect import while_connected
+from app.api.errors import documented
+from app.api.pairs import LoadedPairs
+from app.api.route import LibreTranslateRoute
+from app.api.schemas.translate import DetectedLanguage, Language, TranslateAnswer, TranslateRequest
+from app.api.services import Services, ServicesDependency
+from app.engine.jobs import Translation, TranslationJob
+from app.text.detection import Detection
+from app.text.languages import language_name
+
+router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
+
+_FORM_BODY: dict[str, Any] = {
+    "requestBody": {
+        "content": {"application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/TranslateRequest"}}}
+    }
+}
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    response_model_exclude_none=True,
+    openapi_extra=_FORM_BODY,
+    responses=documented(
+        s400="The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
+        s413="The body is too large.",
+        s415="The body is neither JSON nor a form.",
+        s429="The queue is full; Retry-After says when to try again.",
+        s503="No device can translate right now; Retry-After says when to try again.",
+        s504="The translation took too long.",
+    ),
+)
+async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> TranslateAnswer:
+    """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
+    texts = [body.q] if isinstance(body.q, str) else body.q
+    services.limits.check_texts(texts, "q")
+    services.limits.check_alternatives(body.alternatives)
+    pairs, detections = await _pairs(body, texts, services)
+    jobs = {
+        index: TranslationJob(text, *pair, alternatives=body.alternatives)
+        for index, (text, pair) in enumerate(zip(texts, pairs, strict=True))
+        if text.strip()  # white space alone is its own translation
+    }
+    done: list[Translation] = []
+    if jobs:
+        done = await while_connected(request, services.engine.translate(list(jobs.values())))
+    translations = [Translation(text, (), "stop", "") for text in texts]
+    for index, translation in zip(jobs, done, strict=True):
+        translations[index] = translation
+    return _answer(body, translations, detections)
+
+
+@router.get("/languages", summary="List languages", responses=documented())
+async def languages(services: ServicesDependency) -> list[Language]:
+    """Every language that a loaded translator reads or writes."""
+    pairs = LoadedPairs.of(services.engine).pairs
+    targets: dict[str, list[str]] = {code: [] for pair in pairs for code in pair}
+    for source, target in dict.fromkeys(pairs):
+        targets[source].append(target)
+    return [Language(code=code, name=language_name(code), targets=targets[code]) for code in sorted(targets)]
+
+
+async def _pairs(
+    body: TranslateRequest, texts: Sequence[str], services: Services
+) -> tuple[list[tuple[str, str]], list[Detection] | None]:
+    """The (source, target) of each text and, where the source was to be detected, how sure that is."""
+    loaded = LoadedPairs.of(services.engine)
+    if body.source.lower() != "auto":
+        return [loaded.find(body.source, body.target)] * len(texts), None
+    by_source = dict(loaded.into(body.target))
+    detect, candidates = services.detector.detect, list(by_source)
+    # In a thread: the first call loads the detector, and a large batch takes a while.
+    detections = await run_in_threadpool(lambda: [detect(text, candidates) for text in texts])
+    return [(each.language, by_source[each.language]) for each in detections], detections
+
+
+def _answer(
+    body: TranslateRequest, translations: Sequence[Translation], detections: Sequence[Detection] | None
+) -> TranslateAnswer:
+    """Lists for a list in `q`, or else their only member."""
+    columns: dict[str, list[Any]] = {"translatedText": [each.text for each in translations]}
+    if detections is not None:
+        columns["detectedLanguage"] = [
+            DetectedLanguage(confidence=each.confidence, language=each.language) for each in detections
+        ]
+    if body.alternatives:
+        columns["alternatives"] = [list(each.alternatives) for each in translations]
+    if any(each.finish_reason == "length" for each in translations):
+        columns["finishReason"] = [each.finish_reason for each in translations]
+    if isinstance(body.q, str):
+        return TranslateAnswer(**{name: column[0] for name, column in columns.items()})
+    return TranslateAnswer(**columns)

@@ -1,0 +1,139 @@
+"""The only place where things are wired: settings, engine, detector, limits, routes and what surrounds them.
+
+uvicorn --factory app.main:create_app
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from app.api import attention, generate, health, models, translate
+from app.api.body import BodyLimit
+from app.api.docs import add_docs
+from app.api.errors import install_error_handlers
+from app.api.limits import Limits
+from app.api.request_id import HEADER, RequestIds
+from app.api.services import Services
+from app.engine.jobs import Engine
+from app.settings import Settings, SettingsError, load_settings
+from app.text.detection import Detector
+
+VERSION = "0.1.0"
+
+_DESCRIPTION = """\
+Translate between your own language pairs, let character models write on, and look inside both.
+
+Every error is one sentence that says what to change, in the same body:
+`{"error", "code", "field", "request_id"}`. Every answer has the header `X-Request-Id`, the caller's own where
+it sends one.
+"""
+_TAGS = [
+    {"name": "Translate", "description": "What every LibreTranslate client speaks."},
+    {"name": "Generate", "description": "Continue a text with a character model."},
+    {"name": "Inspect", "description": "Look at what a model does with a sentence."},
+    {"name": "Models", "description": "What is loaded."},
+    {"name": "Health", "description": "For those who operate the server."},
+]
+
+
+def create_app(settings: Settings | None = None, engine: Engine | None = None) -> FastAPI:
+    """The service. Without arguments: settings from the environment, and a pool of device processes."""
+    settings = settings or _settings_or_exit()
+    _log_at(settings.log_level)
+    engine = engine or _pool(settings)
+    app = FastAPI(
+        title="Parlance",
+        version=VERSION,
+        description=_DESCRIPTION,
+        openapi_tags=_TAGS,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,  # short names in generated clients
+        redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
+        lifespan=_lifespan,
+    )
+    app.state.services = Services(engine, Detector(), _limits(settings))
+    for family in (translate, generate, attention, models, health):
+        app.include_router(family.router)
+    add_docs(app)
+    install_error_handlers(app)
+    _surround(app, settings)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Start the engine (models load in the background) and drain it at the end; test engines need neither."""
+    engine = app.state.services.engine
+    if start := getattr(engine, "start", None):
+        await start()
+    try:
+        yield
+    finally:
+        if stop := getattr(engine, "stop", None):
+            await stop()
+
+
+def _settings_or_exit() -> Settings:
+    """A server that is set up wrongly ends with the sentence alone: nobody needs the traceback."""
+    try:
+        return load_settings()
+    except SettingsError as error:
+        raise SystemExit(str(error)) from None
+
+
+def _log_at(level: str) -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("app").setLevel(level.upper())
+
+
+def _pool(settings: Settings) -> Engine:
+    # Imported here, because tests and documentation need no device processes.
+    from app.engine.pool import Pool, PoolOptions
+
+    return Pool(
+        PoolOptions(
+            checkpoints=settings.checkpoints,
+            devices=settings.devices,
+            cpu_threads=settings.cpu_threads,
+            slots_per_model=settings.slots_per_model,
+            max_inflight_requests=settings.max_inflight_requests,
+            max_queued_source_tokens=settings.max_queued_source_tokens,
+            request_timeout_s=settings.request_timeout_s,
+            beam_size=settings.beam_size,
+            length_penalty=settings.length_penalty,
+            max_new_tokens=settings.max_new_tokens,
+            drain_timeout_s=settings.drain_timeout_s,
+            worker_start_timeout_s=settings.worker_start_timeout_s,
+        )
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_batch_texts=settings.max_batch_texts,
+        max_text_characters=settings.max_text_characters,
+        max_alternatives=settings.max_alternatives,
+        max_new_tokens=settings.max_new_tokens,
+        max_samples=settings.max_samples,
+        max_attention_values=settings.max_attention_values,
+    )
+
+
+def _surround(app: FastAPI, settings: Settings) -> None:
+    """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
+    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(RequestIds)
+    if origins := [origin for origin in settings.cors_origins.split(",") if origin]:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Content-Type", HEADER],
+            expose_headers=[HEADER, "Retry-After"],
+        )

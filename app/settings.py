@@ -1,0 +1,143 @@
+"""Every setting of the service, its unit in its name, read once from the environment (prefix PARLANCE_).
+
+`load_settings` is for `app.main` alone; nothing below it knows that settings exist.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "PARLANCE_"
+
+
+class SettingsError(ValueError):
+    """One or more settings are wrong; the message is one sentence that lists them all."""
+
+
+class Settings(BaseSettings):
+    """Read from PARLANCE_* environment variables; an empty variable counts as not set."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+
+    checkpoints: Path = Field(
+        default=Path("checkpoints"), description="Folder whose sub-folders are the checkpoints to load."
+    )
+    devices: str = Field(
+        default="auto",
+        description='Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list'
+        ' such as "cpu" or "cuda:0,cuda:1".',
+    )
+    cpu_threads: int = Field(
+        default=0, ge=0, le=1024, description="Threads of the CPU device process; 0 takes all cores."
+    )
+    slots_per_model: int = Field(
+        default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
+    )
+    max_inflight_requests: int = Field(
+        default=256, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
+    )
+    max_queued_source_tokens: int = Field(
+        default=65_536, ge=1, description="Source tokens waiting for a slot; beyond that the answer is 429."
+    )
+    request_timeout_s: float = Field(
+        default=60, gt=0, le=3600, description="Seconds until a request without an answer is given up (504)."
+    )
+    max_body_bytes: int = Field(
+        default=2_000_000,
+        ge=1024,
+        description="Largest request body in bytes; beyond that the answer is 413.",
+    )
+    max_batch_texts: int = Field(default=256, ge=1, description="Texts in one POST /translate.")
+    max_text_characters: int = Field(
+        default=100_000, ge=1, description="Characters (code points) of one text or prompt."
+    )
+    max_alternatives: int = Field(default=8, ge=0, description="Alternatives per text in POST /translate.")
+    max_new_tokens: int = Field(default=1024, ge=1, description="Tokens that one POST /generate may write.")
+    max_samples: int = Field(default=16, ge=1, description="Continuations (n) in one POST /generate.")
+    max_attention_values: int = Field(
+        default=262_144, ge=1, description="Attention weights (numbers) in one answer of POST /attention."
+    )
+    beam_size: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Hypotheses that the beam search of a translator keeps; 1 is greedy.",
+    )
+    length_penalty: float = Field(
+        default=1.0, ge=0, le=5, description="Exponent of the length by which the beam search divides scores."
+    )
+    log_level: Literal["critical", "error", "warning", "info", "debug"] = Field(
+        default="info", description="Least severe level that is logged."
+    )
+    cors_origins: str = Field(
+        default="",
+        description='Comma-separated origins whose pages may call this service, such as "https://example.org",'
+        ' or "*" for all; empty allows none.',
+    )
+    drain_timeout_s: float = Field(
+        default=20, ge=0, le=3600, description="Seconds that running requests have to finish after SIGTERM."
+    )
+    worker_start_timeout_s: float = Field(
+        default=60,
+        gt=0,
+        le=3600,
+        description="Seconds a device process has to load its models before it is restarted.",
+    )
+
+    @field_validator("devices")
+    @classmethod
+    def _known_devices(cls, value: str) -> str:
+        names = [name.strip() for name in value.split(",")]
+        if names != ["auto"]:
+            for name in names:
+                if not re.fullmatch(r"cpu|cuda:\d{1,3}", name):
+                    raise ValueError('it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …')
+            if len(set(names)) < len(names):
+                raise ValueError("it names a device twice")
+        return ",".join(names)
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _any_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _whole_origins(cls, value: str) -> str:
+        origins = [origin.strip() for origin in value.split(",") if origin.strip()]
+        for origin in origins:
+            if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
+                raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
+        return ",".join(origins)
+
+    @model_validator(mode="after")
+    def _slots_for_one_request(self) -> Self:
+        """One translation holds a slot for each hypothesis: with fewer slots it could never start."""
+        needed = max(self.beam_size, self.max_alternatives + 1)
+        if self.slots_per_model < needed:
+            raise ValueError(
+                f"{PREFIX}SLOTS_PER_MODEL is {self.slots_per_model}: one translation may need {needed} slots"
+                f" (the larger of {PREFIX}BEAM_SIZE and {PREFIX}MAX_ALTERNATIVES + 1)"
+            )
+        return self
+
+
+def load_settings() -> Settings:
+    """Settings from the environment, or a `SettingsError` whose one sentence lists all wrong ones."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = [_problem(str(each["loc"][0]) if each["loc"] else "", each) for each in error.errors()]
+        raise SettingsError(f"Parlance cannot start: {'; '.join(problems)}.") from None
+
+
+def _problem(name: str, error: object) -> str:
+    details: dict[str, object] = dict(error)  # type: ignore[call-overload]
+    reason = str(details["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+    reason = reason.split(", unable to parse")[0]
+    return f'{PREFIX}{name.upper()} is "{details["input"]}": {reason}' if name else reason

@@ -1,0 +1,37 @@
+"""A client of the app in this process: real HTTP messages, no socket, and exceptions are not hidden as 500."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from app.main import create_app
+from app.settings import Settings
+from tests.app.api.fake_engine import FakeEngine
+
+
+class Client:
+    """Calls the app as `client.post("/generate", json={...})`; `engine` is the fake behind it."""
+
+    def __init__(self, engine: FakeEngine | None = None, **settings: Any) -> None:
+        self.engine = engine or FakeEngine()
+        self.app = create_app(Settings(**settings), self.engine)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
+
+    def post_raw(self, path: str, body: bytes, content_type: str = "application/json") -> httpx.Response:
+        return self.request("POST", path, content=body, headers={"content-type": content_type})
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://parlance") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(send())

@@ -1,0 +1,122 @@
+"""An engine that answers at once from its script and records what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.engine.errors import EngineError, UnknownModel
+from app.engine.jobs import (
+    AttentionJob,
+    AttentionMap,
+    AttentionReport,
+    Continuation,
+    Generation,
+    GenerationJob,
+    ModelInfo,
+    PoolStatus,
+    TokenView,
+    Translation,
+    TranslationJob,
+)
+
+
+def translator(source: str, target: str) -> ModelInfo:
+    return ModelInfo(
+        name=f"tiny-{source}-{target}",
+        kind="translator",
+        architecture="transformer",
+        parameters=44_140_544,
+        source_language=source,
+        target_language=target,
+        vocabulary=8000,
+        max_source_tokens=256,
+        max_new_tokens=256,
+        devices=("cpu",),
+        scores={"BLEU": 39.1, "broken": float("nan")},
+    )
+
+
+LYRICIST = ModelInfo(
+    name="lyrics-zh",
+    kind="lyrics",
+    architecture="gru",
+    parameters=3_000_000,
+    source_language=None,
+    target_language=None,
+    vocabulary=2582,
+    max_source_tokens=None,
+    max_new_tokens=1024,
+    devices=("cpu",),
+)
+BIER = TokenView(id=17, piece="▁bier", text="bier", start=0, end=4, special=False)
+END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
+START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
+BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False)
+
+
+@dataclass
+class FakeEngine:
+    """Set `failure` to have every job fail; `finish_reason` and `weights` shape the answers."""
+
+    loaded: list[ModelInfo] = field(
+        default_factory=lambda: [translator("de", "en"), translator("en", "es"), translator("es", "en"), LYRICIST]
+    )
+    pool_status: PoolStatus = field(default_factory=lambda: PoolStatus(True, {"cpu": "ready"}, 4, ()))
+    failure: BaseException | None = None
+    jobs: list[object] = field(default_factory=list)
+    calls: int = 0
+    length_limited: frozenset[str] = frozenset()
+    weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
+
+    def status(self) -> PoolStatus:
+        return self.pool_status
+
+    def models(self) -> Sequence[ModelInfo]:
+        return self.loaded
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        self._record(*jobs)
+        return [self._translation(job) for job in jobs]
+
+    async def generate(self, job: GenerationJob) -> Generation:
+        self._record(job)
+        self._check_model(job.model)
+        seed = 1234 if job.seed is None else job.seed
+        continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(job.n)]
+        return Generation(tuple(continuations), job.model or LYRICIST.name)
+
+    async def attention(self, job: AttentionJob) -> AttentionReport:
+        self._record(job)
+        self._check_model(job.model)
+        each = AttentionMap(tuple(range(len(self.weights))), tuple(range(len(self.weights[0]))), self.weights)
+        return AttentionReport(
+            model=job.model or "tiny-de-en",
+            source_text=job.source,
+            target_text=job.target or "beer",
+            forced=job.target is not None,
+            source_tokens=(BIER, END),
+            input_tokens=(START, BEER),
+            output_tokens=(BEER, END),
+            maps=dict.fromkeys(job.kinds, each),
+        )
+
+    def _record(self, *jobs: object) -> None:
+        self.calls += 1
+        self.jobs += jobs
+        if self.failure is not None:
+            raise self.failure
+
+    def _translation(self, job: TranslationJob) -> Translation:
+        text = f"{job.target_language}:{job.text}"
+        others = tuple(f"{text} ({index})" for index in range(1, job.alternatives + 1))
+        reason = "length" if job.text in self.length_limited else "stop"
+        return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}")
+
+    def _check_model(self, name: str | None) -> None:
+        if name is not None and name not in {model.name for model in self.loaded}:
+            raise UnknownModel(f"There is no model {name} here; GET /models lists them.", field="model")
+
+
+class Broken(EngineError):
+    """A domain error that the table does not know."""

@@ -1,0 +1,34 @@
+"""The three health answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.engine.jobs import PoolStatus
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+
+DOWN = PoolStatus(False, {"cpu": "ready", "cuda:0": "restarting"}, 1, ("cuda:0 is restarting after a fault.",))
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/live"])
+def test_the_server_lives_whatever_its_models_do(path: str) -> None:
+    answer = Client(FakeEngine(pool_status=DOWN)).get(path)
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_ready() -> None:
+    answer = Client().get("/health/ready")
+    assert answer.status_code == 200
+    assert answer.json() == {"ready": True, "devices": {"cpu": "ready"}, "models": 4, "problems": []}
+
+
+def test_not_ready_says_why() -> None:
+    answer = Client(FakeEngine(pool_status=DOWN)).get("/health/ready")
+    assert answer.status_code == 503
+    assert answer.json() == {
+        "ready": False,
+        "devices": {"cpu": "ready", "cuda:0": "restarting"},
+        "models": 1,
+        "problems": ["cuda:0 is restarting after a fault."],
+    }

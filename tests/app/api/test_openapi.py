@@ -1,0 +1,78 @@
+"""/openapi.json: complete, and changed only on purpose.
+
+Renew the golden file with `python -m tests.app.api.test_openapi`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.app.api.client import Client
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "openapi.json"
+
+
+def described() -> dict[str, Any]:
+    answer = Client().get("/openapi.json")
+    assert answer.status_code == 200
+    description: dict[str, Any] = answer.json()
+    return description
+
+
+def written(description: dict[str, Any]) -> str:
+    return json.dumps(description, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+
+
+def operations(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method} {path}", operation
+
+
+def test_it_is_the_golden_one() -> None:
+    assert written(described()) == GOLDEN.read_text(encoding="utf-8"), "changed: see this file's first lines"
+
+
+def test_every_field_says_what_it_is_and_shows_an_example() -> None:
+    schemas = described()["components"]["schemas"]
+    assert len(schemas) > 10
+    for name, schema in schemas.items():
+        assert schema.get("description"), name
+        for field, details in schema["properties"].items():
+            assert details.get("description"), f"{name}.{field} has no description"
+            assert details.get("examples"), f"{name}.{field} has no example"
+
+
+def test_every_operation_is_tagged_and_documents_its_errors() -> None:
+    description = described()
+    tags = {tag["name"] for tag in description["tags"]}
+    for name, operation in operations(description):
+        assert set(operation["tags"]) <= tags, name
+        assert operation["summary"], name
+        assert operation["description"], name
+        assert "default" in operation["responses"], name
+        for status, response in operation["responses"].items():
+            if status not in ("200", "503"):
+                schema = response["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/ErrorAnswer"}, f"{name} {status}"
+
+
+def test_translate_also_takes_forms() -> None:
+    content = described()["paths"]["/translate"]["post"]["requestBody"]["content"]
+    assert set(content) == {"application/json", "application/x-www-form-urlencoded"}
+
+
+def test_the_examples_of_requests_work() -> None:
+    client, schemas = Client(), described()["components"]["schemas"]
+    for path, name in [("/translate", "Translate"), ("/generate", "Generate"), ("/attention", "Attention")]:
+        fields = schemas[f"{name}Request"]["properties"]
+        example = {field: details["examples"][0] for field, details in fields.items()}
+        assert client.post(path, json=example).status_code == 200, path
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(written(described()), encoding="utf-8")
+    print(f"{GOLDEN.name} is renewed")

@@ -1,0 +1,97 @@
+"""The wiring."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+from app.main import VERSION, create_app
+from app.settings import Settings
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+
+ROOT = Path(__file__).parents[2]
+
+
+class Startable(FakeEngine):
+    """Says in which order it was started and stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
+
+    async def start(self) -> None:
+        self.events.append("start")
+
+    async def stop(self) -> None:
+        self.events.append("stop")
+
+
+def test_the_engine_lives_as_long_as_the_app() -> None:
+    engine = Startable()
+    app = create_app(Settings(), engine)
+
+    async def run() -> None:
+        async with app.router.lifespan_context(app):
+            engine.events.append("serve")
+
+    asyncio.run(run())
+    assert engine.events == ["start", "serve", "stop"]
+
+
+def test_an_engine_without_a_life_of_its_own_is_fine() -> None:
+    app = create_app(Settings(), FakeEngine())
+
+    async def run() -> None:
+        async with app.router.lifespan_context(app):
+            pass
+
+    asyncio.run(run())
+
+
+def test_without_an_engine_the_pool_gets_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("app.engine.pool")
+    monkeypatch.setattr(module, "PoolOptions", dict, raising=False)
+    monkeypatch.setattr(module, "Pool", lambda options: options, raising=False)
+    monkeypatch.setitem(sys.modules, "app.engine.pool", module)
+    settings = Settings(devices="cpu", beam_size=2, checkpoints=Path("elsewhere"))
+    options = create_app(settings).state.services.engine
+    assert len(options) == 12
+    assert options == {name: getattr(settings, name) for name in options}
+
+
+def test_wrong_settings_end_the_start_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_BEAM_SIZE", "x")
+    with pytest.raises(SystemExit) as caught:
+        create_app()
+    assert caught.value.code == 'Parlance cannot start: PARLANCE_BEAM_SIZE is "x": it should be a valid integer.'
+
+
+def test_other_origins_are_allowed_only_by_setting() -> None:
+    origin = {"Origin": "https://example.org"}
+    assert "access-control-allow-origin" not in Client().get("/health", headers=origin).headers
+    client = Client(cors_origins="https://example.org, https://example.net")
+    assert client.get("/health", headers=origin).headers["access-control-allow-origin"] == "https://example.org"
+    refused = client.post("/generate", json={}, headers=origin)
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (422, "https://example.org")
+
+
+def test_errors_of_ours_can_be_read_from_allowed_origins() -> None:
+    client = Client(FakeEngine(failure=RuntimeError()), cors_origins="*")
+    answer = client.post("/generate", json={"prompt": "a"}, headers={"Origin": "https://example.org"})
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, "*")
+
+
+def test_the_version_is_the_packages() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+
+
+def test_the_front_end_needs_no_torch() -> None:
+    check = "import sys, app.main; sys.exit('torch' in sys.modules or 'py3langid' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0

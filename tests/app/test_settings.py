@@ -1,0 +1,77 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings import PREFIX, Settings, SettingsError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(PREFIX + name.upper(), raising=False)
+
+
+def test_defaults() -> None:
+    settings = load_settings()
+    assert settings.checkpoints == Path("checkpoints")
+    assert (settings.devices, settings.slots_per_model, settings.beam_size) == ("auto", 64, 4)
+    assert (settings.max_body_bytes, settings.max_attention_values) == (2_000_000, 262_144)
+
+
+def test_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_DEVICES", "cpu, cuda:0")
+    monkeypatch.setenv("PARLANCE_LENGTH_PENALTY", "0.6")
+    monkeypatch.setenv("PARLANCE_LOG_LEVEL", "DEBUG")
+    monkeypatch.setenv("PARLANCE_BEAM_SIZE", "")
+    settings = load_settings()
+    assert (settings.devices, settings.length_penalty, settings.log_level) == ("cpu,cuda:0", 0.6, "debug")
+    assert settings.beam_size == 4, "an empty variable is not set"
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_says_what_it_is(name: str) -> None:
+    description = Settings.model_fields[name].description
+    assert description
+    assert description.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("BEAM_SIZE", "many", "it should be a valid integer"),
+        ("MAX_SAMPLES", "0", "it should be greater than or equal to 1"),
+        ("REQUEST_TIMEOUT_S", "nan", "it should be less than or equal to 3600"),
+        ("DEVICES", "gpu", 'it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …'),
+        ("DEVICES", "cpu,cpu", "it names a device twice"),
+        ("LOG_LEVEL", "loud", "it should be 'critical', 'error', 'warning', 'info' or 'debug'"),
+        ("CORS_ORIGINS", "example.org", 'it takes "*" or origins such as "https://example.org", without a path'),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str) -> None:
+    monkeypatch.setenv(PREFIX + name, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert str(caught.value) == f'Parlance cannot start: {PREFIX}{name} is "{value}": {words}.'
+
+
+def test_all_wrong_values_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_BEAM_SIZE", "x")
+    monkeypatch.setenv("PARLANCE_CPU_THREADS", "-1")
+    with pytest.raises(SettingsError, match=r"CPU_THREADS is .*; PARLANCE_BEAM_SIZE is"):
+        load_settings()
+
+
+def test_slots_must_hold_one_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_SLOTS_PER_MODEL", "8")
+    with pytest.raises(SettingsError, match="PARLANCE_SLOTS_PER_MODEL is 8: one translation may need 9 slots"):
+        load_settings()
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        load_settings().beam_size = 2  # type: ignore[misc]
