@@ -1,6 +1,6 @@
 """The checkpoint folder, the one contract between training and app. No torch here.
 
-    config.json         what is in the folder, and the sha256 of every file beside it; written last
+    config.json         what is in the folder, and the sha256 of weights and tokenizers; written last
     model.safetensors   weights, and nothing that can execute
     target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +75,22 @@ class Checkpoint:
     def weights(self) -> Path:
         return self.folder / WEIGHTS
 
+    def source_ids(self, text: str) -> tuple[int, ...]:
+        """What the encoder reads for `text`."""
+        return (*self.tokenizers["source"].encode(text), *self.config.source_suffix)
+
+    def target_ids(self, text: str) -> tuple[int, ...]:
+        """What the decoder starts from when `text` is given: its start token, then the text."""
+        return (*self.config.target_prefix, *self.tokenizers["target"].encode(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.tokenizers["target"].decode(ids)
+
+
+def new_token_limit(source_tokens: int, most: int) -> int:
+    """How long a translation may grow: twice its source and a little, which no honest one needs."""
+    return min(most, 2 * source_tokens + 20)
+
 
 def tokenizer_file(side: str, kind: str) -> str:
     return f"{side}.model" if kind == "sentencepiece" else f"{side}.json"
@@ -95,19 +111,21 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
     Adds the tokenizers and the config, then moves every file over, config.json last. OSError (a full disk)
     leaves `folder` without a config.json, so never a half-written checkpoint.
     """
+    names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
     for side, tokenizer in tokenizers.items():
-        tokenizer.write(staging / tokenizer_file(side, tokenizer.kind))
+        tokenizer.write(staging / names[side])
     content = asdict(config)
     content["tokenizers"] = {side: tokenizer.kind for side, tokenizer in tokenizers.items()}
-    content["files"] = {path.name: sha256(path) for path in sorted(staging.iterdir()) if path.name != CONFIG}
+    # people may edit the model card; what the model computes with they may not
+    content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     for path in staging.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).unlink(missing_ok=True)
-    for name in [*content["files"], CONFIG]:
-        (staging / name).replace(folder / name)
+    for path in sorted(staging.iterdir(), key=lambda path: path.name == CONFIG):
+        path.replace(folder / path.name)
 
 
 def read(folder: Path) -> Checkpoint:

@@ -2,7 +2,14 @@
 
 errors.py      what can go wrong, in words
 jobs.py        what is asked and answered
-pool.py        front end: tokenizes, admits, picks a device process, resolves waiters
+pool.py        front end: tokenizes, checks lengths, admits, asks, puts answers together
+library.py     the checkpoints that the front end knows
+admission.py   who may come in
+switchboard.py who waits for what
+stopping.py    stop strings
+views.py       tokens and attention as people see them
+devices.py     all device processes, watched and respawned
+device.py      the front end's end of one of them
 messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
 scheduler.py   which requests share the next step

@@ -75,6 +75,7 @@ class AttentionJob:
     kinds: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
+    max_values: int = 262_144  # more weights than these are refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,164 @@
+"""What crosses between the front end and a device process: named, typed, msgpack; never pickle.
+
+A frame is a 4-byte big-endian length and one msgpack array of messages. Times are CLOCK_MONOTONIC seconds,
+which all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 1 << 30
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Base of all messages."""
+
+
+# To a device process ---------------------------------------------------------------------------------------
+
+
+class Configure(Message, frozen=True, tag=True, array_like=True):
+    """The first message: how to run. threads 0: all cores."""
+
+    device: str
+    threads: int
+    slots: int
+
+
+class Load(Message, frozen=True, tag=True, array_like=True):
+    name: str
+    folder: str
+
+
+class Decode(Message, frozen=True, tag=True, array_like=True):
+    """Decode one sequence. wants_tokens: send each token as it comes (not with a beam)."""
+
+    id: int
+    model: str
+    source: list[int]
+    prefix: list[int]
+    deadline: float
+    max_new_tokens: int
+    beam: int = 1
+    n_best: int = 1
+    length_penalty: float = 1.0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    wants_tokens: bool = False
+
+
+class Attend(Message, frozen=True, tag=True, array_like=True):
+    """Attention maps of one sentence; target is the decoder's input."""
+
+    id: int
+    model: str
+    source: list[int]
+    target: list[int]
+    kinds: list[str]
+    layers: list[int] | None
+    heads: list[int] | None
+    max_values: int
+
+
+class Cancel(Message, frozen=True, tag=True, array_like=True):
+    id: int
+
+
+class Stop(Message, frozen=True, tag=True, array_like=True):
+    """End the process; the pool has drained it before."""
+
+
+# From a device process -------------------------------------------------------------------------------------
+
+
+class Started(Message, frozen=True, tag=True, array_like=True):
+    device: str
+
+
+class Loaded(Message, frozen=True, tag=True, array_like=True):
+    name: str
+    seconds: float
+
+
+class LoadFailed(Message, frozen=True, tag=True, array_like=True):
+    name: str
+    reason: str
+
+
+class Tokens(Message, frozen=True, tag=True, array_like=True):
+    """New tokens of one step, as (id of the request, token)."""
+
+    tokens: list[tuple[int, int]]
+
+
+class Hypothesis(Message, frozen=True, tag=True, array_like=True):
+    tokens: list[int]
+    log_probability: float
+    finished: bool
+
+
+class Finished(Message, frozen=True, tag=True, array_like=True):
+    id: int
+    hypotheses: list[Hypothesis]
+
+
+class Failed(Message, frozen=True, tag=True, array_like=True):
+    """code: that of the `EngineError` to raise."""
+
+    id: int
+    code: str
+    reason: str
+    field: str | None = None
+
+
+class Slice(Message, frozen=True, tag=True, array_like=True):
+    """One attention kind: little-endian float32 in C order, [layer][head][query][key]."""
+
+    kind: str
+    layers: list[int]
+    heads: list[int]
+    shape: list[int]
+    data: bytes
+
+
+class Attention(Message, frozen=True, tag=True, array_like=True):
+    id: int
+    slices: list[Slice]
+
+
+ToDevice = Configure | Load | Decode | Attend | Cancel | Stop
+FromDevice = Started | Loaded | LoadFailed | Tokens | Finished | Failed | Attention
+
+_encoder = msgspec.msgpack.Encoder()
+_to_device = msgspec.msgpack.Decoder(list[ToDevice])
+_from_device = msgspec.msgpack.Decoder(list[FromDevice])
+
+
+def frame(messages: list[Any]) -> bytes:
+    """One frame, ready to be written."""
+    body = _encoder.encode(messages)
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
+    return HEADER.pack(len(body)) + body
+
+
+def body_length(header: bytes) -> int:
+    length = int(HEADER.unpack(header)[0])
+    if length > MAX_FRAME_BYTES:
+        raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
+    return length
+
+
+def to_device(body: bytes) -> list[ToDevice]:
+    return _to_device.decode(body)
+
+
+def from_device(body: bytes) -> list[FromDevice]:
+    return _from_device.decode(body)

@@ -1,0 +1,305 @@
+"""The front end of the engine: tokenizes, checks lengths, admits or refuses, picks a device, resolves waiters."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.engine import errors, views
+from app.engine import messages as m
+from app.engine.admission import Admission
+from app.engine.devices import Devices, device_names
+from app.engine.jobs import (
+    AttentionJob,
+    AttentionReport,
+    Continuation,
+    FinishReason,
+    Generation,
+    GenerationJob,
+    ModelInfo,
+    PoolStatus,
+    Translation,
+    TranslationJob,
+)
+from app.engine.library import Library
+from app.engine.stopping import StopWatch
+from app.engine.switchboard import Switchboard
+from models.checkpoint import Checkpoint, new_token_limit
+
+LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """Times in seconds; see `app.settings` for what each means."""
+
+    checkpoints: Path
+    devices: str = "auto"
+    cpu_threads: int = 0
+    slots_per_model: int = 64
+    max_inflight_requests: int = 256
+    max_queued_source_tokens: int = 65_536
+    request_timeout_s: float = 60.0
+    beam_size: int = 4
+    length_penalty: float = 1.0
+    max_new_tokens: int = 1024
+    drain_timeout_s: float = 20.0
+    worker_start_timeout_s: float = 60.0
+
+
+class Pool:
+    """Implements `app.engine.jobs.Engine` over device processes."""
+
+    def __init__(self, options: PoolOptions) -> None:
+        self.options = options
+        self.library = Library()
+        self.admission = Admission(options.max_inflight_requests, options.max_queued_source_tokens)
+        self.devices = Devices(
+            device_names(options.devices),
+            threads=options.cpu_threads,
+            slots=options.slots_per_model,
+            start_timeout_s=options.worker_start_timeout_s,
+            to_load=lambda: {name: str(c.folder.absolute()) for name, c in self.library.checkpoints.items()},
+            on_reply=lambda message: self.switchboard.reply(message),
+            on_failure=lambda name, problem: self.library.drop(name, problem),
+            on_death=lambda device: self.switchboard.device_died(device),
+        )
+        self.switchboard = Switchboard(self.devices, options.request_timeout_s)
+        self._read = self._draining = False
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns at once; models load in the background and `status` says how far they are."""
+        self._starting = asyncio.create_task(self._start())
+
+    async def _start(self) -> None:
+        self.library = await asyncio.to_thread(Library.read, self.options.checkpoints)
+        self._read = True
+        if self.library.checkpoints:
+            self.devices.spawn_all()
+
+    async def stop(self) -> None:
+        """Refuse new work, let what is in flight finish until the drain timeout, then end the processes."""
+        self._draining = True
+        if self._starting is not None:
+            await self._starting
+        await self.switchboard.drain(self.options.drain_timeout_s)
+        await self.devices.stop()
+
+    # What is loaded ---------------------------------------------------------------------------------------
+
+    def status(self) -> PoolStatus:
+        devices = {name: device.state for name, device in self.devices.all.items()}
+        problems = list(self.library.problems.values())
+        problems += [f"{name} is {state}." for name, state in devices.items() if state in ("restarting", "stopped")]
+        if self._draining:
+            problems.append("The service is shutting down.")
+        usable = bool(self.library.checkpoints) and all(state == "ready" for state in devices.values())
+        ready = self._read and usable and not self._draining
+        return PoolStatus(ready, devices, len(self.library.checkpoints), tuple(problems))
+
+    def models(self) -> list[ModelInfo]:
+        """The models that at least one device has loaded."""
+        infos = [self._info(c) for c in self.library.checkpoints.values()]
+        return [info for info in infos if info.devices]
+
+    def _info(self, checkpoint: Checkpoint) -> ModelInfo:
+        config = checkpoint.config
+        return ModelInfo(
+            name=checkpoint.name,
+            kind=config.kind,
+            architecture=str(config.architecture["name"]),
+            parameters=config.parameters,
+            source_language=config.source_language,
+            target_language=config.target_language,
+            vocabulary=checkpoint.tokenizers["target"].size,
+            max_source_tokens=config.max_source_tokens or None,
+            max_new_tokens=config.max_new_tokens,
+            devices=tuple(d.name for d in self.devices.all.values() if checkpoint.name in d.loaded),
+            scores=config.scores,
+        )
+
+    # Requests ---------------------------------------------------------------------------------------------
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        plans = [self._translation_plan(job) for job in jobs]
+        tokens = sum(len(source) for _, source in plans)
+        async with self._admitted(len(jobs), tokens):
+            return await gather(self._translate(job, *plan) for job, plan in zip(jobs, plans, strict=True))
+
+    def _translation_plan(self, job: TranslationJob) -> tuple[Checkpoint, tuple[int, ...]]:
+        checkpoint = self.library.for_pair(job.source_language, job.target_language, job.model)
+        return checkpoint, self._source_ids(checkpoint, job.text, "q")
+
+    def _source_ids(self, checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
+        """What the encoder reads; () for a text without tokens."""
+        source = checkpoint.source_ids(text)
+        most = checkpoint.config.max_source_tokens
+        if len(source) > most:
+            raise errors.TextTooLong(
+                f"This text has {len(source):,} tokens; the model takes {most:,}. Send it in parts.", field=field_name
+            )
+        return source if len(source) > len(checkpoint.config.source_suffix) else ()
+
+    async def _translate(self, job: TranslationJob, checkpoint: Checkpoint, source: tuple[int, ...]) -> Translation:
+        if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
+            return Translation(job.text, (), "stop", checkpoint.name)
+        hypotheses = await self._search(checkpoint, source, job.alternatives)
+        texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in hypotheses))
+        others = tuple(text for text in texts[1:] if text)[: job.alternatives]
+        reason: FinishReason = "stop" if hypotheses[0].finished else "length"
+        return Translation(texts[0], others, reason, checkpoint.name)
+
+    async def _search(self, checkpoint: Checkpoint, source: tuple[int, ...], alternatives: int) -> list[m.Hypothesis]:
+        """The model's translations, best first: more than asked for, since two may read the same."""
+        beam = max(self.options.beam_size, alternatives + 1)
+        config = checkpoint.config
+        result: m.Finished = await self.switchboard.ask(
+            checkpoint.name,
+            len(source),
+            lambda request, deadline: m.Decode(
+                id=request,
+                model=checkpoint.name,
+                source=list(source),
+                prefix=list(config.target_prefix),
+                deadline=deadline,
+                max_new_tokens=new_token_limit(len(source), config.max_new_tokens),
+                beam=beam,
+                n_best=beam,
+                length_penalty=self.options.length_penalty,
+            ),
+        )
+        return result.hypotheses
+
+    async def generate(self, job: GenerationJob) -> Generation:
+        checkpoint = self.library.named(job.model, "lyrics")
+        prompt = self._prompt(checkpoint, job)
+        seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
+        async with self._admitted(job.n, len(prompt) * job.n):
+            continuations = await gather(self._continue(checkpoint, job, prompt, seed + i) for i in range(job.n))
+        return Generation(tuple(continuations), checkpoint.name)
+
+    def _prompt(self, checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
+        most = checkpoint.config.max_new_tokens
+        if job.max_new_tokens > most:
+            raise errors.InvalidRequest(
+                f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
+                field="max_new_tokens",
+            )
+        unknown = checkpoint.tokenizers["target"].unknown(job.prompt)
+        if unknown:
+            shown = " ".join(unknown[:5])
+            raise errors.UnknownCharacters(
+                f"{checkpoint.name} has never seen {shown}: leave {'it' if len(unknown) == 1 else 'them'} out.",
+                field="prompt",
+            )
+        prompt = checkpoint.target_ids(job.prompt)
+        if not prompt:
+            raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
+        if len(prompt) > most:
+            raise errors.TextTooLong(
+                f"This prompt has {len(prompt):,} tokens; the model takes {most:,}. Send its last part.",
+                field="prompt",
+            )
+        return prompt
+
+    async def _continue(
+        self, checkpoint: Checkpoint, job: GenerationJob, prompt: tuple[int, ...], seed: int
+    ) -> Continuation:
+        watch = StopWatch(checkpoint, job.stop) if job.stop else None
+        asked = self.switchboard.ask(
+            checkpoint.name,
+            len(prompt),
+            lambda request, deadline: m.Decode(
+                id=request,
+                model=checkpoint.name,
+                source=[],
+                prefix=list(prompt),
+                deadline=deadline,
+                max_new_tokens=job.max_new_tokens,
+                temperature=job.temperature,
+                top_k=job.top_k,
+                top_p=job.top_p,
+                seed=seed,
+                wants_tokens=watch is not None,
+            ),
+            watch,
+        )
+        result: m.Finished | str = await asked
+        if isinstance(result, str):
+            return Continuation(result, "stop", seed)
+        best = result.hypotheses[0]
+        return Continuation(checkpoint.decode(best.tokens), "stop" if best.finished else "length", seed)
+
+    async def attention(self, job: AttentionJob) -> AttentionReport:
+        checkpoint = self._inspected(job.model)
+        source = self._source_ids(checkpoint, job.source, "source")
+        if not source:
+            raise errors.InvalidRequest("The source has no tokens that the model reads.", field="source")
+        async with self._admitted(1, len(source)):
+            target, finished = await self._target(checkpoint, source, job.target)
+            # a finished target's last input token predicts the end; an unfinished one's last token is not read
+            inputs = [*checkpoint.config.target_prefix, *(target if finished else target[:-1])]
+            result: m.Attention = await self.switchboard.ask(
+                checkpoint.name,
+                len(source),
+                lambda request, deadline: m.Attend(
+                    id=request,
+                    model=checkpoint.name,
+                    source=list(source),
+                    target=inputs,
+                    kinds=list(job.kinds),
+                    layers=None if job.layers is None else list(job.layers),
+                    heads=None if job.heads is None else list(job.heads),
+                    max_values=job.max_values,
+                ),
+            )
+        return views.attention_report(checkpoint, job, target, finished, result)
+
+    def _inspected(self, name: str | None) -> Checkpoint:
+        """A model of any kind if it is named, so that the device can say what it has to show."""
+        if name is not None and name in self.library.checkpoints:
+            checkpoint = self.library.checkpoints[name]
+            if "source" not in checkpoint.tokenizers:
+                raise errors.InvalidRequest(
+                    f"{name} is a lyricist and has no attention to show; name a translator.", field="model"
+                )
+        return self.library.named(name, "translator")
+
+    async def _target(
+        self, checkpoint: Checkpoint, source: tuple[int, ...], text: str | None
+    ) -> tuple[list[int], bool]:
+        """Target ids without the start token, and whether the end token belongs behind them."""
+        if text is None:
+            best = (await self._search(checkpoint, source, 0))[0]
+            return list(best.tokens), best.finished
+        target = checkpoint.tokenizers["target"].encode(text)
+        most = checkpoint.config.max_new_tokens
+        if len(target) > most:
+            raise errors.TextTooLong(
+                f"This target has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
+                field="target",
+            )
+        return target, True
+
+    @asynccontextmanager
+    async def _admitted(self, requests: int, tokens: int) -> AsyncIterator[None]:
+        if self._draining:
+            raise errors.EngineUnavailable("The service is shutting down; try again in a moment.")
+        with self.admission.admitted(requests, tokens):
+            yield
+
+
+async def gather(work: Any) -> list[Any]:
+    """Results in order; when one fails the others are cancelled, and its own error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except* errors.EngineError as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,0 +1,101 @@
+"""The only caller of torch: loads networks, prefills, steps, and looks inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from app.engine.messages import Attend, Decode, Slice
+from models import checkpoint as checkpoints
+from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
+from models.inspection import Attentive, attention_maps
+from models.interface import Prompt
+from models.networks import load_network
+
+
+class CannotInspect(ValueError):
+    """The network has nothing of the kind to show, or too much; the message says what to ask for instead."""
+
+
+class Model:
+    """One loaded network and its slots."""
+
+    def __init__(self, network: Any, config: checkpoints.CheckpointConfig, slots: int) -> None:
+        self.network, self.config, self.slots = network, config, slots
+        self.decoder = self._decoder()
+
+    def _decoder(self) -> Decoder:
+        rules = TokenRules(self.config.eos, tuple(self.config.suppressed))
+        return Decoder(
+            self.network,
+            rules,
+            slots=self.slots,
+            source_length=max(1, self.config.max_source_tokens),
+            target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
+        )
+
+    def reset(self) -> None:
+        """Forget every sequence: after a failed step nothing in the slots can be trusted."""
+        self.decoder = self._decoder()
+
+    def join(self, requests: Sequence[Decode]) -> None:
+        self.decoder.join([(r.id, Prompt(tuple(r.source), tuple(r.prefix)), _options(r)) for r in requests])
+
+    def step(self) -> Progress:
+        return self.decoder.step()
+
+    def leave(self, request: int) -> None:
+        self.decoder.leave(request)
+
+    def attention(self, request: Attend) -> list[Slice]:
+        """CannotInspect if the network shows no attention or the answer would hold too many values."""
+        if not isinstance(self.network, Attentive):
+            raise CannotInspect(f"{request.model} has no attention to show; ask a translator instead.")
+        try:
+            maps = attention_maps(
+                self.network, request.source, request.target, request.kinds, request.layers, request.heads
+            )
+        except ValueError as error:
+            raise CannotInspect(str(error)) from error
+        values = sum(m.weights.numel() for m in maps.values())
+        if values > request.max_values:
+            raise CannotInspect(
+                f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
+                " select fewer kinds, layers or heads, or send a shorter text."
+            )
+        return [
+            Slice(kind, list(m.layers), list(m.heads), list(m.weights.shape), m.weights.numpy().tobytes())
+            for kind, m in maps.items()
+        ]
+
+
+class Runner:
+    """The models of one device."""
+
+    def __init__(self, device: str, threads: int, slots: int) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self.device, self.slots = torch.device(device), slots
+        self.models: dict[str, Model] = {}
+
+    def load(self, name: str, folder: str) -> None:
+        """CheckpointError if the folder cannot be used; the models loaded before stay."""
+        checkpoint = checkpoints.read(Path(folder))
+        network = load_network(checkpoint, self.device)
+        self.models[name] = Model(network, checkpoint.config, self.slots)
+
+
+def _options(request: Decode) -> DecodingOptions:
+    return DecodingOptions(
+        max_new_tokens=request.max_new_tokens,
+        beam=request.beam,
+        n_best=request.n_best,
+        length_penalty=request.length_penalty,
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        seed=request.seed,
+    )

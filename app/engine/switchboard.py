@@ -1,0 +1,113 @@
+"""Who waits for what: numbered messages to the devices, and their answers back to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from app.engine import errors
+from app.engine import messages as m
+from app.engine.devices import Devices
+from app.engine.stopping import StopWatch
+
+ERRORS: dict[str, Callable[..., errors.EngineError]] = {
+    cls.code: cls
+    for cls in (errors.InvalidRequest, errors.UnknownModel, errors.DeadlineExceeded, errors.EngineUnavailable)
+}
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One message to a device whose answer is awaited; `on_token` hears each token as it comes."""
+
+    device: str
+    tokens: int
+    future: asyncio.Future[Any]
+    on_token: Callable[[int], None] | None = None
+
+
+class Switchboard:
+    def __init__(self, devices: Devices, timeout_s: float) -> None:
+        self.devices, self.timeout_s = devices, timeout_s
+        self._waiters: dict[int, Waiter] = {}
+        self._ids = itertools.count(1)
+
+    async def ask(
+        self,
+        model: str,
+        tokens: int,
+        message: Callable[[int, float], Any],
+        watch: StopWatch | None = None,
+    ) -> Any:
+        """Send to the least busy device and wait; whoever stops waiting frees the slots."""
+        device = self.devices.least_busy(model)
+        if device is None or device.process is None:
+            raise errors.EngineUnavailable(f"No device has {model} ready right now; try again in a few seconds.")
+        request, timeout = next(self._ids), self.timeout_s
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        waiter = Waiter(device.name, tokens, future)
+        if watch is not None:
+            waiter.on_token = lambda token: resolve(future, watch.feed(token))
+        self._waiters[request] = waiter
+        device.outstanding_tokens += tokens
+        answered = False
+        try:
+            device.process.send([message(request, time.monotonic() + timeout)])
+            async with asyncio.timeout(timeout):
+                result = await future
+                answered = not isinstance(result, str)
+                return result
+        except TimeoutError:
+            raise errors.DeadlineExceeded(
+                f"The answer did not come within {timeout:g} seconds; send a shorter text or try again later."
+            ) from None
+        except errors.EngineError:
+            answered = True
+            raise
+        finally:
+            del self._waiters[request]
+            device.outstanding_tokens = max(0, device.outstanding_tokens - tokens)
+            if not answered and device.process is not None:
+                device.process.send([m.Cancel(request)])
+
+    def reply(self, message: m.FromDevice) -> None:
+        match message:
+            case m.Tokens():
+                for request, token in message.tokens:
+                    waiter = self._waiters.get(request)
+                    if waiter is not None and waiter.on_token is not None:
+                        waiter.on_token(token)
+            case m.Failed():
+                error = ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
+                if message.id in self._waiters:
+                    self._fail(self._waiters[message.id], error)
+            case m.Finished() | m.Attention():
+                if message.id in self._waiters:
+                    resolve(self._waiters[message.id].future, message)
+
+    def _fail(self, waiter: Waiter, error: errors.EngineError) -> None:
+        if not waiter.future.done():
+            waiter.future.set_exception(error)
+
+    def device_died(self, device: str) -> None:
+        """Everything in flight there ends at once with an error that says to try again."""
+        for waiter in list(self._waiters.values()):
+            if waiter.device == device:
+                self._fail(waiter, errors.EngineUnavailable("The device process ended; please try again."))
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait for what is in flight, but not for ever: the rest is told to try again."""
+        waiting = [waiter.future for waiter in self._waiters.values()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=timeout_s)
+        for waiter in list(self._waiters.values()):
+            self._fail(waiter, errors.EngineUnavailable("The service is shutting down; try again in a moment."))
+
+
+def resolve(future: asyncio.Future[Any], value: Any) -> None:
+    if value is not None and not future.done():
+        future.set_result(value)

@@ -1,0 +1,96 @@
+"""The device process: reads messages, drives the scheduler, writes answers. One for each device.
+
+python -m app.engine.worker FD, where FD is one end of a socket pair whose other end the pool holds. When that
+end closes, however the parent ended, this process ends too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from typing import Any
+
+from app.engine import messages as m
+from app.engine.runner import Runner
+from app.engine.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """A thread reads frames as they come, so that a cancellation is seen at the next step boundary."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._file = connection.makefile("rb")
+        self._messages: queue.SimpleQueue[m.ToDevice] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        threading.Thread(target=self._read, name="inbox", daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            header = self._file.read(m.HEADER.size)
+            body = self._file.read(m.body_length(header)) if len(header) == m.HEADER.size else b""
+            if not body:
+                os._exit(0)  # the parent is gone, perhaps in the middle of a step: nobody wants its result
+            for message in m.to_device(body):
+                self._messages.put(message)
+
+    def take(self, *, wait: bool) -> list[m.ToDevice]:
+        """All messages that are there; with `wait`, at least one."""
+        found = [self._messages.get()] if wait else []
+        try:
+            while True:
+                found.append(self._messages.get_nowait())
+        except queue.Empty:
+            return found
+
+
+def serve(connection: socket.socket) -> None:
+    inbox = Inbox(connection)
+    inbox.start()
+
+    def send(messages: list[Any]) -> None:
+        if messages:
+            connection.sendall(m.frame(messages))
+
+    first, *others = inbox.take(wait=True)
+    assert isinstance(first, m.Configure), "the first message configures the process"
+    scheduler = Scheduler(Runner(first.device, first.threads, first.slots))
+    send([m.Started(first.device)])
+    pending = others
+    while True:
+        for message in pending:
+            if isinstance(message, m.Stop):
+                return
+            send(scheduler.handle(message))
+        send(scheduler.step())
+        pending = inbox.take(wait=not scheduler.busy)
+
+
+def die_with_parent() -> None:
+    """Ask Linux for a SIGKILL when the parent ends; elsewhere the closed socket has to do."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def main() -> None:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent drains, then stops us
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        serve(connection)
+    except BrokenPipeError:
+        log.info("the front end is gone")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The whole configuration of a run. Frozen, recorded in the checkpoint, and checked in one go: every problem is
+named in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from training.errors import TrainingError
+
+
+def raise_all(problems: Iterable[str]) -> None:
+    found = [problem for problem in problems if problem]
+    if found:
+        raise TrainingError("This run cannot start: " + "; ".join(found) + ".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerConfig:
+    """joint: one vocabulary for both languages. casefold_source: read "Bier" and "bier" alike."""
+
+    kind: Literal["sentencepiece", "word", "character"] = "sentencepiece"
+    size: int = 8000  # at most; of sentencepiece only
+    joint: bool = True
+    casefold_source: bool = False
+    pad_piece: str = "<pad>"  # of word vocabularies
+    bos_piece: str = "<s>"
+    eos_piece: str = "</s>"
+    source_end: Literal["eos", "pad"] = "eos"  # what stands behind every source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerConfig:
+    """rate: the peak. Schedules warm up linearly, then: constant; inverse_sqrt falls with 1/sqrt(update);
+    cosine falls to final_fraction of the peak at the last update."""
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    rate: float = 1e-3
+    schedule: Literal["constant", "inverse_sqrt", "cosine"] = "constant"
+    warmup_updates: int = 0
+    final_fraction: float = 0.05
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0  # of all gradients together; 0: off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing."""
+
+    max_epochs: int = 100
+    max_minutes: float | None = None
+    patience: int = 0  # 0: off
+    validate_every_epochs: int = 1
+    average_decay: float = 0.0  # of the weights' exponential moving average, per update; 0: off
+    seed: int = 1
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA devices that have it, else fp32
+
+    def problems(self) -> Iterable[str]:
+        yield f"max_epochs must be at least 1, not {self.max_epochs}" if self.max_epochs < 1 else ""
+        if self.max_minutes is not None and self.max_minutes <= 0:
+            yield f"max_minutes must be more than 0, not {self.max_minutes:g}"
+        if not 0 <= self.seed < 2**63:
+            yield f"seed must lie in 0..2^63-1, not {self.seed}"
+        if not 0 <= self.average_decay < 1:
+            yield f"average_decay must lie in [0, 1), not {self.average_decay}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatorConfig:
+    """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes."""
+
+    recipe: str
+    source_language: str = "src"
+    target_language: str = "tgt"
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    network: Mapping[str, Any] = field(default_factory=dict)
+    label_smoothing: float = 0.1
+    tokens_per_batch: int = 4096  # padded, of the longer side
+    max_tokens: int = 256  # longer training pairs are left out, and said so; also the served model's limit
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+    def __post_init__(self) -> None:
+        raise_all(self.loop.problems())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LyricsConfig:
+    """network: the fields of `models.recurrent.RecurrentConfig` but its vocabulary size.
+
+    sampling: "consecutive" cuts the text into `rows` strands read on and on, the hidden state carried over;
+    "random" draws windows anew, each from a zero state. offset: start each epoch at another character.
+    valid_share: the end of the text that is held out for validation.
+    """
+
+    recipe: str
+    network: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Literal["consecutive", "random"] = "consecutive"
+    offset: bool = True
+    steps: int = 128
+    rows: int = 32
+    characters: int | None = None  # use only so many from the start of the text
+    newline_as_space: bool = False
+    valid_share: float = 0.1
+    unknown: bool = True  # a token for characters that training has not seen
+    initial_deviation: float | None = None  # draw weights from N(0, this) and zero the biases; None: PyTorch's
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+    def __post_init__(self) -> None:
+        raise_all(self.loop.problems())

@@ -1,0 +1,140 @@
+"""Chinese: no inflection; measure words, particles, and the place before the verb. Words are joined without spaces."""
+
+from __future__ import annotations
+
+from training.demo.trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, also, word, words
+
+_DETERMINERS = {
+    "a": "一",
+    "the": "那",
+    "this": "这",
+    "two": "两",
+    "three": "三",
+    "four": "四",
+    "five": "五",
+    "ten": "十",
+}
+_POSSESSIVES = {"my": "我的", "your": "你的", "our": "我们的"}
+_RELATIONS = {"in": "里", "on": "上", "under": "下面", "behind": "后面"}
+_ASKED = {"who": "谁", "what": "什么", "where": "哪里"}
+_TIMES = {
+    "today": "今天",
+    "tomorrow": "明天",
+    "yesterday": "昨天",
+    "now": "现在",
+    "sometimes": "有时",
+    "every day": "每天",
+}
+
+
+def _determiner(phrase: NounPhrase, node: str) -> list[Word]:
+    if phrase.determiner == "the" and phrase.plural:
+        return [word("那些", node)]
+    if phrase.determiner in _POSSESSIVES:
+        return [word(_POSSESSIVES[phrase.determiner], node)]
+    return [word(_DETERMINERS[phrase.determiner], node), word(phrase.noun.measure, node)]
+
+
+def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
+    """Determiner and measure word, adjective, noun; what is denied has no 'one', and the noun stands for it."""
+    node = f"{role}.determiner"
+    noun = word(phrase.noun.chinese, f"{role}.noun")
+    line = [word(phrase.adjective.chinese, f"{role}.adjective")] if phrase.adjective else []
+    if denied and phrase.determiner:
+        return [*line, also(noun, node)]
+    return [*(_determiner(phrase, node) if phrase.determiner else []), *line, noun]
+
+
+def _subject(subject: Subject) -> list[Word]:
+    if isinstance(subject, NounPhrase):
+        return noun_phrase(subject, "subject")
+    if isinstance(subject, Couple):
+        return couple(subject)
+    return [word(subject.chinese, "subject.noun")]
+
+
+def couple(names: Couple) -> list[Word]:
+    """Two names joined."""
+    first, second = names.first.chinese, names.second.chinese
+    return [word(first, "subject.noun"), word("和", "subject.and"), word(second, "subject.second")]
+
+
+def _landmark(place: Place) -> list[Word]:
+    """The noun, which stands for its article, and the side of it; a city has no side."""
+    if "city" in place.noun.kinds:
+        return [word(place.noun.chinese, "place.noun")]
+    noun = word(place.noun.chinese, "place.noun", "place.determiner")
+    return [noun, word(_RELATIONS[place.relation], "place.relation")]
+
+
+def _location(clause: Clause) -> list[Word]:
+    """在 and the place; as the predicate, 在 is the copula too."""
+    nodes = ["place.relation"] if clause.place else ["asked"]
+    if clause.verb is None:
+        nodes = ["verb", *(nodes if clause.place else [])]
+    where = _landmark(clause.place) if clause.place else [word("哪里", "asked")]
+    return [word("在", *nodes), *where]
+
+
+def _object(clause: Clause) -> list[Word]:
+    if clause.asks == "what":
+        return [word("什么", "asked")]
+    if clause.patient is None:
+        return []
+    return noun_phrase(clause.patient, "object", clause.denies_existence)
+
+
+def _action(clause: Clause) -> list[Word]:
+    """Modal verb, place, verb, object; 住 has its place behind it, and 去 its goal."""
+    if clause.verb is None:
+        return _location(clause)
+    located = clause.place is not None or clause.asks == "where"
+    if clause.place and clause.place.relation == "to":
+        verb = [word(clause.verb.chinese, "verb", "place.relation"), *_landmark(clause.place)]
+    elif clause.verb.key == "live":
+        verb = [word("住", "verb"), *_location(clause)]
+    else:
+        verb = [*(_location(clause) if located else []), word(clause.verb.chinese, "verb")]
+    perfective = words("了", "verb") if clause.past and not clause.negated else []
+    modal = []
+    if clause.modal:
+        modal = [word({"want": "想"}.get(clause.modal.key, clause.modal.chinese), "modal")]
+    return modal + verb + perfective + _object(clause)
+
+
+def _quality(clause: Clause) -> list[Word]:
+    """很 or 是 for the copula, where nothing is denied or asked; else the adjective does without 很."""
+    if clause.quality is None:
+        return []
+    adjective = word(clause.quality.chinese_predicate, "quality")
+    if clause.quality.is_colour:
+        return [word("是", "verb"), adjective]
+    if clause.negated or clause.asks:
+        return [also(adjective, "verb")]
+    return [word("很", "verb"), adjective]
+
+
+def _negation(clause: Clause) -> list[Word]:
+    """没有 denies the past, and 没 is how 有 is denied; 不 denies the rest."""
+    if not clause.negated:
+        return []
+    has = clause.verb is not None and clause.verb.key == "have" and not clause.modal
+    return [word("没" if has else "没有" if clause.past else "不", "negation")]
+
+
+def clause(tree: Clause) -> list[Word]:
+    """Time, subject, negation, predicate, and 吗 after a yes/no question."""
+    line = words(_TIMES.get(tree.time, ""), "time", *(["time.every"] if tree.time == "every day" else []))
+    line += _subject(tree.subject) if tree.subject else [word("谁", "asked")]
+    line += _negation(tree) + (_quality(tree) or _action(tree))
+    return line + words("吗" if tree.asks == "whether" else "", tree.finite)
+
+
+def existence(tree: Existence) -> list[Word]:
+    """The place comes first: 花园里有一只狗."""
+    return [*_landmark(tree.place), word("有", "verb"), *noun_phrase(tree.thing, "subject")]
+
+
+def order(tree: Order) -> list[Word]:
+    """请来 orders, as in a restaurant."""
+    return [*words("请 来" if tree.please else "", "please"), *noun_phrase(tree.thing, "subject")]

@@ -1,0 +1,91 @@
+"""English: fixed word order, 'do' in questions and negations, 'a' or 'an'."""
+
+from __future__ import annotations
+
+from training.demo.trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
+
+_COPULA = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
+
+
+def noun_phrase(phrase: NounPhrase, role: str) -> list[Word]:
+    """The words of a noun phrase."""
+    noun = word(phrase.noun.english[phrase.plural], f"{role}.noun")
+    line = [word(phrase.adjective.key, f"{role}.adjective"), noun] if phrase.adjective else [noun]
+    if phrase.determiner:
+        vowel = phrase.determiner == "a" and line[0].text[0] in "aeiou"
+        line.insert(0, word(phrase.determiner + "n" * vowel, f"{role}.determiner"))
+    return line
+
+
+def _subject(subject: Subject) -> list[Word]:
+    if isinstance(subject, NounPhrase):
+        return noun_phrase(subject, "subject")
+    if isinstance(subject, Couple):
+        return couple(subject)
+    return [word(subject.key, "subject.noun")]
+
+
+def couple(names: Couple) -> list[Word]:
+    """Two names joined."""
+    first, second = names.first.english[0], names.second.english[0]
+    return [word(first, "subject.noun"), word("and", "subject.and"), word(second, "subject.second")]
+
+
+def _place(place: Place) -> list[Word]:
+    article = [] if "city" in place.noun.kinds else [word("the", "place.determiner")]
+    return [word(place.relation, "place.relation"), *article, word(place.noun.english[0], "place.noun")]
+
+
+def _lexical(clause: Clause, form: int) -> list[Word]:
+    """The full verb in its form (infinitive, third person, past) with its particle."""
+    if clause.verb is None:
+        return []
+    return [*words(clause.verb.english[form], "verb"), *words(clause.verb.english_particle, "verb")]
+
+
+def _verbs(clause: Clause) -> tuple[list[Word], list[Word]]:
+    """The auxiliary, which 'not' follows and which changes places with the subject, and the rest."""
+    third = clause.person == "3s"
+    if clause.verb is None:
+        return [word(_COPULA[clause.person], "verb")], []
+    wants = clause.modal is not None and clause.modal.key == "want"
+    if clause.modal and not wants:
+        return [word(clause.modal.key, "modal")], _lexical(clause, 0)
+    infinitive = [word("to", "modal"), *_lexical(clause, 0)] if wants else []
+    if clause.negated or clause.asks not in ("", "who"):
+        do = "did" if clause.past else "does" if third else "do"
+        return [word(do, clause.finite)], [word("want", "modal"), *infinitive] if wants else _lexical(clause, 0)
+    if wants:
+        return [], [word("wants" if third else "want", "modal"), *infinitive]
+    return [], _lexical(clause, 2 if clause.past else int(third))
+
+
+def _negated(auxiliary: list[Word]) -> list[Word]:
+    if auxiliary[0].text == "can":
+        return [word("cannot", "modal", "negation")]
+    return [*auxiliary, word("not", "negation")]
+
+
+def clause(tree: Clause) -> list[Word]:
+    """Time or question word, subject, verb, object, place; a question has the auxiliary before the subject."""
+    auxiliary, verb = _verbs(tree)
+    if tree.negated:
+        auxiliary = _negated(auxiliary)
+    subject = _subject(tree.subject) if tree.subject else []
+    line = words(tree.asks if tree.asks != "whether" else "", "asked")
+    line += [word("every", "time.every"), word("day", "time")] if tree.time == "every day" else words(tree.time, "time")
+    line += auxiliary[:1] + subject + auxiliary[1:] if tree.asks else subject + auxiliary
+    line += verb + (noun_phrase(tree.patient, "object") if tree.patient else [])
+    line += [word(tree.quality.key, "quality")] if tree.quality else []
+    return line + (_place(tree.place) if tree.place else [])
+
+
+def existence(tree: Existence) -> list[Word]:
+    """There is, there are."""
+    copula = "are" if tree.thing.plural else "is"
+    return [word("there", "verb"), word(copula, "verb"), *noun_phrase(tree.thing, "subject"), *_place(tree.place)]
+
+
+def order(tree: Order) -> list[Word]:
+    """What is ordered, and 'please' after it."""
+    return noun_phrase(tree.thing, "subject") + (words("please", "please") if tree.please else [])

@@ -1,0 +1,154 @@
+"""German: three genders and four cases (no genitive here), the finite verb second, the infinite one last."""
+
+from __future__ import annotations
+
+from training.demo.nouns import Noun
+from training.demo.trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
+from training.demo.verbs import PERSONS
+
+NOMINATIVE, ACCUSATIVE, DATIVE = "nominative", "accusative", "dative"
+_Endings = dict[str, tuple[str, str, str, str]]
+_ARTICLES: _Endings = {  # by case: masculine, feminine, neuter, plural
+    NOMINATIVE: ("der", "die", "das", "die"),
+    ACCUSATIVE: ("den", "die", "das", "die"),
+    DATIVE: ("dem", "der", "dem", "den"),
+}
+_DEMONSTRATIVE_ENDINGS: _Endings = {
+    NOMINATIVE: ("er", "e", "es", "e"),
+    ACCUSATIVE: ("en", "e", "es", "e"),
+    DATIVE: ("em", "er", "em", "en"),
+}
+_POSSESSIVE_ENDINGS: _Endings = {
+    NOMINATIVE: ("", "e", "", "e"),
+    ACCUSATIVE: ("en", "e", "", "e"),
+    DATIVE: ("em", "er", "em", "en"),
+}
+_WEAK_ENDINGS: _Endings = {
+    NOMINATIVE: ("e", "e", "e", "en"),
+    ACCUSATIVE: ("en", "e", "e", "en"),
+    DATIVE: ("en", "en", "en", "en"),
+}
+_MIXED_ENDINGS: _Endings = {
+    NOMINATIVE: ("er", "e", "es", "en"),
+    ACCUSATIVE: ("en", "e", "es", "en"),
+    DATIVE: ("en", "en", "en", "en"),
+}
+_STRONG_ENDINGS = _DEMONSTRATIVE_ENDINGS
+_POSSESSIVES = {"a": "ein", "no": "kein", "my": "mein", "your": "dein", "our": "unser"}
+NUMERALS = {"two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "ten": "zehn"}
+_COPULA = ("bin", "bist", "ist", "sind", "sind")
+_HAVE = ("habe", "hast", "hat", "haben", "haben")
+_RELATIONS = {"in": "in", "on": "auf", "under": "unter", "behind": "hinter", "to": "nach"}
+_ASKED = {"who": "wer", "what": "was", "where": "wo"}
+_TIMES = {"today": "heute", "tomorrow": "morgen", "yesterday": "gestern", "now": "jetzt", "sometimes": "manchmal"}
+
+
+def _column(noun: Noun, plural: bool) -> int:
+    return 3 if plural else "mfn".index(noun.gender)
+
+
+def _determiner(determiner: str, case: str, column: int) -> tuple[str, _Endings]:
+    """The form of the determiner, and the adjective endings that it asks for."""
+    if determiner == "the":
+        return _ARTICLES[case][column], _WEAK_ENDINGS
+    if determiner == "this":
+        return "dies" + _DEMONSTRATIVE_ENDINGS[case][column], _WEAK_ENDINGS
+    if determiner in _POSSESSIVES:
+        return _POSSESSIVES[determiner] + _POSSESSIVE_ENDINGS[case][column], _MIXED_ENDINGS
+    return NUMERALS.get(determiner, ""), _STRONG_ENDINGS
+
+
+def _noun(phrase: NounPhrase, case: str) -> str:
+    weak = phrase.noun.key == "boy" and case != NOMINATIVE and not phrase.plural
+    return phrase.noun.german[phrase.plural] + "n" * weak
+
+
+def noun_phrase(phrase: NounPhrase, role: str, case: str, denied: bool = False) -> list[Word]:
+    """The words of a noun phrase; 'kein' stands for its article and for the negation."""
+    column = _column(phrase.noun, phrase.plural)
+    form, endings = _determiner("no" if denied else phrase.determiner, case, column)
+    nodes = [f"{role}.determiner"] if phrase.determiner else []
+    line = words(form, *nodes, *(["negation"] if denied else []))
+    if phrase.adjective:
+        adjective = phrase.adjective.german_stem + endings[case][column]
+        line.append(word(adjective, f"{role}.adjective"))
+    return [*line, word(_noun(phrase, case), f"{role}.noun")]
+
+
+def _subject(subject: Subject) -> list[Word]:
+    if isinstance(subject, NounPhrase):
+        return noun_phrase(subject, "subject", NOMINATIVE)
+    if isinstance(subject, Couple):
+        return couple(subject)
+    return [word(subject.german, "subject.noun")]
+
+
+def couple(names: Couple) -> list[Word]:
+    """Two names joined."""
+    first, second = names.first.german[0], names.second.german[0]
+    return [word(first, "subject.noun"), word("und", "subject.and"), word(second, "subject.second")]
+
+
+def _place(place: Place) -> list[Word]:
+    relation, noun = _RELATIONS[place.relation], word(place.noun.german[0], "place.noun")
+    if "city" in place.noun.kinds:
+        return [word(relation, "place.relation"), noun]
+    article = _ARTICLES[DATIVE][_column(place.noun, plural=False)]
+    if relation == "in" and article == "dem":
+        return [word("im", "place.relation", "place.determiner"), noun]
+    return [word(relation, "place.relation"), word(article, "place.determiner"), noun]
+
+
+def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
+    """The finite verb, and the infinitive or participle that closes the clause."""
+    person = PERSONS.index(clause.person)
+    if clause.verb is None:
+        return word(_COPULA[person], "verb"), []
+    if clause.modal:
+        return word(clause.modal.german[person], "modal"), words(clause.verb.german_infinitive, "verb")
+    if clause.past:
+        return word(_HAVE[person], "verb"), words(clause.verb.german_participle, "verb")
+    return word(clause.verb.german[person], "verb"), []
+
+
+def _middle(clause: Clause) -> list[Word]:
+    """Object, negation, predicate and place; 'nicht' follows the object and comes before all else."""
+    line: list[Word] = []
+    if clause.patient:
+        case = DATIVE if clause.verb and "dative" in clause.verb.traits else ACCUSATIVE
+        line += noun_phrase(clause.patient, "object", case, clause.denies_existence)
+    if clause.negated and not clause.denies_existence:
+        line.append(word("nicht", "negation"))
+    if clause.quality:
+        line.append(word(clause.quality.german, "quality"))
+    return line + (_place(clause.place) if clause.place else [])
+
+
+def _time(time: str) -> list[Word]:
+    if time == "every day":
+        return [word("jeden", "time.every"), word("tag", "time")]
+    return words(_TIMES.get(time, ""), "time")
+
+
+def clause(tree: Clause) -> list[Word]:
+    """A statement has one constituent before the finite verb, a yes/no question none."""
+    finite, final = _verbs(tree)
+    subject = _subject(tree.subject) if tree.subject else []
+    rest = _middle(tree) + final
+    front = _time(tree.time) + words(_ASKED.get(tree.asks, ""), "asked")
+    if front or tree.asks:
+        return [*front, finite, *subject, *rest]
+    return [*subject, finite, *rest]
+
+
+def existence(tree: Existence) -> list[Word]:
+    """The place comes first: 'im garten ist ein hund'."""
+    copula = "sind" if tree.thing.plural else "ist"
+    return [*_place(tree.place), word(copula, "verb"), *noun_phrase(tree.thing, "subject", NOMINATIVE)]
+
+
+def order(tree: Order) -> list[Word]:
+    """What is ordered is in the accusative, what is only named in the nominative."""
+    if tree.please:
+        return [*noun_phrase(tree.thing, "subject", ACCUSATIVE), word("bitte", "please")]
+    return noun_phrase(tree.thing, "subject", NOMINATIVE)

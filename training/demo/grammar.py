@@ -1,0 +1,208 @@
+"""The constructions of the phrasebook: which trees there are, so that each makes sense.
+
+There are many more combinations than a corpus needs, so a construction is a function that draws one tree from
+a seeded generator, and `QUOTAS` says how many different trees are drawn with each. A menu says what a verb
+can be done to: alternatives parted by ',', each with the kinds of nouns, '/', and how they are determined:
+a, the, this, poss (my, your, our), num, pl (the, plural), bare (a mass, a plural, a name).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from random import Random
+from typing import TypeVar
+
+from training.demo.adjectives import ADJECTIVES, Adjective
+from training.demo.nouns import PRONOUNS, Noun, of_kind
+from training.demo.trees import Couple, NounPhrase, Place, Subject
+from training.demo.verbs import VERBS, Verb
+
+T = TypeVar("T")
+NUMERALS = ("two", "three", "four", "five", "ten")
+POSSESSIVES = {"1s": ("your",), "2s": ("my",), "1p": ("your",)}
+ANYONE = ("my", "your", "our")
+MENUS = {
+    "see": "name/bare, kin/poss, person/a the this num pl, animal/a the this poss num pl, thing/a the this num pl",
+    "love": "name/bare, kin/poss, person/the this, pet/the this poss",
+    "know": "name/bare, kin/poss, person/the this pl",
+    "visit": "name/bare, kin/poss, child boy girl/the this pl",
+    "help": "name/bare, kin/poss, person/a a the this",
+    "chase": "name/bare, animal/a the this poss pl",
+    "look": "name/bare, thing/a the this poss, animal/a the this poss",
+    "find": "thing/a the this poss, animal/a the this poss",
+    "buy": "thing read/a the this num bare, food/num bare, meal drink/bare, glass/a",
+    "sell": "thing/a the this poss num bare",
+    "eat": "food/a the this num bare, meal/bare the",
+    "drink": "drink/bare the this, glass/a",
+    "read": "read/a the this poss pl bare",
+    "write": "letter/a the num bare, book/a the bare",
+    "wash": "wash/the this poss, fruit/pl",
+    "open": "opening bag letter/the this poss",
+    "have": "thing animal/a num, thing read/a num, heir/a num, heir/num, heir/num, food/num, meal drink/bare",
+    "need": "thing/a the this num, read/a the, food/num, meal drink/bare",
+    "want": "thing/a the this num, food/a num, meal drink/bare, glass/a, glass/a the, pet horse/a num",
+    "speak": "language/bare",
+    "learn": "language/bare",
+}
+EVENTIVE = {"buy", "sell", "eat", "drink", "read", "wash", "open"}  # not 'he buys a car' without a time
+NOT_FOR_MINORS = {"beer", "wine", "house", "car", "son", "daughter"}
+INDEFINITE = frozenset({"a", "num"})
+DENIED_ONE = {"have", "want", "need", "buy", "eat", "drink", "see", "find", "write"}
+PLACES = {
+    "sleep": "in kitchen garden park office hospital, on bed, under tree",
+    "work": "in kitchen garden school supermarket restaurant office hospital station",
+    "sing": "in kitchen garden park school restaurant, behind house, under tree",
+    "play": "in kitchen garden park school, behind house, under tree",
+    "cook": "in kitchen restaurant school garden, behind house",
+    "eat": "in kitchen garden park restaurant school office, under tree",
+    "drink": "in kitchen garden park restaurant office station, under tree",
+    "read": "in kitchen garden park school office station, under tree, on bed",
+    "buy": "in supermarket station",
+    "write": "in kitchen garden park school office station, under tree",
+    "speak": "in office school restaurant kitchen hospital",
+    "learn": "in school garden office kitchen",
+    "person": "in kitchen garden park school office hospital restaurant supermarket station house car, "
+    "behind house tree car door, under tree",
+    "pet": "in kitchen garden park house, under table bed tree chair car, on bed chair table, "
+    "behind house tree door car",
+    "outdoor": "in garden park, under tree, behind house tree car",
+    "small": "in kitchen office house car school, on table bed chair, under table bed chair, behind door",
+    "food": "in kitchen house car office, on table",
+    "many": "in kitchen office house school, on table bed, under table bed",
+    "seat": "in kitchen garden office school restaurant house hospital station, behind house, under tree",
+    "vehicle": "in garden park, behind house tree, under tree",
+    "glass": "in kitchen house office restaurant car garden, on table chair",
+}
+
+
+EVERYONE = "i i i you you we we we he she"
+
+
+class Dice(Random):
+    """A generator that is the same on every machine and with every version of Python."""
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options."""
+        return options[int(self.random() * len(options))]
+
+    def chance(self, share: float) -> bool:
+        """True in this share of the cases."""
+        return self.random() < share
+
+
+def adjective(dice: Dice, noun: Noun, determiner: str, share: float) -> Adjective | None:
+    """In this share of the cases an adjective; 'my' is 我的, so none with a second 的 comes after it."""
+    options = [ADJECTIVES[key] for key in noun.adjectives]
+    if determiner in ANYONE:
+        options = [option for option in options if not option.chinese.endswith("的")]
+    return dice.pick(options) if options and dice.chance(share) else None
+
+
+def noun_phrase(dice: Dice, noun: Noun, code: str, possessives: Sequence[str], share: float) -> NounPhrase:
+    """The noun, determined as the menu says, with an adjective in this share of the cases."""
+    determiner = {"poss": "", "num": "", "pl": "the", "bare": ""}.get(code, code)
+    if code == "num":
+        determiner = dice.pick(NUMERALS)
+    if code == "poss":
+        determiner = dice.pick(possessives)
+    plural = code in ("num", "pl") or (code == "bare" and not noun.kinds & {"mass", "name", "city"})
+    return NounPhrase(noun, determiner, adjective(dice, noun, determiner, share), plural)
+
+
+def _alternatives(menu: str) -> Iterator[tuple[tuple[Noun, ...], tuple[str, ...]]]:
+    for part in menu.split(","):
+        kinds, codes = part.split("/")
+        yield tuple(noun for kind in kinds.split() for noun in of_kind(kind)), tuple(codes.split())
+
+
+_MENUS = {key: tuple(_alternatives(menu)) for key, menu in MENUS.items()}
+
+
+def patient(dice: Dice, verb: str, subject: Subject | None, avoid: Collection[str]) -> NounPhrase | None:
+    """What the verb is done to, not determined in the ways to avoid and not the subject again; or None."""
+    nouns, codes = dice.pick(_MENUS[verb])
+    noun = dice.pick(nouns)
+    codes = tuple(code for code in codes if code not in avoid)
+    if not codes or noun in _named(subject) or (is_minor(subject) and noun.key in NOT_FOR_MINORS):
+        return None
+    possessives = POSSESSIVES.get(subject.person, ANYONE) if subject and "kin" in noun.kinds else ANYONE
+    return noun_phrase(dice, noun, dice.pick(codes), possessives, 0.0 if verb == "write" else 0.5)
+
+
+def is_minor(subject: Subject | None) -> bool:
+    """Whether it is a child, who neither works nor drinks wine."""
+    return isinstance(subject, NounPhrase) and subject.noun.key in ("child", "boy", "girl")
+
+
+def _named(subject: Subject | None) -> tuple[Noun, ...]:
+    if isinstance(subject, NounPhrase):
+        return (subject.noun,)
+    if isinstance(subject, Couple):
+        return (subject.first, subject.second)
+    return ()
+
+
+def denied_patient(dice: Dice, verb: str, subject: Subject) -> NounPhrase | None:
+    """What the verb is not done to: no number, no 'no man', and of what is eaten and drunk 'no apples', 'no beer'."""
+    phrase = patient(dice, verb, subject, {"num"} if verb in DENIED_ONE else {"num", "a"})
+    if phrase is None or phrase.determiner not in ("", "a") or "name" in phrase.noun.kinds:
+        return phrase
+    if phrase.noun.kinds & {"food", "drink"}:
+        return NounPhrase(phrase.noun, "", phrase.adjective, "food" in phrase.noun.kinds)
+    return None if phrase.plural or "person" in phrase.noun.kinds else phrase
+
+
+def couple(dice: Dice, women: float = 0.0) -> Couple:
+    """Two different names, in this share of the cases both of women."""
+    women_only = dice.chance(women)
+    names = [name for name in of_kind("name") if name.gender == "f" or not women_only]
+    first = dice.pick(names)
+    second = dice.pick([name for name in names if name is not first])
+    return Couple(first, second)
+
+
+_SORTS = (*("pronoun",) * 11, *("definite",) * 3, "name", "name", "couple", "kin", "this", "plural")
+
+
+def somebody(dice: Dice, pronouns: str = EVERYONE) -> Subject:
+    """A human subject: a pronoun, a name, two names, or a noun."""
+    sort = dice.pick(_SORTS)
+    if sort == "pronoun":
+        return PRONOUNS[dice.pick(pronouns.split())]
+    if sort == "couple":
+        return couple(dice)
+    if sort == "kin":
+        return noun_phrase(dice, dice.pick(of_kind("kin")), "poss", ANYONE, 0.1)
+    if sort in ("definite", "this", "plural"):
+        code = {"definite": "the", "plural": "pl"}.get(sort, sort)
+        return noun_phrase(dice, dice.pick(of_kind("person")), code, ANYONE, 0.3)
+    return NounPhrase(dice.pick(of_kind("name")))
+
+
+def animal(dice: Dice) -> NounPhrase:
+    """An animal as the subject."""
+    return noun_phrase(dice, dice.pick(of_kind("animal")), dice.pick(("the", "the", "poss", "this", "pl")), ANYONE, 0.4)
+
+
+def _places(text: str) -> Iterator[Place]:
+    for part in text.split(","):
+        relation, *nouns = part.split()
+        yield from (Place(relation, of_kind(noun)[0]) for noun in nouns)
+
+
+_PLACES = {key: tuple(_places(text)) for key, text in PLACES.items()}
+
+
+def place(dice: Dice, key: str) -> Place:
+    """A place that suits the verb or the kind of thing."""
+    return dice.pick(_PLACES[key])
+
+
+def city(dice: Dice, relation: str) -> Place:
+    """In a city, or to a city."""
+    return Place(relation, dice.pick(of_kind("city")))
+
+
+def verb(dice: Dice, keys: str) -> Verb:
+    """One of the verbs."""
+    return VERBS[dice.pick(keys.split())]

@@ -1,0 +1,154 @@
+"""Spanish: gender and number agreement, subject pronouns left out, ser and estar, the personal a."""
+
+from __future__ import annotations
+
+from training.demo.trees import (
+    Clause,
+    Couple,
+    Existence,
+    NounPhrase,
+    Order,
+    Place,
+    Subject,
+    Word,
+    also,
+    word,
+    words,
+)
+from training.demo.verbs import PERSONS
+
+_DETERMINERS = {  # masculine, feminine, masculine plural, feminine plural
+    "the": ("el", "la", "los", "las"),
+    "a": ("un", "una", "", ""),
+    "no": ("ningún", "ninguna", "", ""),
+    "this": ("este", "esta", "", ""),
+    "my": ("mi", "mi", "", ""),
+    "your": ("tu", "tu", "", ""),
+    "our": ("nuestro", "nuestra", "", ""),
+}
+_NUMERALS = {"two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "ten": "diez"}
+_COPULAS = {
+    "ser": ("soy", "eres", "es", "somos", "son"),
+    "estar": ("estoy", "estás", "está", "estamos", "están"),
+}
+_RELATIONS = {"in": "en", "on": "sobre", "under": "debajo de", "behind": "detrás de", "to": "a"}
+_ASKED = {"who": "quién", "what": "qué", "where": "dónde"}
+_TIMES = {"today": "hoy", "tomorrow": "mañana", "yesterday": "ayer", "now": "ahora", "sometimes": "a veces"}
+
+
+def _determiner(phrase: NounPhrase, denied: bool) -> str:
+    determiner = "no" if denied and phrase.determiner else phrase.determiner
+    if determiner not in _DETERMINERS:
+        return _NUMERALS.get(determiner, "")
+    feminine = phrase.noun.spanish_gender == "f"
+    if phrase.noun.key == "water" and determiner == "the":
+        feminine = False  # a stressed a: el agua fría, but esta agua fría
+    return _DETERMINERS[determiner][feminine + 2 * phrase.plural]
+
+
+def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
+    """Determiner, noun, adjective; a denied 'a' is 'ningún'."""
+    line = words(_determiner(phrase, denied), f"{role}.determiner")
+    line.append(word(phrase.noun.spanish[phrase.plural], f"{role}.noun"))
+    if phrase.adjective:
+        adjective = phrase.adjective.in_spanish(phrase.noun.spanish_gender, phrase.plural)
+        line.append(word(adjective, f"{role}.adjective"))
+    return line
+
+
+def _gender(subject: Subject | None) -> str:
+    if isinstance(subject, NounPhrase):
+        return subject.noun.spanish_gender
+    if isinstance(subject, Couple):
+        return "f" if subject.first.spanish_gender == subject.second.spanish_gender == "f" else "m"
+    return (subject and subject.gender) or "m"
+
+
+def _subject(clause: Clause) -> list[Word]:
+    subject = clause.subject
+    if subject is None:
+        return []
+    if isinstance(subject, NounPhrase):
+        return noun_phrase(subject, "subject")
+    if isinstance(subject, Couple):
+        return couple(subject)
+    return words("" if subject.person == "2s" and clause.asks else subject.spanish, "subject.noun")
+
+
+def couple(names: Couple) -> list[Word]:
+    """Two names joined."""
+    first, second = names.first.spanish[0], names.second.spanish[0]
+    return [word(first, "subject.noun"), word("y", "subject.and"), word(second, "subject.second")]
+
+
+def _contracted(preposition: Word, phrase: list[Word]) -> list[Word]:
+    """De and a melt with the article el."""
+    if phrase[0].text == "el" and preposition.text in ("de", "a"):
+        melted = {"de": "del", "a": "al"}[preposition.text]
+        return [word(melted, *sorted(preposition.nodes | phrase[0].nodes)), *phrase[1:]]
+    return [preposition, *phrase]
+
+
+def _place(place: Place) -> list[Word]:
+    *before, preposition = words(_RELATIONS[place.relation], "place.relation")
+    determiner = "" if "city" in place.noun.kinds else "the"
+    return [*before, *_contracted(preposition, noun_phrase(NounPhrase(place.noun, determiner), "place"))]
+
+
+def _patient(clause: Clause) -> list[Word]:
+    """The object; a living one is marked by a: every name and human being, and an animal that is definite."""
+    phrase = clause.patient
+    if phrase is None or clause.verb is None:
+        return []
+    line = noun_phrase(phrase, "object", clause.denies_existence)
+    kinds = phrase.noun.kinds
+    definite = phrase.determiner in ("the", "this", "my", "your", "our")
+    if "personal" in clause.verb.traits and (kinds & {"name", "person", "kin"} or ("animal" in kinds and definite)):
+        return _contracted(word("a", *sorted(line[0].nodes)), line)
+    return line
+
+
+def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
+    """The finite verb, and what follows a modal one."""
+    person = PERSONS.index(clause.person)
+    if clause.verb is None:
+        copula = clause.quality.copula if clause.quality else "estar"
+        return word(_COPULAS[copula][person], "verb"), []
+    if clause.modal:
+        line = words("que", "modal") if clause.modal.key == "must" else []
+        return word(clause.modal.spanish[person], "modal"), [*line, word(clause.verb.spanish_infinitive, "verb")]
+    forms = clause.verb.spanish_past if clause.past else clause.verb.spanish
+    return word(forms[person], "verb"), []
+
+
+def _time(time: str) -> list[Word]:
+    if time == "every day":
+        return [word("cada", "time.every"), word("día", "time")]
+    return words(_TIMES.get(time, ""), "time")
+
+
+def clause(tree: Clause) -> list[Word]:
+    """Subject first in a statement; after the finite verb in a question, and last with a question word."""
+    finite, infinite = _verbs(tree)
+    subject = _subject(tree)
+    if tree.subject and not subject:
+        finite = also(finite, "subject.noun")
+    verb = [*words("no" if tree.negated else "", "negation"), finite]
+    rest = infinite + _patient(tree) + (_place(tree.place) if tree.place else [])
+    if tree.quality:
+        form = tree.quality.in_spanish(_gender(tree.subject), tree.person.endswith("p"))
+        rest.append(word(form, "quality"))
+    front = _time(tree.time) + words(_ASKED.get(tree.asks, ""), "asked")
+    if tree.asks in ("what", "where") or (tree.asks and tree.quality):
+        return front + verb + rest + subject
+    return front + (verb + subject if tree.asks else subject + verb) + rest
+
+
+def existence(tree: Existence) -> list[Word]:
+    """Hay, for one and for many."""
+    return [word("hay", "verb"), *noun_phrase(tree.thing, "subject"), *_place(tree.place)]
+
+
+def order(tree: Order) -> list[Word]:
+    """What is ordered, and 'por favor' after it."""
+    return noun_phrase(tree.thing, "subject") + (words("por favor", "please") if tree.please else [])

@@ -1,0 +1,66 @@
+"""The task of a lyricist: windows of one long text, cross-entropy per character."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.recurrent import RecurrentLanguageModel, RecurrentState
+from training.batches import TextBatch, consecutive_windows, random_windows
+from training.config import LyricsConfig
+
+
+class LyricsTask:
+    """train and valid: character ids [N]."""
+
+    def __init__(
+        self, network: RecurrentLanguageModel, train: Tensor, valid: Tensor | None, config: LyricsConfig
+    ) -> None:
+        self.network, self.train, self.valid, self.config = network, train, valid, config
+        self.state: RecurrentState | None = None
+
+    def batches(self, epoch: int) -> list[TextBatch]:
+        config = self.config
+        generator = random.Random(config.loop.seed * 1_000_003 + epoch)
+        if config.sampling == "random":
+            return list(random_windows(self.train, config.rows, config.steps, generator))
+        offset = generator.randrange(config.steps) if config.offset else 0
+        return list(consecutive_windows(self.train, config.rows, config.steps, offset))
+
+    def loss(self, batch: TextBatch) -> tuple[Tensor, int]:
+        device = self.network.device
+        state = self.state if batch.carry else None
+        logits, after = self.network(batch.inputs.to(device), state)
+        self.state = RecurrentState(after.hidden.detach(), after.memory.detach())
+        outputs = batch.outputs.to(device)
+        return F.cross_entropy(logits.flatten(0, 1).float(), outputs.flatten()), outputs.numel()
+
+    def validate(self) -> float | None:
+        if self.valid is None or len(self.valid) < 2:
+            return None
+        total, characters = negative_log_likelihood(self.network, self.valid)
+        return total / characters
+
+    def carried(self) -> dict[str, Tensor]:
+        return {"hidden": self.state.hidden, "memory": self.state.memory} if self.state else {}
+
+    def restore(self, carried: dict[str, Tensor]) -> None:
+        if carried:
+            device = self.network.device
+            self.state = RecurrentState(carried["hidden"].to(device), carried["memory"].to(device))
+
+
+@torch.inference_mode()
+def negative_log_likelihood(network: RecurrentLanguageModel, text: Tensor, window: int = 1024) -> tuple[float, int]:
+    """Nats of a text [N] read from its start to its end in one strand, and the characters counted: all but the
+    first, which nothing predicts."""
+    state, total = None, 0.0
+    text = text.to(network.device)
+    for i in range(0, len(text) - 1, window):
+        inputs, outputs = text[i : i + window], text[i + 1 : i + 1 + window]
+        logits, state = network(inputs[None, : len(outputs)], state)
+        total += F.cross_entropy(logits[0].double(), outputs, reduction="sum").item()
+    return total, len(text) - 1

@@ -1,0 +1,165 @@
+"""Named runs: functions that return a whole config. Their numbers come from the trials in `benchmarks/LOG.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+
+
+def tiny() -> TranslatorConfig:
+    """Up to about 100,000 pairs: width 256, 3+3 layers, pre-norm, one vocabulary and one table for both languages."""
+    return TranslatorConfig(
+        recipe="tiny",
+        tokenizer=TokenizerConfig(size=6000),
+        network={
+            "d_model": 256,
+            "encoder_layers": 3,
+            "decoder_layers": 3,
+            "heads": 4,
+            "head_width": 64,
+            "d_ff": 512,
+            "norm": "pre",
+            "tied": "all",
+            "embedding_dropout": 0.2,
+            "residual_dropout": 0.2,
+        },
+        optimizer=OptimizerConfig(rate=2e-3, schedule="cosine", warmup_updates=400, final_fraction=0.02),
+        loop=LoopConfig(max_epochs=30, patience=5, average_decay=0.998),
+    )
+
+
+def small() -> TranslatorConfig:
+    """Hundreds of thousands of pairs: 6+3 layers of width 384."""
+    return TranslatorConfig(
+        recipe="small",
+        tokenizer=TokenizerConfig(size=12_000),
+        network={
+            "d_model": 384,
+            "encoder_layers": 6,
+            "decoder_layers": 3,
+            "heads": 6,
+            "head_width": 64,
+            "d_ff": 1536,
+            "norm": "pre",
+            "tied": "all",
+            "embedding_dropout": 0.1,
+            "residual_dropout": 0.1,
+        },
+        tokens_per_batch=8192,
+        optimizer=OptimizerConfig(rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),
+        loop=LoopConfig(max_epochs=30, patience=5, average_decay=0.999),
+    )
+
+
+def base() -> TranslatorConfig:
+    """Millions of pairs: the shape of Vaswani et al. 2017, pre-norm so that it needs no tuning to converge."""
+    return TranslatorConfig(
+        recipe="base",
+        tokenizer=TokenizerConfig(size=16_000),
+        network={"norm": "pre", "tied": "all"},
+        tokens_per_batch=25_000,
+        optimizer=OptimizerConfig(rate=7e-4, schedule="inverse_sqrt", warmup_updates=4000),
+        loop=LoopConfig(max_epochs=20, patience=5, average_decay=0.9999),
+    )
+
+
+def classic() -> TranslatorConfig:
+    """The tutorial's network, word for word: words as tokens with P, S and E as pad, start and end, d_model 512,
+    d_ff 2048, 6+6 layers, 8 heads of 64, post-norm, dropout 0.1 on the embeddings alone, an unmasked source of
+    words and one P.
+
+    Adam at a constant 1e-3, as the tutorial has it, gets stuck at every word equally likely. In a deep post-norm
+    stack the gradient at the start is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's
+    first steps all have the size of the learning rate, whatever the gradient: full steps then throw the upper
+    layers into saturation before the lower ones have learnt to carry the source. So the rate warms up linearly,
+    to a peak of 2e-4, and the norm of the gradient is clipped at 1.
+    """
+    return TranslatorConfig(
+        recipe="classic",
+        tokenizer=TokenizerConfig(
+            kind="word", joint=False, pad_piece="P", bos_piece="S", eos_piece="E", source_end="pad"
+        ),
+        network={"embedding_dropout": 0.1, "residual_dropout": 0.0},
+        label_smoothing=0.0,
+        optimizer=OptimizerConfig(rate=2e-4, schedule="constant", warmup_updates=8, clip_norm=1.0),
+        loop=LoopConfig(max_epochs=20),
+    )
+
+
+def lyrics_small() -> LyricsConfig:
+    """A text of 10,000 to a few 100,000 characters; the last tenth is held out and chooses the weights."""
+    return LyricsConfig(
+        recipe="small",
+        network={"embedding": 128, "hidden": 256, "layers": 1, "dropout": 0.4},
+        steps=64,
+        rows=16,
+        optimizer=OptimizerConfig(
+            name="adamw",
+            rate=4e-3,
+            schedule="cosine",
+            warmup_updates=50,
+            betas=(0.9, 0.99),
+            epsilon=1e-8,
+            weight_decay=0.05,
+        ),
+        loop=LoopConfig(max_epochs=40, patience=8),
+    )
+
+
+def _tutorial(recipe: str, epochs: int) -> dict[str, object]:
+    """What the tutorials share: hidden 256, 35 steps, batch 32, the first 10,000 characters with newlines as
+    spaces, nothing held out, all gradients clipped to a norm of 0.01."""
+    return {
+        "recipe": recipe,
+        "steps": 35,
+        "rows": 32,
+        "characters": 10_000,
+        "newline_as_space": True,
+        "valid_share": 0.0,
+        "unknown": False,
+        "offset": False,
+        "loop": LoopConfig(max_epochs=epochs),
+    }
+
+
+def d2l_random() -> LyricsConfig:
+    """From scratch, random sampling: one-hot input, one bias vector, N(0, 0.01) weights, SGD at 100."""
+    return LyricsConfig(**{**_from_scratch("d2l-random", 250), "sampling": "random"})  # type: ignore[arg-type]
+
+
+def d2l_consecutive() -> LyricsConfig:
+    """From scratch, consecutive sampling, the hidden state carried over and detached."""
+    return LyricsConfig(**_from_scratch("d2l-consecutive", 250))  # type: ignore[arg-type]
+
+
+def _from_scratch(recipe: str, epochs: int) -> dict[str, object]:
+    return {
+        **_tutorial(recipe, epochs),
+        "network": {"embedding": 0, "hidden": 256, "recurrent_bias": False},
+        "initial_deviation": 0.01,
+        "optimizer": OptimizerConfig(name="sgd", rate=100.0, clip_norm=0.01),
+    }
+
+
+def d2l_adam() -> LyricsConfig:
+    """The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3."""
+    return LyricsConfig(
+        **_tutorial("d2l-adam", 250),  # type: ignore[arg-type]
+        network={"embedding": 0, "hidden": 256},
+        optimizer=OptimizerConfig(rate=1e-3, betas=(0.9, 0.999), epsilon=1e-8, clip_norm=0.01),
+    )
+
+
+TRANSLATORS: dict[str, Callable[[], TranslatorConfig]] = {
+    "tiny": tiny,
+    "small": small,
+    "base": base,
+    "classic": classic,
+}
+LYRICISTS: dict[str, Callable[[], LyricsConfig]] = {
+    "small": lyrics_small,
+    "d2l-random": d2l_random,
+    "d2l-consecutive": d2l_consecutive,
+    "d2l-adam": d2l_adam,
+}

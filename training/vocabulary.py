@@ -1,0 +1,93 @@
+"""Texts to a fitted tokenizer."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import sentencepiece
+
+from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
+from training.config import TokenizerConfig
+from training.errors import TrainingError
+
+PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
+
+
+def translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:
+    """{"source": ..., "target": ...}; the same one twice where the vocabulary is joint."""
+    if config.joint:
+        both = fit(config, [*sources, *targets], casefold=False)
+        return {"source": both, "target": both}
+    return {
+        "source": fit(config, sources, casefold=config.casefold_source),
+        "target": fit(config, targets, casefold=False),
+    }
+
+
+def fit(config: TokenizerConfig, texts: list[str], *, casefold: bool) -> Tokenizer:
+    if config.kind == "sentencepiece":
+        return sentencepiece_tokenizer(texts, config.size, casefold=casefold)
+    if config.kind == "word":
+        return word_tokenizer(config, texts)
+    return character_tokenizer("".join(texts), unknown=True)
+
+
+def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyTokenizer:
+    """Words between white space, the most frequent first."""
+    counts = Counter(word for text in texts for word in text.split())
+    specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
+    taken = [word for word in specials if word in counts]
+    if taken:
+        raise TrainingError(f"The corpus uses {taken[0]!r} as a word, and this recipe as a special token: rename it.")
+    return VocabularyTokenizer("word", [*specials, *(w for w, _ in counts.most_common())], _specials())
+
+
+def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
+    """The distinct characters in code point order, behind the unknown token where there is one."""
+    characters = sorted(set(text))
+    if unknown:
+        return VocabularyTokenizer("character", ["<unk>", *characters], SpecialTokens(pad=None, unknown=0))
+    return VocabularyTokenizer("character", characters, SpecialTokens(pad=None))
+
+
+def _specials() -> SpecialTokens:
+    return SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
+
+
+def sentencepiece_tokenizer(texts: list[str], size: int, *, casefold: bool) -> SentencePieceTokenizer:
+    """Byte-pair encoding (Sennrich et al. 2016) of at most `size` pieces; a small corpus gets fewer."""
+    try:
+        return SentencePieceTokenizer(_train(iter(texts), size, casefold))
+    except RuntimeError as error:
+        possible = re.search(r"value <= (\d+)", str(error))
+        needed = re.search(r"required_chars|smaller than", str(error))
+        if possible:
+            return SentencePieceTokenizer(_train(iter(texts), int(possible[1]), casefold))
+        if needed:
+            raise TrainingError(
+                f"A vocabulary of {size} pieces cannot hold every character of this corpus: choose a larger one."
+            ) from error
+        raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
+
+
+def _train(texts: Iterator[str], size: int, casefold: bool) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=texts,
+        model_writer=model,
+        vocab_size=size,
+        model_type="bpe",
+        character_coverage=1.0,
+        normalization_rule_name="nmt_nfkc_cf" if casefold else "nmt_nfkc",
+        max_sentence_length=1 << 20,  # bytes; SentencePiece leaves longer lines out without a word
+        num_threads=1,  # the result must not depend on the machine
+        pad_id=PAD,
+        unk_id=UNKNOWN,
+        bos_id=BOS,
+        eos_id=EOS,
+        minloglevel=2,
+    )
+    return model.getvalue()
