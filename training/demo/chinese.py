@@ -85,14 +85,12 @@ def _object(clause: Clause) -> list[Word]:
 
 
 def _action(clause: Clause) -> list[Word]:
-    """Modal verb, place, verb, object; 住 has its place behind it, and 去 its goal."""
+    """Modal verb, place, verb, object; 去 has its goal behind it."""
     if clause.verb is None:
         return _location(clause)
     located = clause.place is not None or clause.asks == "where"
     if clause.place and clause.place.relation == "to":
         verb = [word(clause.verb.chinese, "verb", "place.relation"), *_landmark(clause.place)]
-    elif clause.verb.key == "live":
-        verb = [word("住", "verb"), *_location(clause)]
     else:
         verb = [*(_location(clause) if located else []), word(clause.verb.chinese, "verb")]
     perfective = words("了", "verb") if clause.past and not clause.negated else []

@@ -1,9 +1,10 @@
-"""The constructions of the phrasebook: which trees there are, so that each makes sense.
+"""The parts of a tree, drawn at random so that they make sense together: nobody drinks a table.
 
-There are many more combinations than a corpus needs, so a construction is a function that draws one tree from
-a seeded generator, and `QUOTAS` says how many different trees are drawn with each. A menu says what a verb
-can be done to: alternatives parted by ',', each with the kinds of nouns, '/', and how they are determined:
-a, the, this, poss (my, your, our), num, pl (the, plural), bare (a mass, a plural, a name).
+There are many more combinations than a corpus needs, so a construction (in `actions` and `states`) is a function
+that draws one tree from a seeded generator. A menu says what a verb can be done to: alternatives parted by ',',
+each with the kinds of nouns, '/', and how they are determined: a, the, this, poss (my, your, our), num, pl (the,
+plural), bare (a mass, a plural, a name). What is written twice, here as in the lists of verbs, is drawn twice as
+often, which makes up for what is rejected: each form of each word has to be met some thirty times.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A fixed phrase of the table in `formulas`, and whom it is said to."""
+    """A fixed phrase of the tables in `formulas`, and whom it is said to."""
 
     phrase: str  # in English
     addressee: Noun | Couple | None = None

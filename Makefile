@@ -1,0 +1,89 @@
+# Two commands do everything: `make serve` and `make test`. Paths stay relative, so that a directory with a space in
+# its name works; programs run as `python -m`, because a script's first line cannot name such a directory.
+
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 8000
+CHECKPOINTS ?= checkpoints
+# An extra package index for torch, such as PyTorch's own CPU wheels: far smaller where there is no GPU.
+TORCH_INDEX ?=
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
+
+.DEFAULT_GOAL := help
+.PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-gpu image-check \
+  compose-check bench clean
+
+help:
+	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
+	@echo "make test         install, lint, types, import contracts, the fast tests"
+	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
+	@echo "make image-check  build the container image, start it, translate a sentence"
+	@echo "make bench        every measurement of benchmarks/"
+	@echo "make clean        remove what make has made, but no checkpoints"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
+	  "Parlance needs Python 3.11 or newer; this is %d.%d. Say PYTHON=python3.12 or so." % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: $(VENV)/bin/python constraints.txt
+	@echo "Installing torch (the largest part) ..."
+	@$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml
+	@echo "Installing Parlance ..."
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.torch pyproject.toml
+	@echo "Installing Parlance and what its tests need ..."
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+serve: demo
+	@echo
+	@echo "Parlance starts on http://$(HOST):$(PORT)  (stop with Ctrl-C)"
+	@echo "  documentation to try things in   http://$(HOST):$(PORT)/docs"
+	@echo "  is it ready?                     http://$(HOST):$(PORT)/health/ready"
+	@echo
+	@exec $(RUN) -m uvicorn --factory app.main:create_app --host "$(HOST)" --port "$(PORT)"
+
+demo: $(VENV)/.installed
+	@if ls "$(PARLANCE_CHECKPOINTS)"/*/config.json >/dev/null 2>&1; then :; else \
+	  echo "Training the demo models (once, a few minutes) ..."; \
+	  $(RUN) -m training demo --out "$(PARLANCE_CHECKPOINTS)"; fi
+
+test: lint fast
+
+lint: $(VENV)/.installed-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	@$(RUN) -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())'
+
+fast: $(VENV)/.installed-dev
+	$(RUN) -m pytest --durations=8
+
+test-slow: $(VENV)/.installed-dev
+	$(RUN) -m pytest -m "slow and not gpu" --durations=8
+
+test-faults test-browser test-clients test-gpu: test-%: $(VENV)/.installed-dev
+	$(RUN) -m pytest -m $*; status=$$?; [ $$status -eq 5 ] && echo "no test carries the marker $* yet" || exit $$status
+
+image-check:
+	bash .ci/image-check
+
+compose-check:
+	bash .ci/compose-check
+
+bench: $(VENV)/.installed-dev
+	$(RUN) -m benchmarks
+
+clean:
+	rm -rf $(VENV) .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
