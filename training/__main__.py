@@ -88,7 +88,9 @@ def loop_of(loop: LoopConfig, arguments: argparse.Namespace) -> LoopConfig:
 
 def run_translator(arguments: argparse.Namespace) -> dict[str, Any]:
     config = recipes.TRANSLATORS[arguments.recipe]()
-    tokenizer = replace(config.tokenizer, size=arguments.vocabulary or config.tokenizer.size)
+    tokenizer = config.tokenizer
+    if arguments.vocabulary is not None:
+        tokenizer = replace(tokenizer, size=arguments.vocabulary)
     config = replace(
         config,
         source_language=arguments.source,
@@ -149,7 +151,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except OSError as error:
         full = error.errno == errno.ENOSPC or "No space left" in str(error)
-        reason = "the disk is full; free some space and go on with --resume" if full else str(error)
+        way_out = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"
+        reason = way_out if full else str(error)
         print(f"error: The run cannot go on: {reason}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

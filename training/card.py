@@ -83,4 +83,5 @@ def model_card(facts: CardFacts) -> str:
 
 
 def _row(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+    row = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+    return row.replace("|", "\\|")  # a signature has bars, which would end the cell

@@ -60,8 +60,11 @@ class LoopConfig:
 
     def problems(self) -> Iterable[str]:
         yield f"max_epochs must be at least 1, not {self.max_epochs}" if self.max_epochs < 1 else ""
-        if self.max_minutes is not None and self.max_minutes <= 0:
+        if self.max_minutes is not None and not self.max_minutes > 0:  # nan is not, either
             yield f"max_minutes must be more than 0, not {self.max_minutes:g}"
+        yield f"patience must be at least 0, not {self.patience}" if self.patience < 0 else ""
+        if self.validate_every_epochs < 1:
+            yield f"validate_every_epochs must be at least 1, not {self.validate_every_epochs}"
         if not 0 <= self.seed < 2**63:
             yield f"seed must lie in 0..2^63-1, not {self.seed}"
         if not 0 <= self.average_decay < 1:

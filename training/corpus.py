@@ -37,7 +37,7 @@ def read_text(path: Path) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1  # error.start does not count the byte order mark
         raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -55,7 +55,7 @@ def read_lines(path: Path) -> list[str]:
 
 def read_pairs(argument: str) -> Pairs:
     """`SOURCE,TARGET` (two files, line by line) or one file of tab-separated pairs."""
-    sources, targets = _two_columns(Path(argument)) if Path(argument).is_file() else _two_files(argument)
+    sources, targets = _two_columns(Path(argument)) if Path(argument).exists() else _two_files(argument)
     kept = [(s.strip(), t.strip()) for s, t in zip(sources, targets, strict=True) if s.strip() and t.strip()]
     if not kept:
         raise TrainingError(f"{argument} holds no pair of sentences.")
@@ -104,8 +104,9 @@ def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> 
     rest = [i for i in range(len(pairs)) if pairs.sources[i] not in sources and pairs.targets[i] not in targets]
     if not rest:
         return pairs, None
-    return _subset(pairs, rest), _subset(pairs, sorted(chosen))
+    held_out = f"{len(chosen):,} pairs held out of {pairs.origin}"
+    return _subset(pairs, rest, pairs.dropped, pairs.origin), _subset(pairs, sorted(chosen), 0, held_out)
 
 
-def _subset(pairs: Pairs, indices: list[int]) -> Pairs:
-    return Pairs([pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices], 0, pairs.origin)
+def _subset(pairs: Pairs, indices: list[int], dropped: int, origin: str) -> Pairs:
+    return Pairs([pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices], dropped, origin)

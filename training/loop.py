@@ -60,6 +60,7 @@ class Progress:
     without_gain: int = 0
     epoch_loss: float = 0.0  # sums over the running epoch
     epoch_tokens: int = 0
+    last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
 
 
 @dataclass(slots=True)
@@ -82,9 +83,12 @@ class Loop:
         folder: Path | None,
         report: Report,
         device: torch.device,
+        fingerprint: str = "",
     ) -> None:
+        """fingerprint: of all that a resumed run must have in common with the snapshot."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
+        self.fingerprint = fingerprint
         self.optimizer = optimizers.build(optimizer, task.network)
         self.average = MovingAverage(task.network, config.average_decay)
         self.progress, self.best = Progress(), dict[str, Tensor]()
@@ -118,6 +122,8 @@ class Loop:
                 if self._out_of_time():
                     return f"the limit of {self.config.max_minutes:g} minutes"
                 self._step(batch, len(batches))
+                if progress.batch < len(batches):
+                    self._save()
             self._end_of_epoch()
         return f"the limit of {self.config.max_epochs} epochs"
 
@@ -163,7 +169,9 @@ class Loop:
 
     def _end_of_epoch(self) -> None:
         progress = self.progress
-        self.losses.append(progress.epoch_loss / progress.epoch_tokens)
+        progress.last_epoch_loss = progress.epoch_loss / progress.epoch_tokens
+        self.losses.append(progress.last_epoch_loss)
+        self.report.log(progress.seconds)
         progress.epoch += 1
         progress.batch, progress.epoch_loss, progress.epoch_tokens = 0, 0.0, 0
         if progress.epoch % self.config.validate_every_epochs == 0 or progress.epoch == self.config.max_epochs:
@@ -205,6 +213,8 @@ class Loop:
             "best": self.best,
             "carried": self.task.carried(),
             "rng": torch.get_rng_state(),
+            "logged": (self.report.loss, self.report.tokens),
+            "fingerprint": self.fingerprint,
             "cuda_rng": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
         }
 
@@ -212,12 +222,14 @@ class Loop:
         assert self.folder is not None
         state = snapshot.load(self.folder)
         try:
+            if state["fingerprint"] != self.fingerprint:
+                raise ValueError("another fingerprint")
             self.network.load_state_dict(state["network"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.progress = Progress(**state["progress"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise TrainingError(
-                f"{self.folder} was trained with another recipe or corpus; resume it with the same ones."
+                f"{self.folder} was trained with another recipe, corpus or seed; resume it with the same ones."
             ) from error
         self.average.values = [value.to(self.device) for value in state["average"]]
         self.best = state["best"]
@@ -225,4 +237,4 @@ class Loop:
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_rng"], self.device)
-        self.report.resumed(self.progress.update)
+        self.report.resumed(self.progress.update, *state["logged"])

@@ -27,7 +27,8 @@ class LyricsTask:
         generator = random.Random(config.loop.seed * 1_000_003 + epoch)
         if config.sampling == "random":
             return list(random_windows(self.train, config.rows, config.steps, generator))
-        offset = generator.randrange(config.steps) if config.offset else 0
+        spare = len(self.train) - config.rows * (config.steps + 1)  # beyond one window of every strand
+        offset = generator.randrange(max(1, min(config.steps, spare + 1))) if config.offset else 0
         return list(consecutive_windows(self.train, config.rows, config.steps, offset))
 
     def loss(self, batch: TextBatch) -> tuple[Tensor, int]:

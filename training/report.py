@@ -60,8 +60,10 @@ class Report:
         )
         self.valid = f", held-out perplexity {perplexity:.2f}"
 
-    def resumed(self, update: int) -> None:
-        """Forget what the log says after the snapshot: those updates are about to happen again."""
+    def resumed(self, update: int, loss: float, tokens: int) -> None:
+        """Forget what the log says after the snapshot: those updates are about to happen again. loss and tokens:
+        the sums since the last line, as they were."""
+        self.loss, self.tokens = loss, tokens
         if self.path and self.path.exists():
             lines = self.path.read_text(encoding="utf-8").splitlines()
             kept = [line for line in lines if line.endswith("}") and json.loads(line)["update"] <= update]

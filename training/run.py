@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from models import checkpoint as checkpoints
@@ -46,6 +47,8 @@ def check_out(out: Path, *, resume: bool) -> None:
         raise TrainingError(f"{out} already holds a model; choose another --out, or go on with --resume.")
     if not resume and snapshot.exists(out):
         raise TrainingError(f"{out} holds an unfinished run; go on with --resume, or choose another --out.")
+    if not resume and (out / "README.md").exists():
+        raise TrainingError(f"{out} holds a README.md, which the model card would overwrite; choose another --out.")
     out.mkdir(parents=True, exist_ok=True)
 
 
@@ -83,7 +86,10 @@ def train_translator(
         tokens_per_batch=config.tokens_per_batch,
         seed=config.loop.seed,
     )
-    outcome = _train(task, config, out, device, resume, f"{config.source_language}→{config.target_language}", quiet)
+    texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
+    title = f"{config.source_language}→{config.target_language}"
+    run = snapshot.fingerprint(asdict(config), texts)
+    outcome = _train(task, config, out, device, resume, title, quiet, run)
     scores = {}
     if valid:
         some = Pairs(valid.sources[:SCORED_SENTENCES], valid.targets[:SCORED_SENTENCES])
@@ -168,7 +174,9 @@ def train_lyricist(
     ids = torch.tensor(tokenizer.encode(train))
     held_out = torch.tensor(tokenizer.encode(valid)) if valid else None
     task = LyricsTask(network, ids, held_out, config)
-    outcome = _train(task, config, out, device, resume, f"lyrics ({network.config.cell})", quiet)
+    title = f"lyrics ({network.config.cell})"
+    run = snapshot.fingerprint(asdict(config), [[train, valid]])
+    outcome = _train(task, config, out, device, resume, title, quiet, run)
     draft = CheckpointConfig(
         kind="lyrics",
         architecture=networks.architecture("recurrent", network.config),
@@ -179,8 +187,8 @@ def train_lyricist(
     )
     checkpoint = Checkpoint(out, draft, {"target": tokenizer})
     scores: dict[str, Any] = {}
-    if outcome.epoch_losses:
-        loss = outcome.epoch_losses[-1]
+    if outcome.progress.epoch:
+        loss = outcome.progress.last_epoch_loss
         scores["training text, last epoch"] = {"nats_per_character": round(loss, 4)}
     if valid and len(valid) > 1:
         scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
@@ -235,12 +243,15 @@ def _train(
     resume: bool,
     title: str,
     quiet: bool,
+    fingerprint: str,
 ) -> Outcome:
     if not resume:
         (out / "metrics.jsonl").unlink(missing_ok=True)
     report = Report(out, title, quiet=quiet)
     try:
-        loop = Loop(task, config.optimizer, config.loop, folder=out, report=report, device=device)
+        loop = Loop(
+            task, config.optimizer, config.loop, folder=out, report=report, device=device, fingerprint=fingerprint
+        )
         outcome = loop.run(resume=resume)
     finally:
         report.close()
@@ -278,7 +289,10 @@ def _publish(
     out: Path, config: CheckpointConfig, tokenizers: dict[str, Tokenizer], network: nn.Module, card: CardFacts
 ) -> None:
     with staging(out) as folder:
-        networks.save_weights(network, folder / checkpoints.WEIGHTS)
+        try:
+            networks.save_weights(network, folder / checkpoints.WEIGHTS)
+        except SafetensorError as error:  # it is no OSError, but the disk is what fails here
+            raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
         draw_curves(read_metrics(out / "metrics.jsonl"), folder / "curves.png")
         (folder / "README.md").write_text(model_card(card), encoding="utf-8")
         checkpoints.write(folder, out, config, tokenizers)

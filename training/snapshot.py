@@ -3,7 +3,10 @@ new one. Tensors and plain values only, read with `weights_only`, so that a snap
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +17,30 @@ from training.errors import TrainingError
 FOLDER, FILE = "resume", "state.pt"
 
 
+def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
+    """Of all that must stay the same for a resumed run to be the same run; only a run's limits may change."""
+    kept = {**config, "loop": {name: config["loop"][name] for name in ("average_decay", "seed", "precision")}}
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode())
+    for text in texts:
+        for line in text:
+            digest.update(line.encode() + b"\n")
+        digest.update(b"\0")  # no text holds one
+    return digest.hexdigest()
+
+
 def save(run_folder: Path, state: dict[str, Any]) -> None:
     folder, new, old = (run_folder / f"{FOLDER}{suffix}" for suffix in ("", ".new", ".old"))
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        torch.save(state, new / FILE)
+        with (new / FILE).open("wb") as file:  # given a path, torch hides why it could not write
+            torch.save(state, file)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(new, ignore_errors=True)
-        raise OSError(f"{folder} could not be saved ({error})") from error
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
+        number = getattr(error if isinstance(error, OSError) else error.__context__, "errno", None)
+        raise OSError(number, f"{folder} could not be saved ({error})") from error
+    if folder.exists():  # else the old one is the only one, and stays until the new one is in its place
+        shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
     new.rename(folder)
     shutil.rmtree(old, ignore_errors=True)

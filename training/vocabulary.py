@@ -32,7 +32,8 @@ def fit(config: TokenizerConfig, texts: list[str], *, casefold: bool) -> Tokeniz
         return sentencepiece_tokenizer(texts, config.size, casefold=casefold)
     if config.kind == "word":
         return word_tokenizer(config, texts)
-    return character_tokenizer("".join(texts), unknown=True)
+    specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
+    return VocabularyTokenizer("character", [*specials, *sorted(set("".join(texts)))], _specials())
 
 
 def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyTokenizer:
@@ -63,7 +64,7 @@ def sentencepiece_tokenizer(texts: list[str], size: int, *, casefold: bool) -> S
         return SentencePieceTokenizer(_train(iter(texts), size, casefold))
     except RuntimeError as error:
         possible = re.search(r"value <= (\d+)", str(error))
-        needed = re.search(r"required_chars|smaller than", str(error))
+        needed = re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error))
         if possible:
             return SentencePieceTokenizer(_train(iter(texts), int(possible[1]), casefold))
         if needed:
