@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import struct
+
+import msgspec
+import pytest
+
+from app.engine import messages as m
+
+
+def test_every_message_survives_the_crossing() -> None:
+    down = [
+        m.Configure("cpu", 2, 64),
+        m.Load("a", "/x/a"),
+        m.Decode(1, "a", [3, 4], [2], 12.5, 20, beam=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
+        m.Attend(2, "a", [3], [2], ["cross"], None, [0, 7], 100),
+        m.Cancel(3),
+        m.Stop(),
+    ]
+    up = [
+        m.Started("cpu"),
+        m.Loaded("a", 0.5),
+        m.LoadFailed("b", "why"),
+        m.Tokens([(1, 7), (2, 9)]),
+        m.Finished(1, [m.Hypothesis([7, 8], -1.25, True)]),
+        m.Failed(2, "invalid_request", "no", "layers"),
+        m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),
+    ]
+    for messages, decode in ((down, m.to_device), (up, m.from_device)):
+        data = m.frame(messages)
+        assert m.body_length(data[:4]) == len(data) - 4
+        assert decode(data[4:]) == messages
+
+
+def test_a_message_of_the_other_direction_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        m.to_device(m.frame([m.Started("cpu")])[4:])
+
+
+def test_a_frame_that_announces_too_much_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(ValueError, match="over the limit"):
+        m.body_length(struct.pack(">I", m.MAX_FRAME_BYTES + 1))

@@ -1,0 +1,82 @@
+"""Tiny checkpoints with random weights, for tests that need real files, processes and HTTP but no training."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from models import checkpoint as checkpoints
+from models import networks
+from models.checkpoint import CheckpointConfig
+from models.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.transformer import Transformer
+from models.transformer_config import TransformerConfig
+from training.config import TokenizerConfig
+from training.vocabulary import BOS, EOS, PAD, UNKNOWN, character_tokenizer, word_tokenizer
+
+GERMAN = ["ich möchte ein bier", "der hund schläft", "wir sehen das haus", "guten morgen welt"]
+ENGLISH = ["i want a beer", "the dog sleeps", "we see the house", "good morning world"]
+LYRICS = "分开后的街道下着旧雨\n不分开的人走在一起\n我把灯留给夜里的你\n" * 3
+
+
+def write_translator(folder: Path, source: str, target: str, seed: int = 0) -> Path:
+    """A word-level translator of 2+2 layers, 4 heads of 8."""
+    torch.manual_seed(seed)
+    config = TokenizerConfig(kind="word", joint=False)
+    tokenizers = {"source": word_tokenizer(config, GERMAN), "target": word_tokenizer(config, ENGLISH)}
+    shape = TransformerConfig(
+        source_vocabulary=tokenizers["source"].size,
+        target_vocabulary=tokenizers["target"].size,
+        d_model=32,
+        heads=4,
+        head_width=8,
+        d_ff=64,
+        encoder_layers=2,
+        decoder_layers=2,
+    )
+    draft = CheckpointConfig(
+        kind="translator",
+        architecture=networks.architecture("transformer", shape),
+        source_language=source,
+        target_language=target,
+        source_suffix=(EOS,),
+        target_prefix=(BOS,),
+        eos=EOS,
+        suppressed=(PAD, UNKNOWN, BOS),
+        max_source_tokens=32,
+        max_new_tokens=32,
+        scores={"validation": {"bleu": 12.3}},
+    )
+    return _write(folder, draft, tokenizers, Transformer(shape))
+
+
+def write_lyricist(folder: Path, seed: int = 0) -> Path:
+    """A GRU of width 32 over the characters of LYRICS."""
+    torch.manual_seed(seed)
+    tokenizer = character_tokenizer(LYRICS, unknown=True)
+    shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=16, hidden=32)
+    draft = CheckpointConfig(
+        kind="lyrics",
+        architecture=networks.architecture("recurrent", shape),
+        suppressed=(0,),
+        max_new_tokens=2000,
+    )
+    return _write(folder, draft, {"target": tokenizer}, RecurrentLanguageModel(shape))
+
+
+def _write(folder: Path, draft: CheckpointConfig, tokenizers: dict, network: torch.nn.Module) -> Path:  # type: ignore[type-arg]
+    staging = folder.parent / f".{folder.name}"
+    staging.mkdir(parents=True)
+    networks.save_weights(network, staging / checkpoints.WEIGHTS)
+    checkpoints.write(staging, folder, draft, tokenizers)
+    shutil.rmtree(staging)
+    return folder
+
+
+def write_all(root: Path) -> Path:
+    write_translator(root / "tiny-de-en", "de", "en")
+    write_translator(root / "tiny-en-es", "en", "es", seed=1)
+    write_lyricist(root / "tiny-lyrics")
+    return root
