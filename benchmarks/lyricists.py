@@ -56,9 +56,7 @@ def perplexities(trial: Trial, corpus: Path, seed: int) -> list[float]:
     text, _ = split_text(config, read_text(corpus))
     tokenizer = character_tokenizer(text, unknown=config.unknown)
     torch.manual_seed(seed)
-    task = LyricsTask(
-        build_lyricist(config, tokenizer.size), torch.tensor(tokenizer.encode(text)), None, config
-    )
+    task = LyricsTask(build_lyricist(config, tokenizer.size), torch.tensor(tokenizer.encode(text)), None, config)
     report = Report(None, "", quiet=True)
     run = Loop(task, config.optimizer, loop, folder=None, report=report, device=torch.device("cpu"))
     return [math.exp(loss) for loss in run.run().epoch_losses[49::50]]

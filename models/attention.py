@@ -72,9 +72,13 @@ class MultiHeadAttention(nn.Module):
         return joined
 
     def attend_explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """softmax(q·kᵀ·scale)·v: the context [B, H, Q, D] and the weights [B, H, Q, K]."""
+        """softmax(q·kᵀ·scale)·v: the context [B, H, Q, D] and the weights [B, H, Q, K]. A query that may look
+        nowhere (a source of padding alone) gets zeros, as from the fused kernel, and not 0/0. Weights are at
+        least float32, whatever the network computes in: as the fused kernel has it, and so that they sum to 1."""
         scores = query @ key.transpose(-1, -2) * self.scale
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf)
-        weights = scores.softmax(dim=-1)
-        return weights @ value, weights
+        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+        return weights.to(value.dtype) @ value, weights

@@ -85,8 +85,10 @@ class Beam:
         del self.finished[self.width :]
 
     def _settled(self) -> bool:
-        """Enough have ended and the best live one, scored at its present length, is no better than the worst
-        of these: the stopping rule of Hugging Face's `early_stopping=False`."""
+        """Nothing can go on; or enough have ended and the best live one, scored at its present length, is no
+        better than the worst of these: the stopping rule of Hugging Face's `early_stopping=False`."""
+        if self.log_probabilities[0] == float("-inf"):
+            return True
         if len(self.finished) < self.width:
             return False
         return self._score(self.log_probabilities[0], self.length) <= self.finished[-1].score

@@ -24,6 +24,7 @@ from models.tokenizer import Tokenizer, read_tokenizer
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+MOST_TOKENS = 1_000_000  # no limit of a model lies above it: slots are allocated by the limits, before any request
 
 
 class CheckpointError(ValueError):
@@ -109,7 +110,7 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
     """Publish what lies in `staging` (the weights and whatever else belongs beside them) as `folder`.
 
     Adds the tokenizers and the config, then moves every file over, config.json last. OSError (a full disk)
-    leaves `folder` without a config.json, so never a half-written checkpoint.
+    leaves `folder` as it was, or without a config.json: never a half-written checkpoint.
     """
     names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
     for side, tokenizer in tokenizers.items():
@@ -140,7 +141,11 @@ def read(folder: Path) -> Checkpoint:
             raise CheckpointError(f"{folder / CONFIG} names a file outside its folder; the model was not loaded.")
         if not path.is_file():
             raise CheckpointError(f"{path} is missing; the model was not loaded.")
-        if sha256(path) != digest:
+        try:
+            found = sha256(path)
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read ({error}); the model was not loaded.") from error
+        if found != digest:
             raise CheckpointError(f"{path} does not match its checksum; the model was not loaded.")
     if WEIGHTS not in config.files:
         raise CheckpointError(f"{folder / CONFIG} gives no checksum for {WEIGHTS}; the model was not loaded.")
@@ -164,10 +169,10 @@ def read_config(folder: Path) -> CheckpointConfig:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing: {folder} is not a checkpoint.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); the model was not loaded.") from error
     version = content.get("format_version") if isinstance(content, dict) else None
-    if not isinstance(version, int):
+    if not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{path} has no format_version; the model was not loaded.")
     if version > FORMAT_VERSION:
         raise CheckpointError(
@@ -184,6 +189,9 @@ def read_config(folder: Path) -> CheckpointConfig:
 
 
 def _checked(config: CheckpointConfig) -> CheckpointConfig:
+    for name in ("architecture", "tokenizers", "files", "training", "scores"):
+        if not isinstance(getattr(config, name), Mapping):
+            raise ValueError(f"{name} must be an object")
     if config.kind not in ("translator", "lyrics"):
         raise ValueError(f"kind {config.kind!r} is neither translator nor lyrics")
     sides = {"translator": {"source", "target"}, "lyrics": {"target"}}[config.kind]
@@ -193,6 +201,13 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
         raise ValueError("architecture has no name")
     if not all(isinstance(v, str) for v in [*config.files, *config.files.values()]):
         raise ValueError("files must map names to checksums")
-    if min(config.max_new_tokens, config.max_source_tokens + 1) < 1:
-        raise ValueError("the limits of tokens must be positive")
+    for name in ("source_suffix", "target_prefix", "suppressed"):
+        if not all(isinstance(i, int) and i >= 0 for i in getattr(config, name)):
+            raise ValueError(f"{name} must be a list of token ids")
+    if config.eos is not None and not (isinstance(config.eos, int) and config.eos >= 0):
+        raise ValueError("eos must be a token id or null")
+    for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):
+        limit = getattr(config, name)
+        if not isinstance(limit, int) or not least <= limit <= MOST_TOKENS:
+            raise ValueError(f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
     return config

@@ -33,6 +33,7 @@ class DecodingOptions:
             f"max_new_tokens must be at least 1, not {self.max_new_tokens}": self.max_new_tokens >= 1,
             f"beam must be at least 1, not {self.beam}": self.beam >= 1,
             f"n_best must lie in 1..beam, not {self.n_best}": 1 <= self.n_best <= self.beam,
+            f"length_penalty must lie in -10..10, not {self.length_penalty}": -10 <= self.length_penalty <= 10,
             f"temperature must be 0 or a positive number, not {self.temperature}": 0 <= self.temperature < 1e6,
             f"top_k must be at least 0, not {self.top_k}": self.top_k >= 0,
             f"top_p must lie in (0, 1], not {self.top_p}": 0 < self.top_p <= 1,
@@ -98,24 +99,30 @@ class Decoder:
 
     def join(self, requests: Sequence[tuple[Hashable, Prompt, DecodingOptions]]) -> None:
         """Prefill requests that start with the next step. The caller sees to it that they fit: one row each,
-        or `beam` rows. ValueError if a request is longer than the slots."""
+        or `beam` rows. ValueError if a request is longer than the slots or starts from nothing. Whatever is
+        raised, the requests that were there before go on."""
+        if not requests:
+            return
         searches = [self._search(*request) for request in requests]
-        first_rows = []
+        assert sum(s.options.beam for s in searches) <= self.free, "more rows than slots"
+        keys = [*self.searches, *(s.key for s in searches)]
+        assert len(set(keys)) == len(keys), "two requests under one key"
+        first = row = len(self.owners)
         for search in searches:
-            start = len(self.owners)
-            search.rows = list(range(start, start + search.options.beam))
+            search.rows = list(range(row, row + search.options.beam))
             self.owners += [search] * search.options.beam
-            first_rows.append(start)
-        assert len(self.owners) <= self.slots, "more rows than slots"
+            row += search.options.beam
         try:
-            self.network.prefill(self.state, first_rows, [s.prompt for s in searches])
-        except Exception:
-            del self.owners[first_rows[0] :]
+            self.network.prefill(self.state, [s.rows[0] for s in searches], [s.prompt for s in searches])
+            self._copy([(s.rows[0], row) for s in searches for row in s.rows[1:]])
+        except BaseException:
+            del self.owners[first:]
             raise
-        self._copy([(s.rows[0], row) for s in searches for row in s.rows[1:]])
         self.searches.update((s.key, s) for s in searches)
 
     def _search(self, key: Hashable, prompt: Prompt, options: DecodingOptions) -> Search:
+        if not prompt.prefix:
+            raise ValueError("A request needs a token to start from: its prefix is empty.")
         longest = len(prompt.prefix) - 1 + options.max_new_tokens
         if len(prompt.source) > self.source_length or longest > self.target_length:
             raise ValueError(

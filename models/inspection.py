@@ -36,6 +36,8 @@ def resolve(chosen: Sequence[int] | None, count: int, noun: str) -> tuple[int, .
     """Numbers 0..count-1 from a choice that may count from the end; None: all. ValueError names the range."""
     if chosen is None:
         return tuple(range(count))
+    if not chosen:
+        raise ValueError(f"Choose at least one {noun}, or leave the choice out for all {count}.")
     for number in chosen:
         if not -count <= number < count:
             raise ValueError(f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1}).")
@@ -54,8 +56,8 @@ def attention_maps(
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         raise ValueError(f"There is no attention kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.")
-    source_rows = torch.tensor([list(source)], device=network.device)
-    target_rows = torch.tensor([list(target)], device=network.device)
+    source_rows = torch.tensor([list(source)], dtype=torch.long, device=network.device)
+    target_rows = torch.tensor([list(target)], dtype=torch.long, device=network.device)
     slices = {}
     for kind, maps in network.attention(source_rows, target_rows, kinds).items():
         chosen_layers = resolve(layers, len(maps), "layer")

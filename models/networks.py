@@ -5,6 +5,7 @@ The one place that knows which networks there are. A new network is a new line i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import CONFIG, Checkpoint, CheckpointError
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
@@ -53,6 +54,10 @@ def build(description: Mapping[str, Any]) -> nn.Module:
 def save_weights(network: nn.Module, path: Path) -> None:
     """Parameters and buffers to safetensors; a tensor under two names (tied tables) is stored once."""
     save_file(unique_tensors(network), path)
+    # safetensors makes the file readable for its owner alone; a server often runs as somebody else
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)
 
 
 def unique_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -80,9 +85,33 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
 
     CheckpointError if the architecture is unknown or the weights do not fit it.
     """
-    try:
+    try:  # config.json has no checksum: anything may stand there, and whatever it breaks is this folder's fault
         network = build(checkpoint.config.architecture)
+        _check_ids(checkpoint, network.config)
+    except Exception as error:
+        config = checkpoint.folder / CONFIG
+        raise CheckpointError(f"{config} describes no network that can be built: {_reason(error)}.") from error
+    try:
         load_weights(network, load_file(checkpoint.weights))
     except (ValueError, RuntimeError, SafetensorError, OSError) as error:
-        raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {error}.") from error
+        raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {_reason(error)}.") from error
     return network.to(device).eval()
+
+
+def _check_ids(checkpoint: Checkpoint, network: Any) -> None:
+    """No id outside the tables may reach a network: on a GPU one ends the process, not the request."""
+    config, tokenizers = checkpoint.config, checkpoint.tokenizers
+    vocabulary = {
+        "source": getattr(network, "source_vocabulary", None),
+        "target": getattr(network, "target_vocabulary", None) or network.vocabulary,
+    }
+    given = {"source": config.source_suffix, "target": (*config.target_prefix, *config.suppressed, config.eos or 0)}
+    for side, tokenizer in tokenizers.items():
+        size = vocabulary[side] or 0
+        if tokenizer.size > size or any(token >= size for token in given[side]):
+            raise ValueError(f"its {side} tokens reach beyond the network's {size}")
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what an error says, ready to end a sentence; libraries put stack traces behind it."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" .")

@@ -34,14 +34,14 @@ class RecurrentConfig:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} must be at least 1, not {getattr(self, name)}"
+            f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}"
             for name in ("vocabulary", "hidden", "layers")
-            if getattr(self, name) < 1
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
         if self.cell not in KERNELS:
             problems.append(f"cell must be one of {', '.join(KERNELS)}, not {self.cell!r}")
-        if self.embedding < 0:
-            problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding}")
+        if not isinstance(self.embedding, int) or self.embedding < 0:
+            problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding!r}")
         if not 0 <= self.dropout < 1:
             problems.append(f"dropout must lie in [0, 1), not {self.dropout}")
         if problems:

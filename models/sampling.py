@@ -45,7 +45,9 @@ def sample(log_probabilities: Tensor, draws: Sequence[Draw]) -> Tensor:
     def column(values: list[float]) -> Tensor:
         return torch.tensor(values, dtype=torch.float64, device=device)[:, None]
 
-    scaled = log_probabilities.double() / column([d.temperature for d in draws])
+    likeliest = log_probabilities.double().amax(dim=-1, keepdim=True)
+    # from the likeliest down, so that a temperature next to 0 leaves it at 0 and not at -inf like the others
+    scaled = (log_probabilities.double() - likeliest) / column([d.temperature for d in draws])
     probabilities, order = scaled.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(probabilities.size(1), device=device)
     size = probabilities.size(1)
@@ -57,5 +59,6 @@ def sample(log_probabilities: Tensor, draws: Sequence[Draw]) -> Tensor:
     threshold = column([d.uniform for d in draws]) * cumulative[:, -1:]
     choice = torch.searchsorted(cumulative, threshold, right=True).clamp(max=size - 1)
     # u close to 1 may round up to the total and fall behind the last kept token
-    choice = torch.minimum(choice, (kept > 0).sum(dim=-1, keepdim=True) - 1)
+    last = ((kept > 0).sum(dim=-1, keepdim=True) - 1).clamp(min=0)  # 0 in a row of NaN: its neighbours go on
+    choice = torch.minimum(choice, last)
     return order.gather(1, choice)[:, 0]

@@ -73,9 +73,11 @@ class VocabularyTokenizer:
             raise ValueError(f"A vocabulary holds characters or words, not {kind!r}.")
         if len(set(vocabulary)) != len(vocabulary):
             raise ValueError("A vocabulary must not name a token twice.")
+        specials = special.ids()
+        if any(not 0 <= i < len(vocabulary) for i in specials):
+            raise ValueError("A special token must be one of the vocabulary.")
         self.kind, self.special = kind, special
         self.vocabulary = tuple(vocabulary)
-        specials = special.ids()
         self._ids = {piece: i for i, piece in enumerate(self.vocabulary) if i not in specials}
         self._parts = re.compile(r"\S+") if kind == "word" else re.compile(r"(?s).")
         self._joint = " " if kind == "word" else ""
@@ -98,9 +100,11 @@ class VocabularyTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         specials = self.special.ids()
-        return self._joint.join(self.vocabulary[i] for i in ids if i not in specials)
+        return self._joint.join(self.piece(i) for i in ids if i not in specials)
 
     def piece(self, token: int) -> str:
+        if token < 0:  # which Python would count from the end
+            raise IndexError(f"There is no token {token}.")
         return self.vocabulary[token]
 
     def unknown(self, text: str) -> list[str]:

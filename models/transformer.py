@@ -54,7 +54,7 @@ class Transformer(nn.Module):
         self.decoder_norm = nn.LayerNorm(config.d_model, eps=epsilon) if pre else nn.Identity()
         self.output = nn.Linear(config.d_model, config.target_vocabulary, bias=False) if config.tied == "none" else None
         self.output_bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.output_bias else None
-        self.register_buffer("position_table", torch.empty(0), persistent=False)
+        self.register_buffer("position_table", torch.empty(0, config.d_model), persistent=False)
         self.embedding_scale = config.d_model**0.5 if config.scale_embedding else 1.0
         self._initialise()
 
@@ -253,4 +253,5 @@ class Transformer(nn.Module):
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> Tensor:
     """Ragged ids -> [B, longest], padded at the end."""
     longest = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=device)
+    padded = [[*row, *[pad] * (longest - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.long, device=device)  # without a dtype, no ids at all are floats

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from models.positions import PositionLayout
+
+Norm = Literal["post", "pre"]
+Activation = Literal["relu", "gelu", "silu"]
+Tied = Literal["none", "output", "all"]
+CHOICES: dict[str, tuple[str, ...]] = {
+    "norm": get_args(Norm),
+    "activation": get_args(Activation),
+    "positions": get_args(PositionLayout),
+    "tied": get_args(Tied),
+}
+SIZES = (
+    *("source_vocabulary", "target_vocabulary", "d_model", "encoder_layers", "decoder_layers"),
+    *("heads", "head_width", "d_ff"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +35,12 @@ class TransformerConfig:
     heads: int = 8
     head_width: int = 64
     d_ff: int = 2048
-    norm: Literal["post", "pre"] = "post"
+    norm: Norm = "post"
     norm_epsilon: float = 1e-5
-    activation: Literal["relu", "gelu", "silu"] = "relu"
+    activation: Activation = "relu"
     positions: PositionLayout = "interleaved"
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), as the paper does
-    tied: Literal["none", "output", "all"] = "none"  # output: target table = output matrix; all: source too
+    tied: Tied = "none"  # output: target table = output matrix; all: source too
     output_bias: bool = False
     attention_bias: bool = True
     attention_scale: float | None = None  # None: 1/sqrt(head_width)
@@ -37,12 +51,15 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} must be at least 1, not {getattr(self, name)}"
-            for name in ("source_vocabulary", "target_vocabulary", "d_model", "heads", "head_width", "d_ff")
-            if getattr(self, name) < 1
+            f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}"
+            for name in SIZES
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
-        if min(self.encoder_layers, self.decoder_layers) < 1:
-            problems.append("encoder_layers and decoder_layers must be at least 1")
+        problems += [
+            f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
+            for name, allowed in CHOICES.items()
+            if getattr(self, name) not in allowed
+        ]
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             problems.append("tied='all' needs one vocabulary for source and target")
         problems += [

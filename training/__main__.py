@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     _add_run(lyrics)
     demo = commands.add_parser("demo", help="train the demo models on the corpora that come with this project")
     demo.add_argument("--out", type=Path, default=Path("checkpoints"))
+    demo.add_argument("--only", choices=["demo-de-en", "demo-en-es", "lyrics-zh"], help="just this one")
     _add_device(demo)
     scoring = commands.add_parser("evaluate", help="score a model; the last line is one JSON object")
     scoring.add_argument("folder", type=Path)
@@ -124,7 +125,7 @@ def run_lyrics(arguments: argparse.Namespace) -> dict[str, Any]:
 def run_demo(arguments: argparse.Namespace) -> dict[str, Any]:
     from training.demo.train import train_demo  # the phrasebook takes a moment to build
 
-    return train_demo(arguments.out, device_of(arguments))
+    return train_demo(arguments.out, device_of(arguments), arguments.only)
 
 
 def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -61,6 +61,11 @@ class Devices:
         for device in self.all.values():
             self._in_background(self._spawn(device))
 
+    def leave_idle(self) -> None:
+        """There is nothing to load, so no process is started."""
+        for device in self.all.values():
+            device.state = "stopped"
+
     def _in_background(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)

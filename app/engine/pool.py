@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,8 @@ from app.engine.library import Library
 from app.engine.stopping import StopWatch
 from app.engine.switchboard import Switchboard
 from models.checkpoint import Checkpoint, new_token_limit
+
+log = logging.getLogger(__name__)
 
 LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
 
@@ -80,8 +83,12 @@ class Pool:
     async def _start(self) -> None:
         self.library = await asyncio.to_thread(Library.read, self.options.checkpoints)
         self._read = True
+        for problem in self.library.problems.values():
+            log.error("%s", problem)
         if self.library.checkpoints:
             self.devices.spawn_all()
+        else:
+            self.devices.leave_idle()
 
     async def stop(self) -> None:
         """Refuse new work, let what is in flight finish until the drain timeout, then end the processes."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -10,14 +15,13 @@ from typing import Any
 import torch
 
 from models import checkpoint as checkpoints
+from training import snapshot
 from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
 from training.corpus import Pairs
 from training.demo import phrasebook
+from training.errors import TrainingError
 from training.recipes import lyrics_small
 from training.run import train_lyricist, train_translator
-
-TRANSLATORS = (("de", "en"), ("en", "es"))
-LYRICIST = "lyrics-zh"
 
 
 def demo_translator(source: str, target: str) -> TranslatorConfig:
@@ -62,19 +66,59 @@ def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
     return Pairs([s for s, _ in pairs], [t for _, t in pairs], 0, f"{part} of the phrasebook")
 
 
-def train_demo(out: Path, device: torch.device) -> dict[str, Any]:
-    """Train what is not there yet under `out`; the scores of each model on what it has not seen."""
-    scores: dict[str, Any] = {}
-    for source, target in TRANSLATORS:
-        name = f"demo-{source}-{target}"
-        if not checkpoints.is_checkpoint(out / name):
-            train = phrase_pairs(source, target, held_out=False)
-            test = phrase_pairs(source, target, held_out=True)
-            config = demo_translator(source, target)
-            scores[name] = train_translator(config, train, None, test=test, out=out / name, device=device)
-    if not checkpoints.is_checkpoint(out / LYRICIST):
-        config_zh = demo_lyricist()
-        scores[LYRICIST] = train_lyricist(
-            config_zh, lyrics(), origin="our own lyrics", out=out / LYRICIST, device=device
+def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict[str, Any]]:
+    def train(out: Path, device: torch.device) -> dict[str, Any]:
+        return train_translator(
+            demo_translator(source, target),
+            phrase_pairs(source, target, held_out=False),
+            None,
+            test=phrase_pairs(source, target, held_out=True),
+            out=out,
+            device=device,
+            resume=snapshot.exists(out),
         )
-    return scores
+
+    return train
+
+
+def _lyricist(out: Path, device: torch.device) -> dict[str, Any]:
+    resume = snapshot.exists(out)
+    return train_lyricist(demo_lyricist(), lyrics(), origin="our own lyrics", out=out, device=device, resume=resume)
+
+
+MODELS: dict[str, Callable[[Path, torch.device], dict[str, Any]]] = {
+    "demo-de-en": _translator("de", "en"),
+    "demo-en-es": _translator("en", "es"),
+    "lyrics-zh": _lyricist,
+}
+
+
+def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Any]:
+    """Train what is not there yet under `out` (or just `only`); the scores of each new model on what it has not
+    seen. An interrupted run is gone on with."""
+    missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
+    if only is not None:
+        return {only: MODELS[only](out / only, device)} if only in missing else {}
+    side_by_side = min(len(missing), os.cpu_count() or 1) if device.type == "cpu" else 1
+    if side_by_side > 1:
+        _train_side_by_side(out, missing, side_by_side)
+        return {name: dict(checkpoints.read(out / name).config.scores) for name in missing}
+    return {name: MODELS[name](out / name, device) for name in missing}
+
+
+def _train_side_by_side(out: Path, names: list[str], count: int) -> None:
+    """Networks as small as these gain little from a second core each, and much from a core of their own."""
+    threads = max(1, (os.cpu_count() or 1) // count)
+    arguments = ["--out", str(out), "--device", "cpu", "--threads", str(threads), "--only"]
+
+    def train(place: int) -> int:
+        command = [sys.executable, "-m", "training", "demo", *arguments, names[place]]
+        # tqdm reads where its bar belongs from the environment
+        environment = {**os.environ, "TQDM_POSITION": str(place), "OMP_NUM_THREADS": str(threads)}
+        return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+
+    with ThreadPoolExecutor(count) as pool:
+        codes = list(pool.map(train, range(len(names))))
+    failed = [name for name, code in zip(names, codes, strict=True) if code != 0]
+    if failed:
+        raise TrainingError(f"{' and '.join(failed)} could not be trained; what went wrong stands above.")

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -162,7 +163,7 @@ def test_a_failed_step_fails_its_lane_only_and_the_next_request_is_served(
 def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
     def ask(**change: Any) -> Any:
         request = m.Attend(7, "tiny-de-en", [5, 6, 3], [2, 4], ["cross"], None, None, 1000)
-        return scheduler.handle(m.Attend(**{**{f: getattr(request, f) for f in request.__struct_fields__}, **change}))[0]
+        return scheduler.handle(msgspec.structs.replace(request, **change))[0]
 
     answer = ask()
     assert isinstance(answer, m.Attention)

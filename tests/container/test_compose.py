@@ -1,0 +1,142 @@
+"""docker-compose.yml keeps its promises: hardened services, and a train service that never touches what is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+SERVICES: dict[str, Any] = COMPOSE["services"]
+SERVERS = ("api", "api-gpu")
+
+
+def seconds(duration: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(s|m)", duration).groups()
+    return int(number) * {"s": 1, "m": 60}[unit]
+
+
+def test_there_are_three_services_and_one_volume():
+    assert sorted(SERVICES) == ["api", "api-gpu", "train"]
+    assert COMPOSE["volumes"] == {"checkpoints": None}
+    assert "version" not in COMPOSE  # with one, docker-compose 1.29 refuses the conditions below
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_service_is_locked_down(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["tmpfs"] == ["/tmp"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["init"] is True
+    assert not {"privileged", "cap_add", "user", "pid", "ipc"} & set(service)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_servers_wait_for_the_models_and_only_read_them(name):
+    service = SERVICES[name]
+    assert service["depends_on"] == {"train": {"condition": "service_completed_successfully"}}
+    assert service["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints:ro"]
+    assert service["restart"] == "unless-stopped"
+    assert "command" not in service  # the image's own
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_servers_have_longer_to_stop_than_they_take_to_drain(name):
+    assert seconds(SERVICES[name]["stop_grace_period"]) > Settings.model_fields["drain_timeout_s"].default
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_setting_can_be_handed_on(name):
+    handed_on = SERVICES[name]["environment"]
+    expected = {PREFIX + field.upper() for field in Settings.model_fields} - {"PARLANCE_CHECKPOINTS"}
+    assert set(handed_on) == expected, "docker-compose.yml's environment and app/settings.py differ"
+    assert set(handed_on.values()) == {None}  # no value of its own: the shell's, or the server's default
+
+
+def test_the_server_listens_on_this_machine_only_unless_told():
+    assert SERVICES["api"]["ports"] == ["${HOST:-127.0.0.1}:${PORT:-8000}:8000"]
+    assert SERVICES["api-gpu"]["ports"] == ["${HOST:-127.0.0.1}:${GPU_PORT:-8001}:8000"]
+    assert "ports" not in SERVICES["train"]
+
+
+def test_only_the_gpu_server_is_in_the_gpu_profile_and_reserves_devices():
+    assert {name: service.get("profiles") for name, service in SERVICES.items()} == {
+        "train": None,
+        "api": None,
+        "api-gpu": ["gpu"],
+    }
+    (device,) = SERVICES["api-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
+    builds = {name: (service["image"], service["build"]["args"]["TORCH"]) for name, service in SERVICES.items()}
+    assert builds == {
+        "train": ("parlance:cpu", "cpu"),
+        "api": ("parlance:cpu", "cpu"),
+        "api-gpu": ("parlance:cuda", "cuda"),
+    }
+
+
+def test_train_runs_once_with_a_writable_volume_and_no_network():
+    train = SERVICES["train"]
+    assert train["restart"] == "no"
+    assert train["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints"]
+    assert train["network_mode"] == "none"
+    assert train["healthcheck"] == {"disable": True}
+
+
+@pytest.fixture
+def run_train(tmp_path):
+    """Runs the train service's command with a folder in place of /checkpoints and a recorder in place of Python."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\n[ -z "$FAIL" ] || exit 1\nmkdir -p "$5/demo-de-en"\n')
+    python.chmod(0o755)
+    calls = tmp_path / "calls"
+    shell, flags, script = SERVICES["train"]["command"]
+    script = script.replace("$$", "$").replace("/checkpoints", str(volume))
+
+    def run(fail: str = "") -> tuple[int, list[str], list[str]]:
+        calls.write_text("")
+        environment = {"PATH": f"{python.parent}:{os.environ['PATH']}", "CALLS": str(calls), "FAIL": fail}
+        done = subprocess.run([shell, flags, script], env=environment, capture_output=True, timeout=20)
+        told = calls.read_text().replace(str(volume), "/checkpoints").splitlines()
+        return done.returncode, told, sorted(path.name for path in volume.iterdir())
+
+    return volume, run
+
+
+DEMO = ["-m training demo --out /checkpoints/.demo"]
+
+
+def test_an_empty_volume_is_filled_once(run_train):
+    _, run = run_train
+    assert run() == (0, DEMO, ["demo-de-en"])
+    assert run() == (0, [], ["demo-de-en"])
+
+
+def test_whatever_the_volume_holds_is_left_as_it_is(run_train):
+    volume, run = run_train
+    (volume / "mine").mkdir()
+    (volume / "mine" / "config.json").write_text("{}")
+    assert run() == (0, [], ["mine"])
+    assert (volume / "mine" / "config.json").read_text() == "{}"
+
+
+def test_an_interrupted_training_starts_anew_and_is_never_served(run_train):
+    volume, run = run_train
+    (volume / "lost+found").mkdir()  # what a fresh ext4 volume holds counts as empty
+    (volume / ".demo" / "half").mkdir(parents=True)
+    assert run(fail="yes") == (1, DEMO, ["lost+found"])
+    (volume / ".demo" / "half").mkdir(parents=True)
+    assert run() == (0, DEMO, ["demo-de-en", "lost+found"])

@@ -1,0 +1,199 @@
+"""The Dockerfile keeps its promises: a pinned base, two kinds of stage, an unprivileged user, a health check."""
+
+from __future__ import annotations
+
+import fnmatch
+import http.server
+import json
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(keyword, the rest) in order, with comments dropped and continued lines joined."""
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    joined = text.replace("\\\n", " ")
+    return [tuple(line.split(None, 1)) for line in joined.splitlines() if line.strip()]
+
+
+def stages() -> list[list[tuple[str, str]]]:
+    found: list[list[tuple[str, str]]] = []
+    for keyword, rest in instructions():
+        if keyword == "FROM":
+            found.append([])
+        if found:
+            found[-1].append((keyword, rest))
+    return found
+
+
+def only(stage: list[tuple[str, str]], keyword: str) -> str:
+    (value,) = [rest for each, rest in stage if each == keyword]
+    return value
+
+
+FINAL = stages()[-1]
+
+
+def arguments(stage: list[tuple[str, str]]) -> dict[str, str]:
+    return dict(rest.split("=", 1) for keyword, rest in stage if keyword == "ARG")
+
+
+def environment(stage: list[tuple[str, str]]) -> dict[str, str]:
+    pairs = [pair for keyword, rest in stage if keyword in ("ENV", "LABEL") for pair in shlex.split(rest)]
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def health_command() -> list[str]:
+    return json.loads(only(FINAL, "HEALTHCHECK").split("CMD", 1)[1])
+
+
+def test_the_base_is_pinned_to_a_python_and_a_debian_release_and_shared_by_the_stages():
+    keyword, base = instructions()[0]
+    assert (keyword, base) == ("ARG", "BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm")
+    assert [stage[0][1] for stage in stages()] == [
+        "${BASE_IMAGE} AS dependencies",
+        "dependencies AS build",
+        "${BASE_IMAGE}",
+    ]
+
+
+def test_torch_is_for_the_cpu_unless_asked_and_its_index_can_be_replaced():
+    assert arguments(stages()[0]) == {"TORCH": "cpu", "TORCH_INDEX": "default"}
+
+
+def test_what_is_installed_is_pinned():
+    installs = [part for _, rest in stages()[0] for part in rest.split(";") if " install " in part]
+    assert len(installs) == 2  # torch, then the rest
+    assert all("-c constraints.txt" in part for part in installs)
+    (sources,) = [part for _, rest in stages()[1] for part in rest.split(";") if " install " in part]
+    assert "--no-deps" in sources
+
+
+def test_the_final_stage_installs_nothing_and_copies_the_dependencies_and_the_sources_apart():
+    assert [rest for keyword, rest in FINAL if keyword == "COPY"] == [
+        "--from=dependencies /opt/parlance /opt/parlance",
+        "--from=build /opt/parlance/code /opt/parlance/code",
+    ]
+    commands = " ".join(rest for keyword, rest in FINAL if keyword == "RUN")
+    assert not re.search(r"\b(apt|apt-get|pip|curl|wget)\b", commands)
+    assert not [rest for keyword, rest in FINAL if keyword == "ADD"]
+
+
+def test_the_user_is_an_unprivileged_number_that_owns_the_checkpoints():
+    assert only(FINAL, "USER") == "10001:10001"
+    keywords = [keyword for keyword, _ in FINAL]
+    assert keywords.index("RUN") < keywords.index("USER")
+    setup = only(FINAL, "RUN")
+    assert "useradd --uid 10001 --gid 10001" in setup
+    assert "install -d -o 10001 -g 10001 /checkpoints" in setup
+
+
+def test_it_writes_to_tmp_alone():
+    values = environment(FINAL)
+    assert values["HOME"] == "/tmp"
+    assert values["MPLCONFIGDIR"] == "/tmp/matplotlib"
+    assert values["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert values["PARLANCE_CHECKPOINTS"] == "/checkpoints"
+
+
+def test_the_command_is_the_server_itself_so_that_it_gets_the_signal():
+    command = ["uvicorn", "--factory", "app.main:create_app", "--host", "0.0.0.0", "--port", "8000"]
+    assert json.loads(only(FINAL, "CMD")) == command
+    assert only(FINAL, "STOPSIGNAL") == "SIGTERM"
+    assert only(FINAL, "EXPOSE") == "8000"
+    assert "ENTRYPOINT" not in [keyword for keyword, _ in FINAL]
+
+
+def test_compose_asks_the_same_health_question():
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+    for name in ("api", "api-gpu"):
+        check = services[name]["healthcheck"]
+        assert check["test"] == ["CMD", *health_command()]
+        flags = only(FINAL, "HEALTHCHECK").split("CMD")[0].split()
+        assert flags == [
+            f"--interval={check['interval']}",
+            f"--timeout={check['timeout']}",
+            f"--start-period={check['start_period']}",
+            f"--retries={check['retries']}",
+        ]
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False), (None, False)])
+def test_the_health_check_is_the_readiness_of_the_server(status, healthy):
+    asked = []
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        port = server.server_address[1]
+        if status is None:
+            server.server_close()
+        else:
+            threading.Thread(target=server.handle_request, daemon=True).start()
+        program, *rest = health_command()
+        assert program == "python"
+        call = [sys.executable, *(word.replace("8000", str(port)) for word in rest)]
+        proxied = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}  # must not be asked
+        done = subprocess.run(call, env=proxied, capture_output=True, timeout=20)
+    assert (done.returncode == 0) is healthy
+    assert asked == ([] if status is None else ["/health/ready"])
+
+
+def test_the_labels_say_what_pyproject_says():
+    labels = environment(FINAL)
+    prefix = "org.opencontainers.image."
+    assert labels[prefix + "title"] == "Parlance"
+    assert labels[prefix + "description"] == PROJECT["description"]
+    assert labels[prefix + "licenses"] == PROJECT["license"]
+    assert labels[prefix + "version"] == "${VERSION}"
+    assert labels[prefix + "revision"] == "${REVISION}"
+    assert arguments(FINAL) == {"VERSION": PROJECT["version"], "REVISION": "unknown"}
+
+
+def test_the_build_context_is_what_the_dockerfile_copies_and_nothing_else():
+    copied = {
+        path
+        for stage in stages()
+        for keyword, rest in stage
+        if keyword == "COPY" and not rest.startswith("--from")
+        for path in rest.split()[:-1]
+    }
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied
+    assert {rule for rule in rules[1:] if not rule.startswith("!")} == {"**/__pycache__", "**/*.pyc"}
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", ".dockerignore", "docker-compose.yml"])
+def test_no_file_of_the_container_holds_a_secret_or_a_local_path(name):
+    text = (ROOT / name).read_text("utf-8")
+    assert not re.search(r"(?i)password|secret|token\s*=|/home/|/root/|/Users/", text)
+
+
+def test_the_scripts_can_be_run():
+    for name in ("image-check", "compose-check"):
+        script = ROOT / ".ci" / name
+        assert script.stat().st_mode & 0o111
+        assert script.read_text("utf-8").startswith("#!/usr/bin/env bash\n")
+        assert subprocess.run(["bash", "-n", str(script)], timeout=20).returncode == 0
+    assert any(fnmatch.fnmatch("/.image/", line) for line in (ROOT / ".gitignore").read_text().splitlines())
