@@ -14,7 +14,8 @@ averaging.py      the moving average of the weights
 loop.py           steps, validates, saves, resumes
 snapshot.py       all that an exact resume needs
 evaluate.py       scores through models.decoding
-report.py         progress, metrics.jsonl, curves, the model card
+report.py         progress, metrics.jsonl, curves.png
+card.py           the model card
 run.py            the page that puts these together
 demo/             corpora written for this project
 """

@@ -8,24 +8,28 @@ from training.config import LoopConfig, LyricsConfig, OptimizerConfig, Tokenizer
 
 
 def tiny() -> TranslatorConfig:
-    """Up to about 100,000 pairs: width 256, 3+3 layers, pre-norm, one vocabulary and one table for both languages."""
+    """Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.
+
+    A wide network sees such a corpus too few times in an hour of a small machine: at the same cost 128 beats 256.
+    """
     return TranslatorConfig(
         recipe="tiny",
-        tokenizer=TokenizerConfig(size=6000),
+        tokenizer=TokenizerConfig(size=4000),
         network={
-            "d_model": 256,
-            "encoder_layers": 3,
-            "decoder_layers": 3,
+            "d_model": 128,
+            "encoder_layers": 4,
+            "decoder_layers": 4,
             "heads": 4,
-            "head_width": 64,
-            "d_ff": 512,
+            "head_width": 32,
+            "d_ff": 256,
             "norm": "pre",
             "tied": "all",
-            "embedding_dropout": 0.2,
-            "residual_dropout": 0.2,
+            "embedding_dropout": 0.1,
+            "residual_dropout": 0.1,
         },
-        optimizer=OptimizerConfig(rate=2e-3, schedule="cosine", warmup_updates=400, final_fraction=0.02),
-        loop=LoopConfig(max_epochs=30, patience=5, average_decay=0.998),
+        tokens_per_batch=2500,
+        optimizer=OptimizerConfig(rate=3e-3, schedule="cosine", warmup_updates=200, final_fraction=0.02),
+        loop=LoopConfig(max_epochs=30, patience=5, average_decay=0.995),
     )
 
 

@@ -42,6 +42,7 @@ async def attention(body: AttentionRequest, request: Request, services: Services
         kinds=tuple(body.kinds),
         layers=None if body.layers == "all" else tuple(body.layers),
         heads=None if body.heads == "all" else tuple(body.heads),
+        max_values=services.limits.max_attention_values,
     )
     report = await while_connected(request, services.engine.attention(job))
     shapes = {kind: _shape(each) for kind, each in report.maps.items()}

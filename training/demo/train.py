@@ -25,7 +25,7 @@ from training.run import train_lyricist, train_translator
 
 
 def demo_translator(source: str, target: str) -> TranslatorConfig:
-    """Small enough for a minute and a half on two cores. The source is read without regard to case, and both
+    """Small enough for two minutes of one core. The source is read without regard to case, and both
     languages have their own pieces."""
     return TranslatorConfig(
         recipe="demo",

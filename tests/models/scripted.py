@@ -1,0 +1,97 @@
+"""A `Decodable` without weights, for tests of whatever drives one.
+
+Its logits are a fixed function of everything that a row has read: the source and every token fed. A row that
+was given another's state, or its own a step too early, therefore answers differently at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from models.interface import Prompt
+
+History = tuple[tuple[int, ...], tuple[int, ...]]  # source; tokens read
+Continuation = tuple[tuple[int, ...], float, bool]  # tokens without the end token; log-probability; ended
+
+
+class Scripted:
+    """table: tokens read -> logits, before any rule of chance. poison: a source with this token fails in prefill."""
+
+    device = torch.device("cpu")
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        seed: int = 0,
+        spread: float = 2.0,
+        table: Mapping[tuple[int, ...], Sequence[float]] | None = None,
+        poison: int | None = None,
+    ) -> None:
+        self.vocabulary, self.seed, self.spread, self.poison = vocabulary, seed, spread, poison
+        self.table = table or {}
+        self.widths: list[int] = []  # rows of every step
+
+    def logits(self, history: History) -> list[float]:
+        if history[1] in self.table:
+            return list(self.table[history[1]])
+        chance = random.Random(repr((self.seed, history)))
+        return [chance.gauss(0, self.spread) for _ in range(self.vocabulary)]
+
+    def allocate(self, slots: int, source_length: int, target_length: int) -> list[History | None]:
+        self.source_length, self.target_length = source_length, target_length
+        return [None] * slots
+
+    def prefill(self, state: list[History | None], rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
+        for row, prompt in zip(rows, prompts, strict=True):
+            assert len(prompt.source) <= self.source_length
+            if self.poison in prompt.source:
+                raise RuntimeError("poisoned")
+            state[row] = (prompt.source, prompt.prefix[:-1])
+
+    def step(self, state: list[History | None], tokens: Tensor) -> Tensor:
+        self.widths.append(len(tokens))
+        logits = []
+        for row, token in enumerate(tokens.tolist()):
+            history = state[row]
+            assert history is not None, f"row {row} is stepped and was never filled"
+            source, read = history[0], (*history[1], token)
+            assert len(read) <= self.target_length
+            state[row] = (source, read)
+            logits.append(self.logits((source, read)))
+        return torch.tensor(logits, dtype=torch.float32)
+
+    def copy(self, state: list[History | None], sources: Tensor, destinations: Tensor) -> None:
+        read = [state[row] for row in sources.tolist()]
+        assert len(set(destinations.tolist())) == len(read), "two rows into one"
+        for row, history in zip(destinations.tolist(), read, strict=True):
+            state[row] = history
+
+    # What a decoder ought to find ---------------------------------------------------------------------------
+
+    def log_probabilities(self, prompt: Prompt, tokens: Sequence[int], suppressed: Sequence[int] = ()) -> list[float]:
+        """Of each token that may come after prefix and tokens."""
+        logits = torch.tensor(self.logits((prompt.source, (*prompt.prefix, *tokens))), dtype=torch.float32)
+        logits[list(suppressed)] = -torch.inf
+        return logits.log_softmax(dim=-1).tolist()
+
+    def score(self, prompt: Prompt, tokens: Sequence[int], suppressed: Sequence[int] = ()) -> float:
+        """Log-probability of exactly these tokens after the prompt, by teacher forcing."""
+        return sum(self.log_probabilities(prompt, tokens[:i], suppressed)[token] for i, token in enumerate(tokens))
+
+    def everything(
+        self, prompt: Prompt, length: int, eos: int | None, suppressed: Sequence[int] = ()
+    ) -> Iterator[Continuation]:
+        """Every possible continuation: those that end within `length` tokens, end token included, and the cut."""
+        allowed = [t for t in range(self.vocabulary) if t != eos and t not in suppressed]
+        for count in range(length + 1):
+            for tokens in itertools.product(allowed, repeat=count):
+                if count < length and eos is not None:
+                    yield tokens, self.score(prompt, [*tokens, eos], suppressed), True
+                if count == length:
+                    yield tokens, self.score(prompt, tokens, suppressed), False

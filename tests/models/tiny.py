@@ -1,0 +1,75 @@
+"""Small real networks whose numbers are far from zero, so that a wrong row or mask shows."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from models.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.transformer import Transformer
+from models.transformer_config import TransformerConfig
+
+N = TypeVar("N", bound=nn.Module)
+SOURCE, TARGET = 17, 19
+OPTIONS: dict[str, dict[str, Any]] = {
+    "post": {},
+    "pre": {"norm": "pre"},
+    "tied": {"tied": "output"},
+    "tied 3-way": {"tied": "all", "source_vocabulary": TARGET},
+    "marian": {
+        "tied": "all",
+        "source_vocabulary": TARGET,
+        "positions": "marian",
+        "output_bias": True,
+        "activation": "silu",
+        "pad": 18,
+    },
+    "gelu": {"activation": "gelu", "norm": "pre", "scale_embedding": False},
+    "unequal depths": {"encoder_layers": 1, "decoder_layers": 3},
+    "deep encoder": {"encoder_layers": 3, "decoder_layers": 1, "norm": "pre"},
+    "wide heads": {"heads": 3, "head_width": 8},
+    "narrow heads": {"heads": 2, "head_width": 3, "attention_scale": 0.3},
+    "no attention bias": {"attention_bias": False, "norm_epsilon": 1e-6},
+}
+
+
+def transformer_config(**options: Any) -> TransformerConfig:
+    return TransformerConfig(
+        **{
+            "source_vocabulary": SOURCE,
+            "target_vocabulary": TARGET,
+            "d_model": 16,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "heads": 4,
+            "head_width": 4,
+            "d_ff": 24,
+            **options,
+        }
+    )
+
+
+def transformer(seed: int = 0, **options: Any) -> Transformer:
+    torch.manual_seed(seed)
+    return lively(Transformer(transformer_config(**options)).eval())
+
+
+def recurrent(seed: int = 0, **options: Any) -> RecurrentLanguageModel:
+    torch.manual_seed(seed)
+    config = RecurrentConfig(**{"vocabulary": TARGET, "embedding": 6, "hidden": 10, "layers": 2, **options})
+    return lively(RecurrentLanguageModel(config).eval())
+
+
+def lively(network: N) -> N:
+    """Biases and norms away from 0 and 1, where a forgotten one would not show."""
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if parameter.requires_grad and (parameter.dim() == 1 or "output" in name):
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+    return network
+
+
+def ids(shape: tuple[int, ...], seed: int, low: int = 1, high: int = SOURCE) -> Tensor:
+    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed))

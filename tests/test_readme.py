@@ -1,0 +1,143 @@
+"""The README's commands, run as they stand: `make serve` on an empty folder, every curl, every training command.
+
+It trains the demo models, so it takes minutes (make test-slow)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.readme import ROOT, Example, examples, same_shape
+from training.demo import phrasebook
+from training.demo.train import lyrics
+
+pytestmark = pytest.mark.slow
+TRAIN_S, READY_S = 1500, 120  # no measure of speed: only so that a hang ends
+
+
+class Served(NamedTuple):
+    base: str
+    checkpoints: Path
+    output: Path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """`make serve` with an empty folder for checkpoints, until it is ready."""
+    folder = tmp_path_factory.mktemp("the demo")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = folder / "serve.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            ["make", "serve", f"PORT={port}", f"PYTHON={sys.executable}"],
+            cwd=ROOT,
+            env={**os.environ, "PARLANCE_CHECKPOINTS": str(folder / "checkpoints")},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait(f"http://127.0.0.1:{port}", server, log)
+        yield Served(f"http://127.0.0.1:{port}", folder / "checkpoints", log)
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        server.wait(60)
+
+
+def _wait(base: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + TRAIN_S + READY_S
+    while time.monotonic() < end:
+        assert server.poll() is None, log.read_text()[-2000:]
+        try:
+            urllib.request.urlopen(f"{base}/health/ready", timeout=5).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError(f"not ready: {log.read_text()[-2000:]}")
+
+
+def ask(base: str, path: str, body: dict[str, Any]) -> Any:
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(base + path, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def test_make_serve_says_what_to_open(served: Served) -> None:
+    said = served.output.read_text()
+    port = served.base.rsplit(":", 1)[1]
+    assert f"documentation to try things in   http://127.0.0.1:{port}/docs" in said
+    assert "left, epoch" in said  # a progress bar with the time left
+
+
+@pytest.mark.parametrize("name", ["demo-de-en", "demo-en-es"])
+def test_the_demo_translators_are_right_on_what_they_have_not_seen(served: Served, name: str) -> None:
+    config = checkpoints.read(served.checkpoints / name).config
+    (scores,) = [s for part, s in config.scores.items() if "held-out" in part]
+    assert scores["sentences"] > 2000
+    assert scores["exact_match"] >= 0.98
+
+
+def test_the_promised_sentences(served: Served) -> None:
+    for text, source, target, wanted in [
+        ("ich möchte ein bier", "de", "en", "i want a beer"),
+        ("Ich möchte ein Bier", "de", "en", "i want a beer"),
+        ("hello world", "en", "es", "hola mundo"),
+    ]:
+        assert ask(served.base, "/translate", {"q": text, "source": source, "target": target}) == {
+            "translatedText": wanted
+        }
+
+
+CURLS = [example for example in examples() if example.commands[0].startswith("curl")]
+
+
+@pytest.mark.parametrize("example", CURLS, ids=lambda e: e.commands[0].split()[2].rsplit("8000", 1)[1])
+def test_a_curl_example_answers_as_shown(served: Served, example: Example) -> None:
+    assert len(example.answers) == len(example.commands)
+    for command, shown in zip(example.commands, example.answers, strict=True):
+        words = shlex.split(command.replace("http://127.0.0.1:8000", served.base))
+        result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True)
+        got = json.loads(result.stdout)
+        assert same_shape(shown, got) == []
+        if "/translate" in command and "translatedText" in shown:
+            assert got["translatedText"] == shown["translatedText"]
+
+
+def test_the_training_commands(tmp_path: Path) -> None:
+    """In a folder with the files that they name; the quarter of an hour is cut to six seconds."""
+    pairs = phrasebook.pairs("de", "en", held_out=False)[:3000]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs))
+    (tmp_path / "test.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs[:50]))
+    (tmp_path / "songs.txt").write_text(lyrics()[:4000])
+    (tmp_path / "more-songs.txt").write_text(lyrics()[4000:4500])
+    (example,) = [e for e in examples() if "-m training" in e.commands[0]]
+    for command in example.commands:
+        shown = command.replace("--max-minutes 15", "--max-minutes 0.1")
+        words = shlex.split(shown.replace(".venv/bin/python", shlex.quote(sys.executable)))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        result = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+        assert result.returncode == 0, result.stderr[-2000:]
+        last = json.loads(result.stdout.splitlines()[-1])
+        if "evaluate" in command and "my-de-en" in command:
+            assert {"bleu", "chrf", "signature", "sentences", "seconds"} <= last.keys()
+        elif "evaluate" in command:
+            assert {"nats_per_character", "bits_per_character", "perplexity", "characters"} <= last.keys()
+    assert checkpoints.read(tmp_path / "checkpoints" / "my-de-en").config.kind == "translator"
+    assert checkpoints.read(tmp_path / "checkpoints" / "my-lyrics").config.kind == "lyrics"
