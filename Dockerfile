@@ -99,7 +99,8 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
   CMD ["python", "-c", "import http.client as h, sys; c = h.HTTPConnection('127.0.0.1', 8000, timeout=4); c.request('GET', '/health/ready'); sys.exit(c.getresponse().status != 200)"]
 
-CMD ["uvicorn", "--factory", "app.main:create_app", "--host", "0.0.0.0", "--port", "8000"]
+# Without its own limit uvicorn would wait for a slow client's connection for as long as that pleases.
+CMD ["uvicorn", "--factory", "app.main:create_app", "--host", "0.0.0.0", "--port", "8000", "--timeout-graceful-shutdown", "25"]
 
 # Last, because they change most often.
 ARG VERSION=0.1.0

@@ -51,7 +51,8 @@ serve: demo
 	@echo "  documentation to try things in   http://$(HOST):$(PORT)/docs"
 	@echo "  is it ready?                     http://$(HOST):$(PORT)/health/ready"
 	@echo
-	@exec $(RUN) -m uvicorn --factory app.main:create_app --host "$(HOST)" --port "$(PORT)"
+	@exec $(RUN) -m uvicorn --factory app.main:create_app --host "$(HOST)" --port "$(PORT)" \
+	  --timeout-graceful-shutdown 25
 
 demo: $(VENV)/.installed
 	@if ls "$(PARLANCE_CHECKPOINTS)"/*/config.json >/dev/null 2>&1; then :; else \

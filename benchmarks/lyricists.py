@@ -24,9 +24,9 @@ from benchmarks.report import finish, goal
 from training import recipes
 from training.corpus import read_text
 from training.loop import Loop
+from training.lyricist import build_lyricist, split_text
 from training.lyrics import LyricsTask
 from training.report import Report
-from training.run import build_lyricist, split_text
 from training.vocabulary import character_tokenizer
 
 WORST_RATIO = 1.15

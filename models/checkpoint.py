@@ -204,8 +204,13 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
     for name in ("source_suffix", "target_prefix", "suppressed"):
         if not all(isinstance(i, int) and i >= 0 for i in getattr(config, name)):
             raise ValueError(f"{name} must be a list of token ids")
+    for name in ("source_language", "target_language"):
+        if not isinstance(getattr(config, name), str | None):
+            raise ValueError(f"{name} must be a text or null")
     if config.eos is not None and not (isinstance(config.eos, int) and config.eos >= 0):
         raise ValueError("eos must be a token id or null")
+    if not isinstance(config.parameters, int):
+        raise ValueError("parameters must be a whole number")
     for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):
         limit = getattr(config, name)
         if not isinstance(limit, int) or not least <= limit <= MOST_TOKENS:

@@ -16,6 +16,9 @@ snapshot.py       all that an exact resume needs
 evaluate.py       scores through models.decoding
 report.py         progress, metrics.jsonl, curves.png
 card.py           the model card
-run.py            the page that puts these together
+run.py            what every run has in common
+output.py         the folder that a run writes
+translator.py     the page that puts these together for a translator
+lyricist.py       and for a lyricist
 demo/             corpora written for this project
 """

@@ -18,7 +18,8 @@ from training.config import LoopConfig, raise_all
 from training.corpus import hold_out, read_pairs, read_text
 from training.errors import TrainingError
 from training.evaluate import evaluate
-from training.run import train_lyricist, train_translator
+from training.lyricist import train_lyricist
+from training.translator import train_translator
 
 
 def parser() -> argparse.ArgumentParser:

@@ -24,7 +24,7 @@ class LoadedPairs:
     def of(cls, engine: Engine) -> Self:
         """Taken anew for each request: models load while the server already answers."""
         pairs = [(model.source_language, model.target_language) for model in engine.models()]
-        starting = any(state == "starting" for state in engine.status().devices.values())
+        starting = any(state in ("starting", "restarting") for state in engine.status().devices.values())
         return cls([(source, target) for source, target in pairs if source and target], starting)
 
     def find(self, source: str, target: str) -> tuple[str, str]:
@@ -46,7 +46,7 @@ class LoadedPairs:
 
     def _missing(self, wanted: str, field: str) -> EngineError:
         if self.starting:
-            return EngineUnavailable("Models are still loading; try again in a few seconds.")
+            return EngineUnavailable("Models are loading; try again in a few seconds.")
         names = [f"{source} → {target}" for source, target in dict.fromkeys(self.pairs)]
         more = f" and {len(names) - _NAMED_PAIRS} more (GET /languages)" if len(names) > _NAMED_PAIRS else ""
         loaded = f"Loaded pairs: {', '.join(names[:_NAMED_PAIRS])}{more}."

@@ -3,6 +3,7 @@
 errors.py      what can go wrong, in words
 jobs.py        what is asked and answered
 pool.py        front end: tokenizes, checks lengths, admits, asks, puts answers together
+intake.py      texts to token ids, or a refusal that names the limit
 library.py     the checkpoints that the front end knows
 admission.py   who may come in
 switchboard.py who waits for what

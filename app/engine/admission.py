@@ -14,7 +14,7 @@ WINDOW_S = 30.0  # throughput is measured over so long
 
 
 class Admission:
-    """Counts requests in flight and their tokens (source, and as many as they may write)."""
+    """Counts requests in flight and the tokens that a device has to read for them (source or prompt)."""
 
     def __init__(self, max_requests: int, max_tokens: int) -> None:
         self.max_requests, self.max_tokens = max_requests, max_tokens
@@ -42,13 +42,18 @@ class Admission:
             self.requests -= requests
             self.tokens -= tokens
             self._finished.append((time.monotonic(), tokens))
+            self._forget()
+
+    def _forget(self) -> None:
+        """Here, and not only when someone is sent away: a service that never is full would remember every request."""
+        while self._finished and self._finished[0][0] < time.monotonic() - WINDOW_S:
+            self._finished.popleft()
 
     def retry_after_s(self) -> int:
         """How long the work in flight will take at the throughput of the last half minute; 1 to 60."""
-        now = time.monotonic()
-        while self._finished and self._finished[0][0] < now - WINDOW_S:
-            self._finished.popleft()
+        self._forget()
         if not self._finished:
             return 1
-        rate = sum(tokens for _, tokens in self._finished) / max(now - self._finished[0][0], 1.0)
+        since = time.monotonic() - self._finished[0][0]
+        rate = sum(tokens for _, tokens in self._finished) / max(since, 1.0)
         return max(1, min(60, math.ceil(self.tokens / max(rate, 1e-9))))

@@ -36,24 +36,25 @@ class DeviceProcess:
         return self._process.pid if self._process else None
 
     async def start(self, first: list[m.ToDevice]) -> None:
-        """Spawn and send `first`. The process inherits nothing but its socket and standard error."""
+        """Spawn and send `first`. The process inherits nothing but its socket, standard output and error."""
         ours, theirs = socket.socketpair()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "app.engine.worker",
-                str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
-                stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        reader, self._writer = await asyncio.open_connection(sock=ours)
+        with theirs:
+            reader, writer = await asyncio.open_connection(sock=ours)  # first: so it is closed whatever comes next
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "app.engine.worker",
+                    str(theirs.fileno()),
+                    pass_fds=[theirs.fileno()],
+                    stdin=asyncio.subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+                    start_new_session=True,  # Ctrl-C is for the front end alone: it drains, then stops us
+                )
+            except BaseException:
+                writer.close()
+                raise
+        self._writer = writer
         self._reading = asyncio.create_task(self._read(reader), name=f"read {self.device}")
         self.send(first)
 

@@ -32,7 +32,7 @@ class Device:
 
 
 class Devices:
-    """`to_load` is asked at every start: name -> folder of what a process must load.
+    """`to_load` is asked at every start: name -> what a process must load.
 
     on_reply gets messages about requests; on_failure a model that a device could not load; on_death a device
     whose process has just ended with whatever was in flight on it.
@@ -45,7 +45,7 @@ class Devices:
         threads: int,
         slots: int,
         start_timeout_s: float,
-        to_load: Callable[[], Mapping[str, str]],
+        to_load: Callable[[], Mapping[str, m.Load]],
         on_reply: Callable[[m.FromDevice], None],
         on_failure: Callable[[str, str], None],
         on_death: Callable[[str], None],
@@ -76,10 +76,9 @@ class Devices:
         device.failed.clear()
         process = DeviceProcess(device.name, on_message=self._heard, on_death=self._died)
         device.process = process
-        loads = [m.Load(name, folder) for name, folder in self._to_load().items()]
         try:
-            await process.start([m.Configure(device.name, self._threads, self._slots), *loads])
-        except OSError:
+            await process.start([m.Configure(device.name, self._threads, self._slots), *self._to_load().values()])
+        except Exception:
             log.exception("the process of %s could not be started", device.name)
             self._died(device.name)
             return
@@ -107,13 +106,14 @@ class Devices:
             device.state, device.pause_s = "ready", FIRST_PAUSE_S
 
     def _died(self, name: str) -> None:
+        device = self.all[name]
+        device.process, device.outstanding_tokens = None, 0
+        device.loaded.clear()
+        self._on_death_of(name)
         if self._stopping:
             return
-        device = self.all[name]
-        device.state, device.outstanding_tokens = "restarting", 0
-        device.loaded.clear()
+        device.state = "restarting"
         log.error("the process of %s ended; the next starts in %g s", name, device.pause_s)
-        self._on_death_of(name)
         self._in_background(self._respawn(device))
 
     async def _respawn(self, device: Device) -> None:

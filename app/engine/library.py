@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,16 +28,26 @@ class Library:
         except OSError as error:
             library.problems[str(folder)] = f"{folder} cannot be read ({error.strerror}); no model was loaded."
             return library
-        for path in filter(checkpoints.is_checkpoint, folders):
-            try:
-                library.checkpoints[path.name] = checkpoints.read(path)
-            except CheckpointError as error:
-                library.problems[path.name] = str(error)
+        for path in folders:
+            library._add(path)
         if not library.checkpoints and not library.problems:
             library.problems[str(folder)] = (
                 f"{folder} holds no checkpoint: make some with `python -m training demo --out {folder}`."
             )
         return library
+
+    def _add(self, path: Path) -> None:
+        try:
+            if checkpoints.is_checkpoint(path):
+                str(path).encode()  # messages to devices and answers to clients are UTF-8; file names need not be
+                self.checkpoints[path.name] = checkpoints.read(path)
+        except CheckpointError as error:
+            self.problems[path.name] = str(error)
+        except OSError as error:  # such as the lost+found of a mounted disk
+            self.problems[path.name] = f"{path} cannot be read ({error.strerror}); the model was not loaded."
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode(errors="backslashreplace")
+            self.problems[shown] = f"The name {shown} is not UTF-8: rename it; the model was not loaded."
 
     def drop(self, name: str, problem: str) -> None:
         """A device could not load it: it is not offered any more."""

@@ -31,8 +31,11 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
+    """files: the checksums that the front end read (its tokenizers'); a folder that has changed since is refused."""
+
     name: str
     folder: str
+    files: dict[str, str] | None = None
 
 
 class Decode(Message, frozen=True, tag=True, array_like=True):

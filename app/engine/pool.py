@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.engine import errors, views
+from app.engine import errors, intake, views
 from app.engine import messages as m
 from app.engine.admission import Admission
 from app.engine.devices import Devices, device_names
@@ -67,7 +67,7 @@ class Pool:
             threads=options.cpu_threads,
             slots=options.slots_per_model,
             start_timeout_s=options.worker_start_timeout_s,
-            to_load=lambda: {name: str(c.folder.absolute()) for name, c in self.library.checkpoints.items()},
+            to_load=lambda: {c.name: load_message(c) for c in self.library.checkpoints.values()},
             on_reply=lambda message: self.switchboard.reply(message),
             on_failure=lambda name, problem: self.library.drop(name, problem),
             on_death=lambda device: self.switchboard.device_died(device),
@@ -85,6 +85,8 @@ class Pool:
         self._read = True
         for problem in self.library.problems.values():
             log.error("%s", problem)
+        if self._draining:
+            return
         if self.library.checkpoints:
             self.devices.spawn_all()
         else:
@@ -131,6 +133,12 @@ class Pool:
             scores=config.scores,
         )
 
+    def _known(self) -> Library:
+        """The checkpoints, once they are read: before that, nobody can say which ones are missing."""
+        if not self._read:
+            raise errors.EngineUnavailable("Models are still loading; try again in a few seconds.")
+        return self.library
+
     # Requests ---------------------------------------------------------------------------------------------
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
@@ -140,18 +148,8 @@ class Pool:
             return await gather(self._translate(job, *plan) for job, plan in zip(jobs, plans, strict=True))
 
     def _translation_plan(self, job: TranslationJob) -> tuple[Checkpoint, tuple[int, ...]]:
-        checkpoint = self.library.for_pair(job.source_language, job.target_language, job.model)
-        return checkpoint, self._source_ids(checkpoint, job.text, "q")
-
-    def _source_ids(self, checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
-        """What the encoder reads; () for a text without tokens."""
-        source = checkpoint.source_ids(text)
-        most = checkpoint.config.max_source_tokens
-        if len(source) > most:
-            raise errors.TextTooLong(
-                f"This text has {len(source):,} tokens; the model takes {most:,}. Send it in parts.", field=field_name
-            )
-        return source if len(source) > len(checkpoint.config.source_suffix) else ()
+        checkpoint = self._known().for_pair(job.source_language, job.target_language, job.model)
+        return checkpoint, intake.source_ids(checkpoint, job.text, "q")
 
     async def _translate(self, job: TranslationJob, checkpoint: Checkpoint, source: tuple[int, ...]) -> Translation:
         if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
@@ -184,36 +182,12 @@ class Pool:
         return result.hypotheses
 
     async def generate(self, job: GenerationJob) -> Generation:
-        checkpoint = self.library.named(job.model, "lyrics")
-        prompt = self._prompt(checkpoint, job)
+        checkpoint = self._known().named(job.model, "lyrics")
+        prompt = intake.prompt_ids(checkpoint, job)
         seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
         async with self._admitted(job.n, len(prompt) * job.n):
             continuations = await gather(self._continue(checkpoint, job, prompt, seed + i) for i in range(job.n))
         return Generation(tuple(continuations), checkpoint.name)
-
-    def _prompt(self, checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
-        most = checkpoint.config.max_new_tokens
-        if job.max_new_tokens > most:
-            raise errors.InvalidRequest(
-                f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
-                field="max_new_tokens",
-            )
-        unknown = checkpoint.tokenizers["target"].unknown(job.prompt)
-        if unknown:
-            shown = " ".join(unknown[:5])
-            raise errors.UnknownCharacters(
-                f"{checkpoint.name} has never seen {shown}: leave {'it' if len(unknown) == 1 else 'them'} out.",
-                field="prompt",
-            )
-        prompt = checkpoint.target_ids(job.prompt)
-        if not prompt:
-            raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
-        if len(prompt) > most:
-            raise errors.TextTooLong(
-                f"This prompt has {len(prompt):,} tokens; the model takes {most:,}. Send its last part.",
-                field="prompt",
-            )
-        return prompt
 
     async def _continue(
         self, checkpoint: Checkpoint, job: GenerationJob, prompt: tuple[int, ...], seed: int
@@ -245,7 +219,7 @@ class Pool:
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         checkpoint = self._inspected(job.model)
-        source = self._source_ids(checkpoint, job.source, "source")
+        source = intake.source_ids(checkpoint, job.source, "source")
         if not source:
             raise errors.InvalidRequest("The source has no tokens that the model reads.", field="source")
         async with self._admitted(1, len(source)):
@@ -270,13 +244,14 @@ class Pool:
 
     def _inspected(self, name: str | None) -> Checkpoint:
         """A model of any kind if it is named, so that the device can say what it has to show."""
-        if name is not None and name in self.library.checkpoints:
-            checkpoint = self.library.checkpoints[name]
+        library = self._known()
+        if name is not None and name in library.checkpoints:
+            checkpoint = library.checkpoints[name]
             if "source" not in checkpoint.tokenizers:
                 raise errors.InvalidRequest(
                     f"{name} is a lyricist and has no attention to show; name a translator.", field="model"
                 )
-        return self.library.named(name, "translator")
+        return library.named(name, "translator")
 
     async def _target(
         self, checkpoint: Checkpoint, source: tuple[int, ...], text: str | None
@@ -285,14 +260,7 @@ class Pool:
         if text is None:
             best = (await self._search(checkpoint, source, 0))[0]
             return list(best.tokens), best.finished
-        target = checkpoint.tokenizers["target"].encode(text)
-        most = checkpoint.config.max_new_tokens
-        if len(target) > most:
-            raise errors.TextTooLong(
-                f"This target has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
-                field="target",
-            )
-        return target, True
+        return intake.target_ids(checkpoint, text), True
 
     @asynccontextmanager
     async def _admitted(self, requests: int, tokens: int) -> AsyncIterator[None]:
@@ -300,6 +268,10 @@ class Pool:
             raise errors.EngineUnavailable("The service is shutting down; try again in a moment.")
         with self.admission.admitted(requests, tokens):
             yield
+
+
+def load_message(checkpoint: Checkpoint) -> m.Load:
+    return m.Load(checkpoint.name, str(checkpoint.folder.absolute()), dict(checkpoint.config.files))
 
 
 async def gather(work: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +81,15 @@ class Runner:
         self.device, self.slots = torch.device(device), slots
         self.models: dict[str, Model] = {}
 
-    def load(self, name: str, folder: str) -> None:
-        """CheckpointError if the folder cannot be used; the models loaded before stay."""
+    def check(self) -> None:
+        """RuntimeError if the device is lost: after some errors of a GPU nothing works again in this process."""
+        torch.ones(1, device=self.device).item()
+
+    def load(self, name: str, folder: str, files: Mapping[str, str] | None = None) -> None:
+        """CheckpointError if the folder cannot be used or holds other `files`; the models loaded before stay."""
         checkpoint = checkpoints.read(Path(folder))
+        if files is not None and files != checkpoint.config.files:
+            raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: restart the server.")
         network = load_network(checkpoint, self.device)
         self.models[name] = Model(network, checkpoint.config, self.slots)
 

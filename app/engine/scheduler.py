@@ -57,7 +57,7 @@ class Scheduler:
     def _load(self, message: m.Load) -> m.FromDevice:
         started = time.monotonic()
         try:
-            self.runner.load(message.name, message.folder)
+            self.runner.load(message.name, message.folder, message.files)
         except CheckpointError as error:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:
@@ -86,6 +86,7 @@ class Scheduler:
             return m.Failed(message.id, "invalid_request", str(error))
         except Exception as error:
             log.exception("attention of request %d failed", message.id)
+            self.runner.check()
             return m.Failed(message.id, "engine_failed", f"Looking into this sentence failed: {error}.")
 
     def _cancel(self, request: int) -> None:
@@ -136,6 +137,7 @@ class Scheduler:
             if len(requests) > 1:
                 return [reply for request in requests for reply in self._join(lane, [request])]
             code = "invalid_request" if isinstance(error, ValueError) else "engine_failed"
+            self.runner.check()  # a lost device ends the process, and the next one starts afresh
             log.warning("request %d failed in prefill: %s", requests[0].id, error)
             return [m.Failed(requests[0].id, code, f"This request could not be started: {error}")]
         lane.active.update((request.id, request) for request in requests)

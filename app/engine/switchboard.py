@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
 from app.engine.stopping import StopWatch
+
+log = logging.getLogger(__name__)
 
 ERRORS: dict[str, Callable[..., errors.EngineError]] = {
     cls.code: cls
@@ -56,8 +59,8 @@ class Switchboard:
         device.outstanding_tokens += tokens
         answered = False
         try:
-            device.process.send([message(request, time.monotonic() + timeout)])
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout):  # begins before the deadline is told, so that it ends before it
+                device.process.send([message(request, time.monotonic() + timeout)])
                 result = await future
                 answered = not isinstance(result, str)
                 return result
@@ -65,9 +68,6 @@ class Switchboard:
             raise errors.DeadlineExceeded(
                 f"The answer did not come within {timeout:g} seconds; send a shorter text or try again later."
             ) from None
-        except errors.EngineError:
-            answered = True
-            raise
         finally:
             del self._waiters[request]
             device.outstanding_tokens = max(0, device.outstanding_tokens - tokens)
@@ -80,7 +80,7 @@ class Switchboard:
                 for request, token in message.tokens:
                     waiter = self._waiters.get(request)
                     if waiter is not None and waiter.on_token is not None:
-                        waiter.on_token(token)
+                        self._hear(waiter, waiter.on_token, token)
             case m.Failed():
                 error = ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
                 if message.id in self._waiters:
@@ -88,6 +88,14 @@ class Switchboard:
             case m.Finished() | m.Attention():
                 if message.id in self._waiters:
                     resolve(self._waiters[message.id].future, message)
+
+    def _hear(self, waiter: Waiter, on_token: Callable[[int], None], token: int) -> None:
+        """What one listener cannot take fails its own request, not the reading of all answers."""
+        try:
+            on_token(token)
+        except Exception as error:
+            log.exception("token %d could not be taken", token)
+            self._fail(waiter, errors.EngineFailed(f"Token {token} could not be taken: {error}."))
 
     def _fail(self, waiter: Waiter, error: errors.EngineError) -> None:
         if not waiter.future.done():
@@ -101,9 +109,9 @@ class Switchboard:
 
     async def drain(self, timeout_s: float) -> None:
         """Wait for what is in flight, but not for ever: the rest is told to try again."""
-        waiting = [waiter.future for waiter in self._waiters.values()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=timeout_s)
+        end = time.monotonic() + timeout_s
+        while self._waiters and (left := end - time.monotonic()) > 0:  # one answer may need another question
+            await asyncio.wait([waiter.future for waiter in self._waiters.values()], timeout=left)
         for waiter in list(self._waiters.values()):
             self._fail(waiter, errors.EngineUnavailable("The service is shutting down; try again in a moment."))
 

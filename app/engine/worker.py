@@ -34,11 +34,21 @@ class Inbox:
         threading.Thread(target=self._read, name="inbox", daemon=True).start()
 
     def _read(self) -> None:
-        while True:
-            header = self._file.read(m.HEADER.size)
-            body = self._file.read(m.body_length(header)) if len(header) == m.HEADER.size else b""
-            if not body:
-                os._exit(0)  # the parent is gone, perhaps in the middle of a step: nobody wants its result
+        """Without this thread the process would wait for ever for messages: it ends with it, whatever the reason."""
+        try:
+            self._read_all()
+        except ConnectionError:
+            pass
+        except Exception:
+            log.exception("the front end said what cannot be understood")
+            os._exit(1)
+        os._exit(0)  # the parent is gone, perhaps in the middle of a step: nobody wants its result
+
+    def _read_all(self) -> None:
+        while len(header := self._file.read(m.HEADER.size)) == m.HEADER.size:
+            length = m.body_length(header)
+            if len(body := self._file.read(length)) < length:
+                return
             for message in m.to_device(body):
                 self._messages.put(message)
 
@@ -75,7 +85,8 @@ def serve(connection: socket.socket) -> None:
 
 
 def die_with_parent() -> None:
-    """Ask Linux for a SIGKILL when the parent ends; elsewhere the closed socket has to do."""
+    """Ask Linux for a SIGKILL when the parent ends (to be exact, its thread that spawned us: that of the event loop);
+    elsewhere the closed socket has to do."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
@@ -83,12 +94,14 @@ def die_with_parent() -> None:
 
 def main() -> None:
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent drains, then stops us
+    # a supervisor may signal every process of a service; the parent drains, then stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
         serve(connection)
-    except BrokenPipeError:
+    except ConnectionError:
         log.info("the front end is gone")
 
 

@@ -190,6 +190,8 @@ def test_a_config_that_is_no_text_or_no_file(tmp_path: Path) -> None:
         ({"suppressed": [0, -1]}, "suppressed must be"),
         ({"suppressed": "01"}, "suppressed must be"),
         ({"source_suffix": [0.5]}, "source_suffix must be"),
+        ({"source_language": ["de"]}, "source_language must be"),
+        ({"parameters": "many"}, "parameters must be"),
         ({"target_prefix": None}, "it was not loaded"),
     ],
     ids=str,

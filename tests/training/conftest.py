@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from training import run
+from training import output
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -19,4 +19,4 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than training a tiny network; `test_report` looks at the picture."""
-    monkeypatch.setattr(run, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))
+    monkeypatch.setattr(output, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))

@@ -18,18 +18,19 @@ from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
 from models.networks import load_network
 from tests.training.small import CPU, lyricist, pairs, text, translator
-from training import run
+from training import output
 from training.__main__ import main
 from training.config import LoopConfig, TokenizerConfig
 from training.corpus import Pairs
-from training.run import train_lyricist, train_translator
+from training.lyricist import train_lyricist
+from training.translator import train_translator
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "draw_curves", lambda metrics, path: path.write_bytes(b""))
+        patch.setattr(output, "draw_curves", lambda metrics, path: path.write_bytes(b""))
         config = translator(
             tokenizer=TokenizerConfig(size=60, joint=False), loop=LoopConfig(max_epochs=12), tokens_per_batch=200
         )

@@ -21,9 +21,10 @@ from models import checkpoint as checkpoints
 from models import networks
 from tests.training.small import CPU, lyricist, text
 from training import loop as loops
-from training import recipes, run, snapshot
+from training import output, recipes, snapshot
 from training.__main__ import main
 from training.config import LoopConfig
+from training.lyricist import train_lyricist
 from training.report import Report
 
 
@@ -65,8 +66,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The weights of a run that met no full disk."""
     out = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "draw_curves", lambda metrics, path: None)
-        run.train_lyricist(RECIPE, text(300), origin="", out=out, device=CPU, quiet=True)
+        patch.setattr(output, "draw_curves", lambda metrics, path: None)
+        train_lyricist(RECIPE, text(300), origin="", out=out, device=CPU, quiet=True)
     return (out / "model.safetensors").read_bytes()
 
 
@@ -121,7 +122,7 @@ STAGES = {
     "first metrics": (Report, "_write", FULL, 1),
     "later metrics": (Report, "_write", FULL, 4),
     "weights": (networks, "save_weights", SafetensorError("I/O error: No space left on device (os error 28)"), 1),
-    "curves": (run, "draw_curves", FULL, 1),
+    "curves": (output, "draw_curves", FULL, 1),
     "config": (checkpoints, "write", FULL, 1),
 }
 
@@ -176,7 +177,7 @@ def test_another_fault_of_the_disk_is_given_as_it_is(
     def broken(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(run, "draw_curves", broken)
+    monkeypatch.setattr(output, "draw_curves", broken)
     assert main(["lyrics", "--corpus", "song.txt", "--out", "m", "--device", "cpu"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said == "error: The run cannot go on: [Errno 5] Input/output error."

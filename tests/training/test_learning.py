@@ -11,7 +11,8 @@ import pytest
 from tests.training.small import CPU, lyricist, translator
 from training.config import LoopConfig, OptimizerConfig
 from training.corpus import Pairs
-from training.run import train_lyricist, train_translator
+from training.lyricist import train_lyricist
+from training.translator import train_translator
 
 
 @pytest.mark.usefixtures("no_curves")

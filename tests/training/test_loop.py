@@ -21,8 +21,9 @@ from training import snapshot
 from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
 from training.loop import Loop, Outcome
+from training.lyricist import train_lyricist
 from training.report import Report, read_metrics
-from training.run import train_lyricist, train_translator
+from training.translator import train_translator
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 

@@ -13,8 +13,9 @@ from models.transformer_config import TransformerConfig
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training.config import LoopConfig, raise_all
 from training.errors import TrainingError
+from training.lyricist import build_lyricist, train_lyricist
 from training.recipes import LYRICISTS, TRANSLATORS
-from training.run import build_lyricist, train_lyricist, train_translator
+from training.translator import train_translator
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from tests.training.small import CPU, pairs, translator
 from training.card import commit
 from training.report import Report, draw_curves, read_metrics
-from training.run import train_translator
+from training.translator import train_translator
 
 
 def test_a_log_line_is_the_mean_over_tokens_since_the_last(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ from training.config import LoopConfig, LyricsConfig, OptimizerConfig, Tokenizer
 from training.corpus import Pairs
 from training.demo import phrasebook
 from training.errors import TrainingError
+from training.lyricist import train_lyricist
 from training.recipes import lyrics_small
-from training.run import train_lyricist, train_translator
+from training.translator import train_translator
 
 
 def demo_translator(source: str, target: str) -> TranslatorConfig:

@@ -46,3 +46,13 @@ def test_retry_after_is_the_outstanding_work_over_the_measured_throughput(monkey
         assert admission.retry_after_s() == 15  # 300 tokens at 200 tokens / 10 s
     now[0] += 100
     assert admission.retry_after_s() == 1  # an idle service has no reason to send anyone away for long
+
+
+def test_a_service_that_is_never_full_forgets_what_is_long_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    admission = Admission(3, 100)
+    for _ in range(200):
+        with admission.admitted(1, 10):
+            now[0] += 1.0
+    assert len(admission._finished) <= 31

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from app.engine.errors import InvalidRequest, UnknownModel, UnknownPair
 from app.engine.library import Library
+from models import checkpoint as checkpoints
 from models.checkpoint import CONFIG, WEIGHTS
 
 
@@ -49,3 +52,37 @@ def test_models_are_found_by_name_kind_and_pair(tiny_checkpoints: Path) -> None:
         library.named("tiny-de-en", "lyrics")
     with pytest.raises(InvalidRequest, match="name one of tiny-de-en, tiny-en-es"):
         library.named(None, "translator")
+
+
+def test_a_folder_that_may_not_be_entered_spoils_no_other(
+    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "c"
+    shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / "tiny-lyrics")
+    (root / "lost+found").mkdir()
+    is_checkpoint = checkpoints.is_checkpoint
+
+    def forbidden(folder: Path) -> bool:  # what stat says to everyone but root
+        if folder.name == "lost+found":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return is_checkpoint(folder)
+
+    monkeypatch.setattr(checkpoints, "is_checkpoint", forbidden)
+    library = Library.read(root)
+    assert list(library.checkpoints) == ["tiny-lyrics"]
+    assert library.problems["lost+found"].endswith("cannot be read (Permission denied); the model was not loaded.")
+
+
+def test_a_name_that_no_message_can_carry_is_a_problem_of_its_own(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = tmp_path / "mit Leerzeichen"
+    shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / "歌詞 1")
+    try:
+        shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / os.fsdecode(b"caf\xe9"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    library = Library.read(root)
+    assert list(library.checkpoints) == ["歌詞 1"]
+    ((name, problem),) = library.problems.items()
+    assert name.endswith("caf\\xe9")
+    assert "is not UTF-8" in problem
+    assert (name + problem).encode()

@@ -257,6 +257,27 @@ def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) 
     assert not running.pool.status().ready
 
 
+def test_before_the_checkpoints_are_read_everything_may_be_tried_again(tiny_checkpoints: Path) -> None:
+    pool = Pool(options(tiny_checkpoints))  # not started
+    asked: list[Coroutine[Any, Any, Any]] = [
+        pool.translate([TranslationJob("ich", "de", "en")]),
+        pool.generate(generate()),
+        pool.attention(AttentionJob("ich")),
+    ]
+    for outcome in asyncio.run(together(*asked)):
+        assert isinstance(outcome, errors.EngineUnavailable)
+
+
+def test_an_end_while_the_checkpoints_are_read_starts_no_process(tiny_checkpoints: Path) -> None:
+    async def scene() -> Pool:
+        pool = Pool(options(tiny_checkpoints))
+        await pool.start()
+        await pool.stop()
+        return pool
+
+    assert asyncio.run(scene()).devices.all["cpu"].process is None
+
+
 def test_devices_are_named_by_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device_names("cuda:0, cpu,cpu") == ["cuda:0", "cpu"]
     monkeypatch.setattr("app.engine.devices.cuda_device_count", lambda: 2)

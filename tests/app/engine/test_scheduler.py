@@ -184,3 +184,33 @@ def test_a_bad_checkpoint_is_reported_and_the_others_stay(scheduler: Scheduler, 
     assert "is not a checkpoint" in reply.reason
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 2))
     assert [type(r) for r in run(scheduler)] == [m.Finished]
+
+
+def test_a_lost_device_ends_the_process_instead_of_failing_every_request(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model.network, "prefill", lost)
+    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 5))
+    (reply,) = scheduler.step()  # the device itself still answers
+    assert isinstance(reply, m.Failed)
+    assert reply.code == "engine_failed"
+    monkeypatch.setattr(scheduler.runner, "check", lost)
+    scheduler.handle(m.Decode(2, "tiny-lyrics", [], [1], FAR, 5))
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        scheduler.step()
+
+
+def test_a_folder_that_changed_since_the_front_end_read_it_is_refused(
+    scheduler: Scheduler, tiny_checkpoints: Path
+) -> None:
+    """After a retraining, the tokens of the old tokenizer would mean something else to the new network."""
+    folder = tiny_checkpoints / "tiny-lyrics"
+    files = dict(checkpoints.read(folder).config.files)
+    (same,) = scheduler.handle(m.Load("again", str(folder), files))
+    (other,) = scheduler.handle(m.Load("other", str(folder), {**files, checkpoints.WEIGHTS: "0" * 64}))
+    assert isinstance(same, m.Loaded)
+    assert isinstance(other, m.LoadFailed)
+    assert "has changed since the server read it: restart the server" in other.reason

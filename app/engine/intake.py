@@ -1,0 +1,56 @@
+"""Texts to token ids, or a refusal that names the length and the limit: nothing is cut in silence."""
+
+from __future__ import annotations
+
+from app.engine import errors
+from app.engine.jobs import GenerationJob
+from models.checkpoint import Checkpoint
+
+
+def source_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
+    """What the encoder reads; () for a text without tokens."""
+    source = checkpoint.source_ids(text)
+    most = checkpoint.config.max_source_tokens
+    if len(source) > most:
+        raise errors.TextTooLong(
+            f"This text has {len(source):,} tokens; the model takes {most:,}. Send it in parts.", field=field_name
+        )
+    return source if len(source) > len(checkpoint.config.source_suffix) else ()
+
+
+def target_ids(checkpoint: Checkpoint, text: str) -> list[int]:
+    """A target that was given, without its start token."""
+    target = checkpoint.tokenizers["target"].encode(text)
+    most = checkpoint.config.max_new_tokens
+    if len(target) > most:
+        raise errors.TextTooLong(
+            f"This target has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
+            field="target",
+        )
+    return target
+
+
+def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
+    """What a lyricist continues."""
+    most = checkpoint.config.max_new_tokens
+    if job.max_new_tokens > most:
+        raise errors.InvalidRequest(
+            f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
+            field="max_new_tokens",
+        )
+    unknown = checkpoint.tokenizers["target"].unknown(job.prompt)
+    if unknown:
+        shown = " ".join(part if part.isprintable() and part.strip() else repr(part) for part in unknown[:5])
+        raise errors.UnknownCharacters(
+            f"{checkpoint.name} has never seen {shown}: leave {'it' if len(unknown) == 1 else 'them'} out.",
+            field="prompt",
+        )
+    prompt = checkpoint.target_ids(job.prompt)
+    if not prompt:
+        raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
+    if len(prompt) > most:
+        raise errors.TextTooLong(
+            f"This prompt has {len(prompt):,} tokens; the model takes {most:,}. Send its last part.",
+            field="prompt",
+        )
+    return prompt

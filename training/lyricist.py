@@ -1,0 +1,106 @@
+"""A whole run of a lyricist: text -> characters -> windows -> loop -> scores -> checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from models import networks
+from models.checkpoint import Checkpoint, CheckpointConfig
+from models.recurrent import RecurrentConfig, RecurrentLanguageModel
+from training import snapshot
+from training.card import CardFacts, hardware
+from training.config import LyricsConfig
+from training.errors import TrainingError
+from training.evaluate import score_lyricist
+from training.lyrics import LyricsTask
+from training.output import claimed, publish
+from training.run import Run, command, ended, parameter_count
+from training.vocabulary import character_tokenizer
+
+
+def train_lyricist(
+    config: LyricsConfig,
+    text: str,
+    *,
+    origin: str,
+    out: Path,
+    device: torch.device,
+    resume: bool = False,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train and publish a lyricist; its scores. TrainingError for what the user can mend."""
+    with claimed(out, resume=resume):
+        return _train(config, text, origin, Run(out=out, device=device, resume=resume, quiet=quiet))
+
+
+def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, Any]:
+    torch.manual_seed(config.loop.seed)
+    train, valid = split_text(config, text)
+    tokenizer = character_tokenizer(train, unknown=config.unknown)
+    network = build_lyricist(config, tokenizer.size).to(run.device)
+    ids = torch.tensor(tokenizer.encode(train))
+    held_out = torch.tensor(tokenizer.encode(valid)) if valid else None
+    task = LyricsTask(network, ids, held_out, config)
+    print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
+    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run)
+    draft = CheckpointConfig(
+        kind="lyrics",
+        architecture=networks.architecture("recurrent", network.config),
+        suppressed=tuple(sorted(tokenizer.special.ids())),
+        parameters=parameter_count(network),
+        tokenizers={"target": tokenizer.kind},
+        training=asdict(config),
+    )
+    checkpoint = Checkpoint(run.out, draft, {"target": tokenizer})
+    scores: dict[str, Any] = {}
+    if outcome.progress.epoch:
+        loss = outcome.progress.last_epoch_loss
+        scores["training text, last epoch"] = {"nats_per_character": round(loss, 4)}
+    if valid and len(valid) > 1:
+        scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
+    card = CardFacts(
+        title=f"Lyrics ({network.config.cell.upper()})",
+        summary="Continues a text, character by character.",
+        data=f"{origin}: {len(train):,} characters, {tokenizer.size:,} distinct; {len(valid):,} more held out",
+        recipe=config.recipe,
+        command=command(),
+        configuration=asdict(config),
+        scores=scores,
+        parameters=draft.parameters,
+        training=ended(outcome),
+        device=hardware(run.device),
+        limits="It knows the characters of its text and no others, and may repeat passages of it.",
+    )
+    publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
+    return scores
+
+
+def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:
+    """The text to train on and the end held out. TrainingError if too little is left."""
+    if config.newline_as_space:
+        text = text.replace("\n", " ").replace("\r", " ")
+    text = text[: config.characters]
+    cut = len(text) - int(len(text) * config.valid_share)
+    least = config.rows * 2 + 1
+    if cut < least:
+        raise TrainingError(f"The text has {cut:,} characters to train on; recipe {config.recipe} needs {least:,}.")
+    return text[:cut], text[cut:]
+
+
+def build_lyricist(config: LyricsConfig, vocabulary: int) -> RecurrentLanguageModel:
+    try:
+        network = RecurrentLanguageModel(RecurrentConfig(vocabulary=vocabulary, **config.network))
+    except (TypeError, ValueError) as error:
+        raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
+    if config.initial_deviation is not None:
+        for parameter in network.parameters():
+            if parameter.dim() >= 2:
+                nn.init.normal_(parameter, 0, config.initial_deviation)
+            else:
+                nn.init.zeros_(parameter)
+    return network

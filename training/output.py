@@ -1,0 +1,79 @@
+"""The folder that a run writes: who may write to it, and how a finished model is put there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from torch import nn
+
+from models import checkpoint as checkpoints
+from models import networks
+from models.checkpoint import CheckpointConfig
+from models.tokenizer import Tokenizer
+from training import snapshot
+from training.card import CardFacts, model_card
+from training.errors import TrainingError
+from training.report import draw_curves, read_metrics
+
+
+@contextlib.contextmanager
+def claimed(out: Path, *, resume: bool) -> Iterator[None]:
+    """`out` exists, suits this run, and is this run's alone until the block ends; TrainingError otherwise.
+
+    The lock is the operating system's, so it cannot outlive a killed run.
+    """
+    check(out, resume=resume)
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise TrainingError(f"Another run is writing to {out}; wait for it or choose another --out.") from None
+        try:
+            yield
+        finally:
+            (out / ".lock").unlink(missing_ok=True)
+
+
+def check(out: Path, *, resume: bool) -> None:
+    """TrainingError unless a run may write to `out`."""
+    if out.exists() and not out.is_dir():
+        raise TrainingError(f"{out} is a file; --out names a folder.")
+    if resume and not snapshot.exists(out):
+        raise TrainingError(f"{out} has no run to resume; leave --resume out to start one.")
+    if not resume and checkpoints.is_checkpoint(out):
+        raise TrainingError(f"{out} already holds a model; choose another --out, or go on with --resume.")
+    if not resume and snapshot.exists(out):
+        raise TrainingError(f"{out} holds an unfinished run; go on with --resume, or choose another --out.")
+    if not resume and (out / "README.md").exists():
+        raise TrainingError(f"{out} holds a README.md, which the model card would overwrite; choose another --out.")
+
+
+@contextlib.contextmanager
+def staging(out: Path) -> Iterator[Path]:
+    folder = out / ".staging"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(
+    out: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer], network: nn.Module, card: CardFacts
+) -> None:
+    """Weights, curves and card are made aside and then moved over; see `models.checkpoint.write`."""
+    with staging(out) as folder:
+        try:
+            networks.save_weights(network, folder / checkpoints.WEIGHTS)
+        except SafetensorError as error:  # it is no OSError, but the disk is what fails here
+            raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
+        draw_curves(read_metrics(out / "metrics.jsonl"), folder / "curves.png")
+        (folder / "README.md").write_text(model_card(card), encoding="utf-8")
+        checkpoints.write(folder, out, config, tokenizers)

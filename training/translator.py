@@ -1,0 +1,153 @@
+"""A whole run of a translator: pairs -> tokenizers -> batches -> loop -> scores -> checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models import networks
+from models.checkpoint import Checkpoint, CheckpointConfig
+from models.tokenizer import Tokenizer
+from models.transformer import Transformer
+from models.transformer_config import TransformerConfig
+from training import snapshot
+from training.card import CardFacts, hardware
+from training.config import TranslatorConfig
+from training.corpus import Pairs
+from training.errors import TrainingError
+from training.evaluate import score_translator
+from training.loop import Outcome
+from training.output import claimed, publish
+from training.run import Run, command, ended, parameter_count
+from training.translation import TranslationTask
+from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
+
+SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
+
+
+def train_translator(
+    config: TranslatorConfig,
+    train: Pairs,
+    valid: Pairs | None,
+    *,
+    out: Path,
+    device: torch.device,
+    test: Pairs | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train and publish a translator; its scores. TrainingError for what the user can mend."""
+    with claimed(out, resume=resume):
+        return _train(config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet))
+
+
+def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run) -> dict[str, Any]:
+    torch.manual_seed(config.loop.seed)
+    tokenizers = translator_tokenizers(config.tokenizer, train.sources, train.targets)
+    draft = _translator_draft(config, tokenizers)
+    network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
+        run.device
+    )
+    draft = replace(
+        draft, architecture=networks.architecture("transformer", network.config), parameters=parameter_count(network)
+    )
+    checkpoint = Checkpoint(run.out, draft, tokenizers)
+    ids, dropped = _pair_ids(checkpoint, train, config.max_tokens)
+    task = TranslationTask(
+        network,
+        ids,
+        _pair_ids(checkpoint, valid, None)[0] if valid else None,
+        label_smoothing=config.label_smoothing,
+        tokens_per_batch=config.tokens_per_batch,
+        seed=config.loop.seed,
+    )
+    texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
+    title = f"{config.source_language}→{config.target_language}"
+    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
+    scores = _scores(checkpoint, network, valid, test)
+    card = _card(config, train, valid, len(ids[0]), dropped, scores, draft.parameters, outcome, run.device)
+    publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
+    return scores
+
+
+def _scores(
+    checkpoint: Checkpoint, network: Transformer, valid: Pairs | None, test: Pairs | None
+) -> dict[str, dict[str, Any]]:
+    scores = {}
+    if valid:
+        some = Pairs(valid.sources[:SCORED_SENTENCES], valid.targets[:SCORED_SENTENCES])
+        scores["validation (greedy)"] = score_translator(checkpoint, network, some)
+    if test:
+        scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
+    return scores
+
+
+def _card(
+    config: TranslatorConfig,
+    train: Pairs,
+    valid: Pairs | None,
+    used: int,
+    too_long: int,
+    scores: dict[str, dict[str, Any]],
+    parameters: int,
+    outcome: Outcome,
+    device: torch.device,
+) -> CardFacts:
+    return CardFacts(
+        title=f"{config.source_language} → {config.target_language}",
+        summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
+        data=f"{train.origin}: {used:,} pairs used, {train.dropped:,} empty and {too_long:,} over"
+        f" {config.max_tokens} tokens left out" + (f"; validation on {valid.origin}" if valid else ""),
+        recipe=config.recipe,
+        command=command(),
+        configuration=asdict(config),
+        scores=scores,
+        parameters=parameters,
+        training=ended(outcome),
+        device=hardware(device),
+        limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but the data above.",
+    )
+
+
+def _transformer_config(config: TranslatorConfig, source_size: int, target_size: int) -> TransformerConfig:
+    try:
+        return TransformerConfig(source_vocabulary=source_size, target_vocabulary=target_size, **config.network)
+    except (TypeError, ValueError) as error:
+        raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
+
+
+def _translator_draft(config: TranslatorConfig, tokenizers: dict[str, Tokenizer]) -> CheckpointConfig:
+    return CheckpointConfig(
+        kind="translator",
+        architecture={"name": "transformer"},
+        source_language=config.source_language,
+        target_language=config.target_language,
+        source_suffix=(EOS if config.tokenizer.source_end == "eos" else PAD,),
+        target_prefix=(BOS,),
+        eos=EOS,
+        suppressed=(PAD, UNKNOWN, BOS),
+        max_source_tokens=config.max_tokens,
+        max_new_tokens=config.max_tokens,
+        tokenizers={side: tokenizer.kind for side, tokenizer in tokenizers.items()},
+        training=asdict(config),
+    )
+
+
+def _pair_ids(
+    checkpoint: Checkpoint, pairs: Pairs, most: int | None
+) -> tuple[tuple[list[tuple[int, ...]], list[tuple[int, ...]]], int]:
+    """Token ids of both sides, end tokens included, and how many pairs were longer than `most`."""
+    sources, targets, dropped = [], [], 0
+    for source, target in zip(pairs.sources, pairs.targets, strict=True):
+        source_ids, target_ids = checkpoint.source_ids(source), (*checkpoint.target_ids(target), EOS)
+        if most is not None and max(len(source_ids), len(target_ids)) > most:
+            dropped += 1
+            continue
+        sources.append(source_ids)
+        targets.append(target_ids)
+    if not sources:
+        raise TrainingError(f"Every pair is longer than {most} tokens: nothing is left to train on.")
+    return (sources, targets), dropped
