@@ -151,6 +151,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TrainingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except torch.OutOfMemoryError:
+        print(
+            "error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.", file=sys.stderr
+        )
+        return 2
     except OSError as error:
         full = error.errno == errno.ENOSPC or "No space left" in str(error)
         way_out = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"

@@ -1,0 +1,93 @@
+"""What a CUDA device must do as the CPU does (make test-gpu; seconds on any NVIDIA GPU)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.engine.jobs import GenerationJob, TranslationJob
+from app.engine.pool import PoolOptions
+from models import checkpoint as checkpoints
+from models.decoding import DecodingOptions, TokenRules, decode
+from models.inspection import attention_maps
+from models.interface import Prompt
+from models.networks import load_network
+from tests.app.engine.test_pool import Running
+from tests.tiny import ENGLISH, GERMAN
+from training import recipes
+from training.corpus import Pairs
+from training.evaluate import score_translator
+from training.translator import train_translator
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+]
+CUDA = torch.device("cuda")
+
+
+def mixed_requests(translator: bool) -> tuple[list[Prompt], list[DecodingOptions]]:
+    chance = random.Random(2)
+    prompts, options = [], []
+    for number in range(60):
+        source = tuple(chance.randrange(4, 12) for _ in range(chance.randrange(1, 9)))
+        text = tuple(chance.randrange(1, 20) for _ in range(chance.randrange(1, 9)))
+        prompts.append(Prompt((*source, 3), (2,)) if translator else Prompt((), text))
+        kind = chance.choice([{}, {"beam": 4, "n_best": 2}, {"temperature": 0.9, "top_p": 0.9, "seed": number}])
+        options.append(DecodingOptions(max_new_tokens=20, **kind))  # type: ignore[arg-type]
+    return prompts, options
+
+
+@pytest.mark.parametrize("name", ["tiny-de-en", "tiny-lyrics"])
+def test_every_kind_of_request_decodes_to_the_cpus_tokens(tiny_checkpoints: Path, name: str) -> None:
+    checkpoint = checkpoints.read(tiny_checkpoints / name)
+    rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+    prompts, options = mixed_requests(translator=checkpoint.config.kind == "translator")
+    tokens = []
+    for device in ("cpu", "cuda"):
+        found = decode(load_network(checkpoint, device), rules, prompts, options, slots=16)
+        tokens.append([[h.tokens for h in hypotheses] for hypotheses in found])
+    different = sum(a != b for a, b in zip(*tokens, strict=True))
+    assert different <= 1  # a tie within rounding may fall the other way
+
+
+def test_attention_equals_the_cpus(tiny_checkpoints: Path) -> None:
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    maps = [
+        attention_maps(load_network(checkpoint, device), [5, 6, 7, 3], [2, 4, 5], ["encoder", "decoder", "cross"])
+        for device in ("cpu", "cuda")
+    ]
+    for kind in maps[0]:
+        assert torch.allclose(maps[0][kind].weights, maps[1][kind].weights, atol=1e-5)
+
+
+def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Path) -> None:
+    config = recipes.tiny()
+    network = {**config.network, "d_model": 64, "head_width": 16, "encoder_layers": 2, "decoder_layers": 2}
+    network |= {"embedding_dropout": 0.0, "residual_dropout": 0.0}
+    loop = replace(config.loop, max_epochs=150, average_decay=0.0, patience=0)
+    optimizer = replace(config.optimizer, warmup_updates=20)
+    config = replace(config, network=network, loop=loop, optimizer=optimizer, label_smoothing=0.0)
+    pairs = Pairs(GERMAN, ENGLISH, 0, "four sentences")
+    train_translator(config, pairs, None, out=tmp_path / "m", device=CUDA, quiet=True)
+    checkpoint = checkpoints.read(tmp_path / "m")
+    assert score_translator(checkpoint, load_network(checkpoint, "cpu"), pairs)["exact_match"] == 1.0
+
+
+def test_a_cuda_process_serves(tiny_checkpoints: Path) -> None:
+    running = Running(PoolOptions(checkpoints=tiny_checkpoints, devices="auto", slots_per_model=8))
+    try:
+        running.ready()
+        assert next(iter(running.pool.status().devices)) == "cuda:0"
+        translation = running.do(running.pool.translate([TranslationJob("ich möchte ein bier", "de", "en")]))[0]
+        assert translation.model == "tiny-de-en"
+        job = GenerationJob(prompt="分开", max_new_tokens=24, seed=5)
+        first, again = (running.do(running.pool.generate(job)).continuations[0].text for _ in range(2))
+        assert len(first) == 24
+        assert first == again
+    finally:
+        running.close()
