@@ -1,0 +1,63 @@
+"""A real server process for tests that speak real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.readme import ROOT
+
+
+class Server(NamedTuple):
+    base: str
+    process: subprocess.Popen[bytes]
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def workers(self) -> list[int]:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
+
+
+@contextlib.contextmanager
+def serving(checkpoints: Path, folder: Path) -> Iterator[Server]:
+    """Ready to answer; started from another folder than the sources, as a service manager would."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "--factory", "app.main:create_app", "--port", str(port)]
+    environment = {**os.environ, "PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_CPU_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=folder, env={**environment, "PYTHONPATH": str(ROOT)})
+    server = Server(f"http://127.0.0.1:{port}", process)
+    try:
+        _wait(server)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(server: Server) -> None:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            server.ask("/health/ready")
+            return
+        except (urllib.error.URLError, ConnectionError):
+            assert time.monotonic() < end, "the server did not become ready"
+            assert server.process.poll() is None, "the server ended"
+            time.sleep(0.05)
