@@ -23,6 +23,14 @@ class Attentive(Protocol):
         ...
 
 
+class SelectionError(ValueError):
+    """A choice of kinds, layers or heads that the network does not have; `field` says which of the three."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionSlice:
     """weights [layers, heads, Q, K], float32, on the CPU; the numbers of these layers and heads, from 0."""
@@ -33,14 +41,15 @@ class AttentionSlice:
 
 
 def resolve(chosen: Sequence[int] | None, count: int, noun: str) -> tuple[int, ...]:
-    """Numbers 0..count-1 from a choice that may count from the end; None: all. ValueError names the range."""
+    """Numbers 0..count-1 from a choice that may count from the end; None: all. SelectionError names the range."""
     if chosen is None:
         return tuple(range(count))
     if not chosen:
-        raise ValueError(f"Choose at least one {noun}, or leave the choice out for all {count}.")
+        raise SelectionError(f"Choose at least one {noun}, or leave the choice out for all {count}.", f"{noun}s")
     for number in chosen:
         if not -count <= number < count:
-            raise ValueError(f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1}).")
+            message = f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1})."
+            raise SelectionError(message, f"{noun}s")
     return tuple(dict.fromkeys(number % count for number in chosen))
 
 
@@ -55,7 +64,7 @@ def attention_maps(
     """The maps of one sentence. source: encoder input ids; target: decoder input ids, its start token first."""
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
-        raise ValueError(f"There is no attention kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.")
+        raise SelectionError(f"There is no attention kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.", "kinds")
     source_rows = torch.tensor([list(source)], dtype=torch.long, device=network.device)
     target_rows = torch.tensor([list(target)], dtype=torch.long, device=network.device)
     slices = {}

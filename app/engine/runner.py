@@ -11,13 +11,18 @@ import torch
 from app.engine.messages import Attend, Decode, Slice
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
-from models.inspection import Attentive, attention_maps
+from models.inspection import Attentive, SelectionError, attention_maps
 from models.interface import Prompt
 from models.networks import load_network
 
 
 class CannotInspect(ValueError):
-    """The network has nothing of the kind to show, or too much; the message says what to ask for instead."""
+    """The network has nothing of the kind to show, or too much; the message says what to ask for instead, and
+    `field` which choice of the request was wrong, if one was."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class Model:
@@ -58,8 +63,8 @@ class Model:
             maps = attention_maps(
                 self.network, request.source, request.target, request.kinds, request.layers, request.heads
             )
-        except ValueError as error:
-            raise CannotInspect(str(error)) from error
+        except SelectionError as error:
+            raise CannotInspect(str(error), error.field) from error
         values = sum(m.weights.numel() for m in maps.values())
         if values > request.max_values:
             raise CannotInspect(

@@ -83,7 +83,7 @@ class Scheduler:
         try:
             return m.Attention(message.id, lane.model.attention(message))
         except CannotInspect as error:
-            return m.Failed(message.id, "invalid_request", str(error))
+            return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
             log.exception("attention of request %d failed", message.id)
             self.runner.check()

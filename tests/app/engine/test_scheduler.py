@@ -173,6 +173,7 @@ def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
     assert ask(layers=[-1]).slices[0].layers == [1]
     assert "There is no layer 2: this model has 2" in ask(layers=[2]).reason
     assert "There is no head -5" in ask(heads=[-5]).reason
+    assert (ask(layers=[2]).field, ask(heads=[-5]).field) == ("layers", "heads")
     assert "would hold 48 weights and the limit is 47" in ask(max_values=47).reason
     assert "no attention to show" in ask(model="tiny-lyrics").reason
     assert ask(model="nobody").code == "unknown_model"
