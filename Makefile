@@ -58,7 +58,9 @@ serve: demo
 	  --timeout-graceful-shutdown 25
 
 demo: $(VENV)/.installed
-	@if ls "$(PARLANCE_CHECKPOINTS)"/*/config.json >/dev/null 2>&1; then :; else \
+	@unfinished=; for name in demo-de-en demo-en-es lyrics-zh; do folder="$(PARLANCE_CHECKPOINTS)/$$name"; \
+	  if [ -d "$$folder" ] && [ ! -f "$$folder/config.json" ]; then unfinished=1; fi; done; \
+	if [ -z "$$unfinished" ] && ls "$(PARLANCE_CHECKPOINTS)"/*/config.json >/dev/null 2>&1; then :; else \
 	  echo "Training the demo models (once, a few minutes) ..."; \
 	  $(RUN) -m training demo --out "$(PARLANCE_CHECKPOINTS)"; fi
 

@@ -76,12 +76,9 @@ def serve_and_ask(checkpoints: Path, name: str, source: str, target: str) -> tup
                     raise
                 time.sleep(0.05)
         ready = time.monotonic() - started
-        body = {"source": SENTENCES[source], "model": name, "kinds": ["cross"], "layers": [0]}
-        return (
-            ask(f"{base}/attention", body)["target"]["text"],
-            ready,
-            [model["name"] for model in ask(f"{base}/models")],
-        )
+        body = {"q": SENTENCES[source], "source": source, "target": target, "model": name}
+        translation = ask(f"{base}/translate", body)["translatedText"]
+        return translation, ready, [model["name"] for model in ask(f"{base}/models")]
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(30)

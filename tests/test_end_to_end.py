@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
+import urllib.error
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -48,6 +50,13 @@ def test_http_says_what_offline_decoding_says_and_sigterm_ends_it(server: Server
     assert [answer["translatedText"] for answer in answers] == wanted * 8
     together = server.ask("/translate", {"q": GERMAN, "source": "de", "target": "en"})
     assert together["translatedText"] == wanted
+
+    named = {"q": GERMAN[0], "source": "de", "target": "en", "model": "tiny-de-en"}
+    assert server.ask("/translate", named)["translatedText"] == wanted[0]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        server.ask("/translate", {**named, "model": "nobody"})
+    assert 400 <= refused.value.code < 500
+    assert "no translator 'nobody' for de → en" in json.load(refused.value)["error"]
 
     (worker,) = server.workers()
     server.process.send_signal(signal.SIGTERM)

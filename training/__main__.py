@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,16 @@ def loop_of(loop: LoopConfig, arguments: argparse.Namespace) -> LoopConfig:
     return loop
 
 
+def language_problems(arguments: argparse.Namespace) -> Iterator[str]:
+    """A model whose languages nobody can ask for would be trained for nothing."""
+    for name in ("source", "target"):
+        code = getattr(arguments, name)
+        if not re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code) or code.lower() == "auto":
+            yield f"--{name} must be a language code such as de or pt-BR, not {code!r}"
+
+
 def run_translator(arguments: argparse.Namespace) -> dict[str, Any]:
+    raise_all(language_problems(arguments))
     config = recipes.TRANSLATORS[arguments.recipe]()
     tokenizer = config.tokenizer
     if arguments.vocabulary is not None:

@@ -48,7 +48,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     services.limits.check_alternatives(body.alternatives)
     pairs, detections = await _pairs(body, texts, services)
     jobs = {
-        index: TranslationJob(text, *pair, alternatives=body.alternatives)
+        index: TranslationJob(text, *pair, model=body.model, alternatives=body.alternatives)
         for index, (text, pair) in enumerate(zip(texts, pairs, strict=True))
         if text.strip()  # white space alone is its own translation
     }

@@ -291,3 +291,11 @@ def test_a_process_that_is_interrupted_and_one_that_goes_on(here: Path) -> None:
     assert said.splitlines()[-1] == "Stopped. Go on with --resume where it had saved."
     assert "Traceback" not in said
     assert not checkpoints.is_checkpoint(here / "m")
+
+
+def test_languages_that_nobody_can_ask_for_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["--source", "", "--target", "auto", "--train", "p.tsv", "--out", str(tmp_path / "out")]
+    assert main(["translator", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert "--source must be a language code such as de or pt-BR, not ''" in said
+    assert "--target must be a language code such as de or pt-BR, not 'auto'" in said

@@ -29,6 +29,12 @@ class TranslateRequest(BaseModel):
     alternatives: int = Field(
         default=0, ge=0, description="How many further translations of each text to return.", examples=[0]
     )
+    model: SoundText | None = Field(
+        default=None,
+        max_length=200,
+        description="Name of the translator, where several have this pair; by default the first by name.",
+        examples=["demo-de-en"],
+    )
 
     @field_validator("q")
     @classmethod
