@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def test_every_dependency_has_its_reason_and_its_pin() -> None:
     for name in re.findall(r'"([a-zA-Z0-9-]+)', section):
         assert re.search(rf"\b{re.escape(name)}\b", table), f"no reason given for {name}"
         assert re.search(rf"^{re.escape(name.lower())}==", pins, re.MULTILINE), f"{name} is not pinned"
+
+
+def test_every_extra_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
+    for requirement in (r for extra in project["optional-dependencies"].values() for r in extra):
+        name = re.split(r"[^A-Za-z0-9-]", requirement)[0].lower()
+        assert re.search(rf"^{re.escape(name)}==", pins, re.MULTILINE), f"{name} is not pinned"
 
 
 def test_every_command_of_the_readme_is_one_that_a_test_runs() -> None:
