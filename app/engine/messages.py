@@ -23,23 +23,35 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
-    """The first message: how to run. threads 0: all cores."""
+    """The first message: how to run. threads 0: all cores. A `Beat` comes at least every `beat_s`, except while a
+    model loads."""
 
     device: str
     threads: int
     slots: int
+    precision: str = "fp32"
+    prefill_tokens: int = 2048
+    beat_s: float = 1.0
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
-    """files: the checksums that the front end read (its tokenizers'); a folder that has changed since is refused."""
+    """name: one loaded version of a model, such as demo-de-en@2; requests name it, so that old and new weights never
+    mix. files: the checksums that the front end read (its tokenizers'); a folder that has changed since is refused."""
 
     name: str
     folder: str
     files: dict[str, str] | None = None
 
 
+class Unload(Message, frozen=True, tag=True, array_like=True):
+    """Free a version; what is still decoding on it fails."""
+
+    name: str
+
+
 class Decode(Message, frozen=True, tag=True, array_like=True):
-    """Decode one sequence. wants_tokens: send each token as it comes (not with a beam)."""
+    """Decode one sequence. wants_tokens: send each token as it comes; of a beam those on which all live hypotheses
+    agree."""
 
     id: int
     model: str
@@ -107,9 +119,19 @@ class Hypothesis(Message, frozen=True, tag=True, array_like=True):
     finished: bool
 
 
+class Timing(Message, frozen=True, tag=True, array_like=True):
+    """Seconds from a request's arrival at the device process: until its prefill began, until its first token, and
+    until its end."""
+
+    queued_s: float
+    first_token_s: float
+    total_s: float
+
+
 class Finished(Message, frozen=True, tag=True, array_like=True):
     id: int
     hypotheses: list[Hypothesis]
+    timing: Timing | None = None
 
 
 class Failed(Message, frozen=True, tag=True, array_like=True):
@@ -131,13 +153,35 @@ class Slice(Message, frozen=True, tag=True, array_like=True):
     data: bytes
 
 
+class LaneStatistics(Message, frozen=True, tag=True, array_like=True):
+    """What one model has done since the last `Beat`, and how full it is now. Rows are live sequences: a beam of k
+    counts k. Tokens to read are source and prefix tokens; padded ones are those a prefill computed for nothing."""
+
+    model: str
+    slots: int
+    rows: int
+    active: int  # requests
+    waiting: int  # requests
+    step_seconds: list[float]
+    step_rows: int  # the sum of the rows of all these steps
+    read_tokens: int
+    padded_tokens: int
+    cancelled_tokens: int  # computed for requests that were cancelled before their end
+
+
+class Beat(Message, frozen=True, tag=True, array_like=True):
+    """The main loop is alive."""
+
+    lanes: list[LaneStatistics]
+
+
 class Attention(Message, frozen=True, tag=True, array_like=True):
     id: int
     slices: list[Slice]
 
 
-ToDevice = Configure | Load | Decode | Attend | Cancel | Stop
-FromDevice = Started | Loaded | LoadFailed | Tokens | Finished | Failed | Attention
+ToDevice = Configure | Load | Unload | Decode | Attend | Cancel | Stop
+FromDevice = Started | Loaded | LoadFailed | Beat | Tokens | Finished | Failed | Attention
 
 _encoder = msgspec.msgpack.Encoder()
 _to_device = msgspec.msgpack.Decoder(list[ToDevice])
