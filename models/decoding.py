@@ -10,14 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.beam import Beam, Candidate, Chain, Hypothesis, unchain
-from models.interface import Decodable, Prompt
-from models.sampling import Draw, sample, uniform
+from models.beam import Beam, Hypothesis
+from models.interface import Decodable, Network, Prompt
+from models.likeliest import log_total, top
+from models.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
-    """beam 1 and temperature 0 is greedy search; a temperature draws; a beam above 1 searches."""
+    """beam 1 and temperature 0 is greedy search; a temperature draws; a beam above 1 searches.
+
+    scores: whether log-probabilities are wanted; without a beam, leaving them out saves a pass over the vocabulary.
+    streamed: whether `Progress.tokens` is to tell of this request.
+    """
 
     max_new_tokens: int
     beam: int = 1
@@ -27,6 +32,8 @@ class DecodingOptions:
     top_k: int = 0  # 0: off
     top_p: float = 1.0  # 1: off
     seed: int = 0
+    scores: bool = True
+    streamed: bool = True
 
     def __post_init__(self) -> None:
         checks = {
@@ -54,28 +61,20 @@ class TokenRules:
 
 @dataclass(slots=True, eq=False)
 class Search:
-    """One request inside the loop: the rows that it occupies and what it has so far."""
+    """One request inside the loop and the rows that it occupies; without a beam, what it has is in `Rows`."""
 
     key: Hashable
     prompt: Prompt
     options: DecodingOptions
     beam: Beam | None
     rows: list[int] = field(default_factory=list)
-    next_tokens: list[int] = field(default_factory=list)  # a row each: what the next step feeds
-    chain: Chain = None  # without a beam
-    log_probability: float = 0.0
-    length: int = 0
-
-    def result(self, finished: bool) -> list[Hypothesis]:
-        if self.beam is not None:
-            return self.beam.results(self.options.n_best)
-        score = self.log_probability / max(self.length, 1) ** self.options.length_penalty
-        return [Hypothesis(unchain(self.chain), self.log_probability, score, finished)]
+    told: int = 0  # of a beam: tokens that `Progress` has told of
 
 
 @dataclass(slots=True)
 class Progress:
-    """What one step brought: a token for each request without a beam, and the requests that are done."""
+    """What one step brought: the new tokens of streamed requests (of a beam those on which all that may still win
+    have come to agree), and the requests that are done."""
 
     tokens: list[tuple[Hashable, int]] = field(default_factory=list)
     finished: list[tuple[Hashable, list[Hypothesis]]] = field(default_factory=list)
@@ -92,6 +91,10 @@ class Decoder:
         self.state: Any = network.allocate(slots, source_length, target_length)
         self.searches: dict[Hashable, Search] = {}
         self.owners: list[Search] = []  # row -> the search that it serves
+        self.rows = Rows(slots, target_length + 1, rules.eos, network.device)
+        self.suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
+        self.group = 1  # rows come in blocks of so many that belong to one beam
+        self.beams: dict[int, list[tuple[Search, Beam]]] = {}  # by width
 
     @property
     def free(self) -> int:
@@ -118,7 +121,12 @@ class Decoder:
         except BaseException:
             del self.owners[first:]
             raise
-        self.searches.update((s.key, s) for s in searches)
+        for search in searches:
+            self.searches[search.key] = search
+            self.rows.feed[search.rows] = search.prompt.prefix[-1]
+            if search.beam is None:
+                self.rows.start(search.rows[0], search.options)
+        self._survey()
 
     def _search(self, key: Hashable, prompt: Prompt, options: DecodingOptions) -> Search:
         if not prompt.prefix:
@@ -132,7 +140,7 @@ class Decoder:
         beam = None
         if options.beam > 1:
             beam = Beam(options.beam, options.length_penalty, options.max_new_tokens, self.rules.eos)
-        return Search(key, prompt, options, beam, next_tokens=[prompt.prefix[-1]] * options.beam)
+        return Search(key, prompt, options, beam)
 
     def leave(self, key: Hashable) -> None:
         """Drop a request, finished or not; unknown keys are harmless."""
@@ -146,58 +154,50 @@ class Decoder:
         progress = Progress()
         if not self.owners:
             return progress
-        feed = [0] * len(self.owners)
-        for search in self.searches.values():
-            for row, token in zip(search.rows, search.next_tokens, strict=True):
-                feed[row] = token
-        logits = self.network.step(self.state, torch.tensor(feed, device=self.network.device)).float()
-        if self.rules.suppressed:
-            logits[:, list(self.rules.suppressed)] = -torch.inf
-        log_probabilities = logits.log_softmax(dim=-1)
-        self._advance_rows(log_probabilities, progress)
-        self._advance_beams(log_probabilities, progress)
-        done = [self.searches.pop(key) for key, _ in progress.finished]
-        self._release(done)
+        feed = torch.from_numpy(self.rows.feed[: len(self.owners)]).to(self.network.device, non_blocking=True)
+        logits = self.network.step(self.state, feed, self.group)
+        if len(self.suppressed):
+            logits.index_fill_(1, self.suppressed, -torch.inf)
+        self._advance_rows(logits, progress)
+        if self.beams:
+            self._advance_beams(logits, progress)
+        if progress.finished:
+            self._release([self.searches.pop(key) for key, _ in progress.finished])
         return progress
 
-    def _advance_rows(self, log_probabilities: Tensor, progress: Progress) -> None:
-        """Greedy and sampling requests: choose, record, and see whether they are done."""
-        searches = [s for s in self.searches.values() if s.beam is None]
-        if not searches:
+    def _advance_rows(self, logits: Tensor, progress: Progress) -> None:
+        """Greedy and sampling requests: choose, record, and see which are done."""
+        if not len(self.rows.alone):
             return
-        chosen_rows = log_probabilities[[s.rows[0] for s in searches]]
-        chosen = chosen_rows.argmax(dim=-1)
-        drawing = [i for i, s in enumerate(searches) if s.options.temperature > 0]
-        if drawing:
-            chosen[drawing] = sample(chosen_rows[drawing], [draw_of(searches[i]) for i in drawing])
-        gains = chosen_rows.gather(1, chosen[:, None])[:, 0]
-        for search, token, gain in zip(searches, chosen.tolist(), gains.tolist(), strict=True):
-            search.length += 1
-            search.log_probability += gain
-            ended = token == self.rules.eos
-            if not ended:
-                search.chain = (search.chain, token)
-                search.next_tokens = [token]
-                progress.tokens.append((search.key, token))
-            if ended or search.length >= search.options.max_new_tokens:
-                progress.finished.append((search.key, search.result(ended)))
+        ended, done = self.rows.advance(logits, self.owners, progress.tokens)
+        for row in done.tolist():
+            search = self.owners[row]
+            result = self.rows.result(row, search.options, finished=bool(ended[row]))
+            progress.finished.append((search.key, [result]))
 
-    def _advance_beams(self, log_probabilities: Tensor, progress: Progress) -> None:
+    def _advance_beams(self, logits: Tensor, progress: Progress) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
         moves: list[tuple[int, int]] = []
-        by_width: dict[int, list[tuple[Search, Beam]]] = {}
-        for search in self.searches.values():
-            if search.beam is not None:
-                by_width.setdefault(search.options.beam, []).append((search, search.beam))
-        for width, group in by_width.items():
-            for (search, beam), candidates in zip(group, best(log_probabilities, group, width), strict=True):
-                live = beam.advance(candidates)
+        since = self.target_length
+        for width, group in self.beams.items():
+            for (search, beam), candidates in zip(group, candidates_of(logits, group, width), strict=True):
+                beam.advance(*candidates)
+                self._tell(search, beam, progress)
                 if beam.done:
-                    progress.finished.append((search.key, search.result(True)))
+                    progress.finished.append((search.key, beam.results(search.options.n_best)))
                     continue
-                search.next_tokens = [c.token for c in live]
-                moves += [(search.rows[c.parent], row) for c, row in zip(live, search.rows, strict=True)]
-        self._copy([(source, row) for source, row in moves if source != row])
+                self.rows.feed[search.rows] = beam.tokens
+                read = len(search.prompt.prefix) + beam.length - 1
+                same = len(search.prompt.prefix) + beam.kept
+                if same < read:
+                    moves += [(search.rows[p], r) for p, r in zip(beam.parents, search.rows, strict=True)]
+                    since = min(since, same)
+        self._copy([(source, row) for source, row in moves if source != row], since)
+
+    def _tell(self, search: Search, beam: Beam, progress: Progress) -> None:
+        if search.options.streamed and beam.agreed > search.told:
+            progress.tokens += [(search.key, token) for token in beam.agreed_since(search.told)]
+            search.told = beam.agreed
 
     def _release(self, searches: Sequence[Search]) -> None:
         """Free the rows of these and close the gaps with the last live rows."""
@@ -209,36 +209,50 @@ class Decoder:
             owner = self.owners[source]
             owner.rows[owner.rows.index(source)] = hole
             self.owners[hole] = owner
+        self.rows.move(movers, holes)
         self._copy(list(zip(movers, holes, strict=True)))
         del self.owners[remaining:]
+        self._survey()
 
-    def _copy(self, moves: list[tuple[int, int]]) -> None:
+    def _survey(self) -> None:
+        """Who is where, counted anew when requests have come or gone and not at every step."""
+        self.rows.alone = self.rows.index([row for row, s in enumerate(self.owners) if s.beam is None])
+        self.beams = {}
+        for search in self.searches.values():
+            if search.beam is not None:
+                self.beams.setdefault(search.options.beam, []).append((search, search.beam))
+        widths = {s.options.beam for s in self.searches.values()}
+        width = widths.pop() if len(widths) == 1 else 1
+        blocks = (s.rows == list(range(s.rows[0], s.rows[0] + width)) for s in self.searches.values())
+        aligned = all(s.rows[0] % width == 0 for s in self.searches.values()) and all(blocks)
+        self.group = width if aligned else 1
+
+    def _copy(self, moves: list[tuple[int, int]], since: int | None = None) -> None:
         if moves:
-            sources, destinations = torch.tensor(moves, device=self.network.device).unbind(1)
-            self.network.copy(self.state, sources, destinations)
+            sources, destinations = [source for source, _ in moves], [destination for _, destination in moves]
+            self.network.copy(self.state, sources, destinations, since)
 
 
-def draw_of(search: Search) -> Draw:
-    options = search.options
-    number = uniform(options.seed, search.length)
-    return Draw(options.temperature, options.top_k, options.top_p, number)
-
-
-def best(log_probabilities: Tensor, group: Sequence[tuple[Search, Beam]], width: int) -> list[list[Candidate]]:
-    """The 2k likeliest continuations of each beam in the group, likeliest first."""
-    device, size = log_probabilities.device, log_probabilities.size(1)
-    rows = torch.tensor([search.rows for search, _ in group], device=device)
-    so_far = torch.tensor([beam.log_probabilities for _, beam in group], device=device)
-    total = (so_far[:, :, None] + log_probabilities[rows]).flatten(1)
-    values, places = total.topk(min(2 * width, total.size(1)), dim=-1)
-    return [
-        [Candidate(v, p // size, p % size) for v, p in zip(line_v, line_p, strict=True)]
-        for line_v, line_p in zip(values.tolist(), places.tolist(), strict=True)
-    ]
+def candidates_of(
+    logits: Tensor, group: Sequence[tuple[Search, Beam]], width: int
+) -> list[tuple[list[float], list[int], list[int]]]:
+    """The 2k likeliest continuations of each beam, likeliest first: their log-probabilities, which hypothesis each
+    continues, and with what token. They are among the 2k likeliest of each row."""
+    rows = [row for search, _ in group for row in search.rows]
+    if rows != list(range(len(logits))):
+        logits = logits[rows]
+    count = min(2 * width, logits.size(1))
+    values, tokens = top(logits, count)
+    so_far = torch.tensor([beam.log_probabilities for _, beam in group], device=logits.device).view(-1, 1)
+    totals = (values - log_total(logits)[:, None] + so_far).view(len(group), -1)
+    best, places = totals.topk(min(2 * width, totals.size(1)), dim=-1)
+    chosen = tokens.view(len(group), -1).gather(1, places)
+    parents = places.div(count, rounding_mode="floor")
+    return list(zip(best.tolist(), parents.tolist(), chosen.tolist(), strict=True))
 
 
 def decode(
-    network: Decodable,
+    network: Network,
     rules: TokenRules,
     prompts: Sequence[Prompt],
     options: Sequence[DecodingOptions] | DecodingOptions,
@@ -254,7 +268,7 @@ def decode(
         return []
     slots = max(slots, *(o.beam for o in each))
     decoder = Decoder(
-        network,
+        network.decodable(),
         rules,
         slots=min(slots, sum(o.beam for o in each)),
         source_length=max(len(p.source) for p in prompts),

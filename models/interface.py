@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+Precision = Literal["fp32", "bf16", "fp16", "int8"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,23 @@ class Decodable(Protocol):
         """Read each prompt into its row, whatever the row held before."""
         ...
 
-    def step(self, state: Any, tokens: Tensor) -> Tensor:
-        """Feed tokens [B] to rows 0..B-1; the logits [B, V] of what comes next."""
+    def step(self, state: Any, tokens: Tensor, group: int = 1) -> Tensor:
+        """Feed tokens [B] to rows 0..B-1; the logits [B, V], float32, of what comes next. group: each so many rows,
+        counted from row 0, have the same source (the hypotheses of a beam); it need be read once for them."""
         ...
 
-    def copy(self, state: Any, sources: Tensor, destinations: Tensor) -> None:
-        """Row sources[i] -> row destinations[i] for all i at once, as if read before anything is written."""
+    def copy(self, state: Any, sources: Sequence[int], destinations: Sequence[int], since: int | None = None) -> None:
+        """Row sources[i] -> row destinations[i] for all i at once, as if read before anything is written.
+
+        since: each pair has its source and its first `since` target tokens in common (they are hypotheses of one
+        beam), so that only what comes behind need be copied; None: they have nothing in common."""
+        ...
+
+
+class Network(Protocol):
+    """What training makes and a checkpoint holds: it can be made ready for decoding."""
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        """The network as it is now, its weights in `precision`, sharing those that can be shared. ValueError for a
+        precision that this network or its device does not have."""
         ...

@@ -1,12 +1,12 @@
 """The recurrent language model: RNN (Elman 1990), GRU (Cho et al. 2014) or LSTM (Hochreiter and Schmidhuber 1997).
 
-Three paths compute one function: PyTorch's fused kernels (training on embeddings, prefill), a scan of
-`cells.step` (training on one-hot input) and a single `cells.step` (serving, inspection).
+Two paths over whole sequences compute one function: PyTorch's fused kernels (training on embeddings) and a scan of
+`cells.step` (training on one-hot input). `cached_recurrent` steps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models import cells
-from models.interface import Prompt
+from models.cached_recurrent import CachedRecurrent, RecurrentState
+from models.interface import Decodable, Precision
+from models.precision import prepared
 
 KERNELS: dict[cells.CellKind, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -48,14 +50,6 @@ class RecurrentConfig:
             raise ValueError("; ".join(problems) + ".")
 
 
-@dataclass(slots=True)
-class RecurrentState:
-    """hidden and memory [L, slots, N]; memory is the LSTM's c and otherwise unused."""
-
-    hidden: Tensor
-    memory: Tensor
-
-
 class RecurrentLanguageModel(nn.Module):
     """Predicts the next token from the tokens so far."""
 
@@ -72,12 +66,12 @@ class RecurrentLanguageModel(nn.Module):
         )
         if not config.recurrent_bias:
             for layer in range(config.layers):
-                bias = self._parameters_of(layer)[3]
+                bias = self.parameters_of(layer)[3]
                 nn.init.zeros_(bias).requires_grad_(False)
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.hidden, config.vocabulary)
 
-    def _parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Input weight [G·N, I], input bias, recurrent weight [G·N, N], recurrent bias."""
         named = dict(self.recurrent.named_parameters())
         names = ("weight_ih_l", "bias_ih_l", "weight_hh_l", "bias_hh_l")
@@ -96,10 +90,10 @@ class RecurrentLanguageModel(nn.Module):
 
     def fused(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """PyTorch's kernels: [B, T] -> features [B, T, N]."""
-        features, last = self.recurrent(self._inputs(tokens), self._packed(state))
+        features, last = self.recurrent(self.inputs(tokens), self._packed(state))
         return features, self._unpacked(last)
 
-    def _inputs(self, tokens: Tensor) -> Tensor:
+    def inputs(self, tokens: Tensor) -> Tensor:
         if self.embedding is None:
             return F.one_hot(tokens, self.config.vocabulary).to(self.output.weight.dtype)
         dropped: Tensor = self.dropout(self.embedding(tokens))
@@ -116,7 +110,7 @@ class RecurrentLanguageModel(nn.Module):
         features, hidden, memory = None, [], []
         for layer in range(self.config.layers):
             projected = self._project(layer, tokens, features)
-            weight, bias = self._parameters_of(layer)[2:]
+            weight, bias = self.parameters_of(layer)[2:]
             h, c, outputs = state.hidden[layer], state.memory[layer], []
             for inputs in projected.unbind(1):
                 h, c, _ = cells.step(self.config.cell, inputs, h, c, weight, bias)
@@ -131,7 +125,7 @@ class RecurrentLanguageModel(nn.Module):
 
     def _project(self, layer: int, tokens: Tensor, features: Tensor | None) -> Tensor:
         """What the input contributes to a layer's gates, [..., G·N]; for one-hot input the look-up."""
-        weight, bias = self._parameters_of(layer)[:2]
+        weight, bias = self.parameters_of(layer)[:2]
         if layer > 0:
             assert features is not None
             return F.linear(features, weight, bias)
@@ -139,46 +133,10 @@ class RecurrentLanguageModel(nn.Module):
             return F.embedding(tokens, weight.t()) + bias
         return F.linear(self.dropout(self.embedding(tokens)), weight, bias)
 
-    # Decodable ------------------------------------------------------------------------------------------
-
     @property
     def device(self) -> torch.device:
         return self.output.weight.device
 
-    def allocate(self, slots: int, source_length: int, target_length: int) -> RecurrentState:
-        return self.zeros(slots)
-
-    @torch.inference_mode()
-    def prefill(self, state: RecurrentState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
-        device = state.hidden.device
-        index = torch.tensor(rows, device=device)
-        state.hidden[:, index] = 0
-        state.memory[:, index] = 0
-        read = [(row, p.prefix[:-1]) for row, p in zip(rows, prompts, strict=True) if len(p.prefix) > 1]
-        if not read:
-            return
-        sequences = [self._inputs(torch.tensor(prefix, device=device)) for _, prefix in read]
-        packed = nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
-        after = self._unpacked(self.recurrent(packed)[1])
-        index = torch.tensor([row for row, _ in read], device=device)
-        state.hidden[:, index] = after.hidden
-        state.memory[:, index] = after.memory
-
-    @torch.inference_mode()
-    def step(self, state: RecurrentState, tokens: Tensor) -> Tensor:
-        count, features = len(tokens), None
-        for layer in range(self.config.layers):
-            projected = self._project(layer, tokens, features)
-            weight, bias = self._parameters_of(layer)[2:]
-            h, c = state.hidden[layer, :count], state.memory[layer, :count]
-            features, memory, _ = cells.step(self.config.cell, projected, h, c, weight, bias)
-            state.hidden[layer, :count] = features
-            state.memory[layer, :count] = memory
-        assert features is not None
-        logits: Tensor = self.output(features)
-        return logits
-
-    @torch.inference_mode()
-    def copy(self, state: RecurrentState, sources: Tensor, destinations: Tensor) -> None:
-        state.hidden[:, destinations] = state.hidden[:, sources]
-        state.memory[:, destinations] = state.memory[:, sources]
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        """As `models.interface.Network` says."""
+        return CachedRecurrent(*prepared(self, precision))

@@ -1,64 +1,128 @@
-"""The next token of independent rows. Every row has its own temperature, top-k, top-p and seed, and its draw
+"""The next token of independent rows. Every row has its own temperature, top-k, top-p and uniform number, and its draw
 depends on nothing else: not on the rows beside it, not on the order of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-MASK = (1 << 64) - 1
+from models.likeliest import top
+
+CANDIDATES = 256  # likeliest tokens among which a top-p cut is looked for before all are sorted
 
 
-def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) that is a function of (seed, position) alone: two rounds of SplitMix64's finalizer
-    (Steele, Lea and Flood 2014) over a counter, 53 bits of the result."""
-    state = (seed * 0x9E3779B97F4A7C15 + position * 0xD1342543DE82EF95 + 0x632BE59BD9B4E019) & MASK
+def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Numbers in [0, 1), each a function of (seed, position) alone: two rounds of SplitMix64's finalizer (Steele, Lea
+    and Flood 2014) over a counter, 53 bits of the result. Arithmetic is modulo 2**64."""
+    state = seeds * np.uint64(0x9E3779B97F4A7C15) + positions * np.uint64(0xD1342543DE82EF95)
+    state += np.uint64(0x632BE59BD9B4E019)
     for _ in range(2):
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
-        state ^= state >> 31
-    return (state >> 11) * 2.0**-53
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """How one row draws: temperature > 0; top_k 0 and top_p 1 switch these filters off."""
+class Draws(NamedTuple):
+    """How each row draws, arrays [B]: temperature > 0; top_k 0 and top_p 1 switch these filters off."""
 
-    temperature: float
-    top_k: int
-    top_p: float
-    uniform: float
+    temperature: npt.NDArray[np.float64]
+    top_k: npt.NDArray[np.int64]
+    top_p: npt.NDArray[np.float64]
+    uniform: npt.NDArray[np.float64]
 
 
-def sample(log_probabilities: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """log_probabilities [B, V] -> token ids [B].
+def sample(logits: Tensor, draws: Draws) -> Tensor:
+    """logits [B, V] -> token ids [B].
 
-    The distribution at temperature t is cut to the k likeliest tokens, then to the smallest set of likeliest
-    tokens whose mass reaches p (Holtzman et al. 2020), then inverted at the row's uniform number. float64, so
-    that rounding does not move a draw.
+    The distribution at temperature t is cut to the k likeliest tokens, then to the smallest set of likeliest tokens
+    whose mass reaches p (Holtzman et al. 2020), then inverted at the row's uniform number: over the tokens from the
+    likeliest down where it was cut, over the tokens in their own order where it was not. Sums are float64, so that
+    rounding does not move a draw.
     """
-    device = log_probabilities.device
+    cut = (draws.top_k > 0) | (draws.top_p < 1)
+    if not cut.any():
+        return _from_all(logits, draws)
+    if cut.all():
+        return _from_likeliest(logits, draws)
+    tokens = torch.empty(len(logits), dtype=torch.long, device=logits.device)
+    for rows, choose in ((cut.nonzero()[0], _from_likeliest), ((~cut).nonzero()[0], _from_all)):
+        index = torch.from_numpy(rows).to(logits.device)
+        tokens[index] = choose(logits[index], Draws(*(each[rows] for each in draws)))
+    return tokens
 
-    def column(values: list[float]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float64, device=device)[:, None]
 
-    likeliest = log_probabilities.double().amax(dim=-1, keepdim=True)
-    # from the likeliest down, so that a temperature next to 0 leaves it at 0 and not at -inf like the others
-    scaled = (log_probabilities.double() - likeliest) / column([d.temperature for d in draws])
-    probabilities, order = scaled.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
-    rank = torch.arange(probabilities.size(1), device=device)
-    size = probabilities.size(1)
-    kept = probabilities.masked_fill(rank >= column([d.top_k or size for d in draws]), 0.0)
-    before = kept.cumsum(dim=-1) - kept
-    mass = kept.sum(dim=-1, keepdim=True)
-    kept = kept.masked_fill((before >= column([d.top_p for d in draws]) * mass) & (rank > 0), 0.0)
+def _weights(logits: Tensor, draws: Draws) -> Tensor:
+    """exp((logits - their largest) / temperature): from the likeliest down, so that a temperature next to 0 leaves it
+    at 1. float64 where the temperature could not be told from 0 in float32."""
+    if draws.temperature.min() < 1e-3:
+        logits = logits.double()
+    largest = logits.amax(dim=-1, keepdim=True)
+    return ((logits - largest) / _column(draws.temperature, logits).to(logits.dtype)).exp_()
+
+
+def _from_all(logits: Tensor, draws: Draws) -> Tensor:
+    """Without a cut, nothing needs to be sorted."""
+    weights = _weights(logits, draws)
+    return _invert(weights, draws)
+
+
+def _invert(weights: Tensor, draws: Draws) -> Tensor:
+    """The place in each row where the cumulated weights pass the row's share of their sum. Never one of weight 0: a
+    uniform number close to 1 may round up to the sum."""
+    cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
+    total = cumulative[:, -1:]
+    threshold = torch.minimum(_column(draws.uniform, weights) * total, total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=weights.size(1) - 1)
+
+
+def _from_likeliest(logits: Tensor, draws: Draws) -> Tensor:
+    """Among the likeliest tokens if the cuts lie there, else among all of them in order."""
+    size = logits.size(1)
+    without_k = draws.top_k == 0
+    needed = int(draws.top_k.max())
+    if without_k.any():
+        needed = max(needed, CANDIDATES)
+    if needed + 1 < size:
+        values, places = _ordered(*top(logits, needed + 1))
+        last, next_to_last = values[:, -1], values[:, -2]
+        tied = (last == next_to_last) & last.isfinite()  # then who is a candidate is chance
+        total = _weights(logits, draws).sum(dim=-1, dtype=torch.float64) if without_k.any() else None
+        chosen, reached = _draw_among(values, draws, total)
+        if reached and not tied.any():
+            return places.gather(1, chosen[:, None])[:, 0]
+    values, places = logits.sort(dim=-1, descending=True, stable=True)
+    chosen, _ = _draw_among(values, draws, None)
+    return places.gather(1, chosen[:, None])[:, 0]
+
+
+def _ordered(values: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Descending, equal ones by their places, as a stable sort of all would have them."""
+    places, order = places.sort(dim=-1)
+    values, order = values.gather(1, order).sort(dim=-1, descending=True, stable=True)
+    return values, places.gather(1, order)
+
+
+def _draw_among(values: Tensor, draws: Draws, total: Tensor | None) -> tuple[Tensor, bool]:
+    """values [B, K] descending -> the rank drawn in each row, and whether K was enough for every row's top-p. total:
+    the weight of all tokens of a row, where these are not all."""
+    rank = torch.arange(values.size(1), device=values.device)
+    weights = _weights(values, draws).double()
+    limit = _column(np.where(draws.top_k > 0, draws.top_k, np.iinfo(np.int64).max), values)
+    kept = weights.masked_fill(rank >= limit, 0.0)
     cumulative = kept.cumsum(dim=-1)
-    threshold = column([d.uniform for d in draws]) * cumulative[:, -1:]
-    choice = torch.searchsorted(cumulative, threshold, right=True).clamp(max=size - 1)
-    # u close to 1 may round up to the total and fall behind the last kept token
-    last = ((kept > 0).sum(dim=-1, keepdim=True) - 1).clamp(min=0)  # 0 in a row of NaN: its neighbours go on
-    choice = torch.minimum(choice, last)
-    return order.gather(1, choice)[:, 0]
+    mass = cumulative[:, -1:]
+    if total is not None:
+        mass = torch.where(_column(draws.top_k, values) > 0, mass, total[:, None])
+    needed = _column(draws.top_p, values) * mass
+    reached = total is None or bool(((cumulative[:, -1:] >= needed) | (_column(draws.top_k, values) > 0)).all())
+    kept = kept.masked_fill((cumulative - kept >= needed) & (rank > 0), 0.0)
+    return _invert(kept, draws), reached
+
+
+def _column(values: npt.NDArray[np.generic], like: Tensor) -> Tensor:
+    return torch.from_numpy(values).to(like.device)[:, None]

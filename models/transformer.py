@@ -1,10 +1,9 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762), trained by full passes and served
-step by step over a static cache; both paths run the same layers."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762) over whole sequences, as it is trained and
+looked into; `cached_transformer` steps it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -12,27 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attention import Capture
-from models.interface import Prompt
-from models.layers import DecoderLayer, EncoderLayer, KeyValue
+from models.cached_transformer import CachedTransformer
+from models.interface import Decodable, Precision
+from models.layers import DecoderLayer, EncoderLayer
 from models.positions import sinusoids
+from models.precision import prepared
 from models.transformer_config import TransformerConfig
 
 AttentionMaps = dict[str, list[Tensor]]
 """kind ("encoder", "decoder", "cross") -> one [B, H, Q, K] a layer."""
-
-
-@dataclass(slots=True)
-class TransformerState:
-    """Static caches. lengths: target tokens read so far, on the device and, for choosing views, on the host."""
-
-    keys: list[Tensor]  # a layer: [slots, H, T, D]
-    values: list[Tensor]
-    source_keys: list[Tensor]  # a layer: [slots, H, S, D]
-    source_values: list[Tensor]
-    lengths: Tensor  # [slots]
-    source_readable: Tensor  # [slots, S], False at padding
-    host_lengths: list[int]
-    host_source_lengths: list[int]
 
 
 class Transformer(nn.Module):
@@ -59,8 +46,13 @@ class Transformer(nn.Module):
         self._initialise()
 
     @property
+    def encoder_layers(self) -> list[EncoderLayer]:
+        """The encoder with its type, which ModuleList forgets."""
+        return cast(list[EncoderLayer], list(self.encoder))
+
+    @property
     def decoder_layers(self) -> list[DecoderLayer]:
-        """The decoder with its type, which ModuleList forgets."""
+        """The decoder, likewise."""
         return cast(list[DecoderLayer], list(self.decoder))
 
     def _initialise(self) -> None:
@@ -137,121 +129,10 @@ class Transformer(nn.Module):
             self.decode(target, memory, readable, (captures.get("decoder"), captures.get("cross")))
         return captures
 
-    # Decodable ------------------------------------------------------------------------------------------
-
     @property
     def device(self) -> torch.device:
         return self.source_embedding.weight.device
 
-    def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
-        config, reference = self.config, self.source_embedding.weight
-        self.positions(max(source_length, target_length))
-
-        def cache(length: int) -> list[Tensor]:
-            shape = (slots, config.heads, length, config.head_width)
-            return [reference.new_zeros(shape) for _ in range(config.decoder_layers)]
-
-        return TransformerState(
-            keys=cache(target_length),
-            values=cache(target_length),
-            source_keys=cache(source_length),
-            source_values=cache(source_length),
-            lengths=torch.zeros(slots, dtype=torch.long, device=reference.device),
-            source_readable=torch.zeros(slots, source_length, dtype=torch.bool, device=reference.device),
-            host_lengths=[0] * slots,
-            host_source_lengths=[0] * slots,
-        )
-
-    @torch.inference_mode()
-    def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
-        device = state.lengths.device
-        index = torch.tensor(rows, device=device)
-        source = pad_rows([p.source for p in prompts], self.config.pad, device)
-        memory, readable = self.encode(source)
-        width = source.size(1)
-        state.source_readable[index] = False
-        state.source_readable[index, :width] = readable
-        sources = [layer.cross_attention.key_value(memory) for layer in self.decoder_layers]
-        for number, (key, value) in enumerate(sources):
-            state.source_keys[number][index, :, :width] = key
-            state.source_values[number][index, :, :width] = value
-        self._prefill_target(state, index, [p.prefix[:-1] for p in prompts], sources, readable)
-        for row, prompt in zip(rows, prompts, strict=True):
-            state.host_source_lengths[row] = len(prompt.source)
-            state.host_lengths[row] = len(prompt.prefix) - 1
-
-    def _prefill_target(
-        self,
-        state: TransformerState,
-        index: Tensor,
-        prefixes: Sequence[Sequence[int]],
-        sources: Sequence[KeyValue],
-        readable: Tensor,
-    ) -> None:
-        """Fill the self-attention cache with what was forced; the usual prefix is one token, which is none here."""
-        lengths = torch.tensor([len(p) for p in prefixes], device=index.device)
-        state.lengths[index] = lengths
-        width = max(len(p) for p in prefixes)
-        if width == 0:
-            return
-        target = pad_rows(prefixes, self.config.pad, index.device)
-        mask = torch.ones(width, width, dtype=torch.bool, device=index.device).tril()
-        x = self.embed(self.target_embedding, target)
-        for number, layer in enumerate(self.decoder_layers):
-
-            def remember(key: Tensor, value: Tensor, number: int = number) -> KeyValue:
-                state.keys[number][index, :, :width] = key
-                state.values[number][index, :, :width] = value
-                return key, value
-
-            x = layer(x, remember, mask, sources[number], readable[:, None, None, :])
-
-    @torch.inference_mode()
-    def step(self, state: TransformerState, tokens: Tensor) -> Tensor:
-        count = len(tokens)
-        length = max(state.host_lengths[:count]) + 1
-        width = max(state.host_source_lengths[:count])
-        position, rows = state.lengths[:count], torch.arange(count, device=tokens.device)
-        x = self.target_embedding(tokens) * self.embedding_scale + self.positions(length)[position]
-        x = self.embedding_dropout(x)[:, None]
-        mask = (torch.arange(length, device=tokens.device) <= position[:, None])[:, None, None]
-        source_mask = state.source_readable[:count, None, None, :width]
-        for number, layer in enumerate(self.decoder_layers):
-
-            def remember(key: Tensor, value: Tensor, number: int = number) -> KeyValue:
-                keys, values = state.keys[number], state.values[number]
-                keys[rows, :, position], values[rows, :, position] = key[:, :, 0], value[:, :, 0]
-                return keys[:count, :, :length], values[:count, :, :length]
-
-            source = (
-                state.source_keys[number][:count, :, :width],
-                state.source_values[number][:count, :, :width],
-            )
-            x = layer(x, remember, mask, source, source_mask)
-        state.lengths[:count] += 1
-        state.host_lengths[:count] = [n + 1 for n in state.host_lengths[:count]]
-        return self.project(self.decoder_norm(x[:, 0]))
-
-    @torch.inference_mode()
-    def copy(self, state: TransformerState, sources: Tensor, destinations: Tensor) -> None:
-        read, write = sources.tolist(), destinations.tolist()
-        length = max(state.host_lengths[row] for row in read)
-        width = max(state.host_source_lengths[row] for row in read)
-        for caches, used in (
-            (state.keys + state.values, length),
-            (state.source_keys + state.source_values, width),
-        ):
-            for cache in caches:
-                cache[destinations, :, :used] = cache[sources, :, :used]
-        state.lengths[destinations] = state.lengths[sources]
-        state.source_readable[destinations] = state.source_readable[sources]
-        for host in (state.host_lengths, state.host_source_lengths):
-            for row, value in zip(write, [host[row] for row in read], strict=True):
-                host[row] = value
-
-
-def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> Tensor:
-    """Ragged ids -> [B, longest], padded at the end."""
-    longest = max(len(row) for row in rows)
-    padded = [[*row, *[pad] * (longest - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=device)  # without a dtype, no ids at all are floats
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        """As `models.interface.Network` says."""
+        return CachedTransformer(*prepared(self, precision))

@@ -54,7 +54,10 @@ class Scripted:
                 raise RuntimeError("poisoned")
             state[row] = (prompt.source, prompt.prefix[:-1])
 
-    def step(self, state: list[History | None], tokens: Tensor) -> Tensor:
+    def decodable(self, precision: str = "fp32") -> Scripted:
+        return self
+
+    def step(self, state: list[History | None], tokens: Tensor, group: int = 1) -> Tensor:
         self.widths.append(len(tokens))
         logits = []
         for row, token in enumerate(tokens.tolist()):
@@ -66,10 +69,21 @@ class Scripted:
             logits.append(self.logits((source, read)))
         return torch.tensor(logits, dtype=torch.float32)
 
-    def copy(self, state: list[History | None], sources: Tensor, destinations: Tensor) -> None:
-        read = [state[row] for row in sources.tolist()]
-        assert len(set(destinations.tolist())) == len(read), "two rows into one"
-        for row, history in zip(destinations.tolist(), read, strict=True):
+    def copy(
+        self,
+        state: list[History | None],
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: int | None = None,
+    ) -> None:
+        read = [state[row] for row in sources]
+        assert len(set(destinations)) == len(read), "two rows into one"
+        for row, history in zip(destinations, read, strict=True):
+            if since is not None:  # what need not be copied must be there already
+                old = state[row]
+                assert history is not None
+                assert old is not None
+                assert (old[0], old[1][:since]) == (history[0], history[1][:since])
             state[row] = history
 
     # What a decoder ought to find ---------------------------------------------------------------------------

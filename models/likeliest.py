@@ -1,0 +1,45 @@
+"""The largest of many logits. PyTorch's own argmax and topk look at every number one by one on a CPU; looking for the
+largest of each block first, and then into the blocks that can matter, is several times faster and says the same."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+BLOCK = 64
+
+
+def argmax(logits: Tensor) -> Tensor:
+    """logits [B, V] -> the place of the largest of each row, the first one of equals, [B]."""
+    if not _in_blocks(logits, 1):
+        return logits.argmax(dim=-1)
+    blocks = logits.unflatten(1, (-1, BLOCK))
+    best = blocks.amax(dim=-1).argmax(dim=-1, keepdim=True)
+    inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK))[:, 0].argmax(dim=-1)
+    return best[:, 0] * BLOCK + inside
+
+
+def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """logits [B, V] -> the `count` largest of each row, descending, and their places; [B, count] each.
+
+    The k largest numbers stand in the k blocks with the largest maxima: if one stood elsewhere, each of those blocks
+    would hold a number at least as large.
+    """
+    if not _in_blocks(logits, count):
+        values, places = logits.topk(count, dim=-1)
+        return values, places
+    blocks = logits.unflatten(1, (-1, BLOCK))
+    best = blocks.amax(dim=-1).topk(count, dim=-1).indices
+    inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
+    values, places = inside.topk(count, dim=-1)
+    return values, best.gather(1, places // BLOCK) * BLOCK + places % BLOCK
+
+
+def _in_blocks(logits: Tensor, count: int) -> bool:
+    """Only on a CPU, and only where blocks leave much less to look at."""
+    return logits.device.type == "cpu" and logits.size(1) % BLOCK == 0 and logits.size(1) >= 4 * BLOCK * count
+
+
+def log_total(logits: Tensor) -> Tensor:
+    """logits [B, V] -> log of the sum of their exponentials, [B]."""
+    return torch.logsumexp(logits, dim=-1)

@@ -1,0 +1,123 @@
+"""What each row of a continuous batch has written, for requests without a beam: arrays over all rows, so that a step
+costs the same few operations whether one row is live or a thousand."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from models.beam import Hypothesis
+from models.likeliest import argmax, log_total
+from models.sampling import Draws, sample, uniform
+
+if TYPE_CHECKING:
+    from models.decoding import DecodingOptions
+
+SEED_BITS = (1 << 64) - 1
+
+
+class Owner(Protocol):
+    """Whose row it is."""
+
+    @property
+    def key(self) -> Hashable: ...
+
+
+class Rows:
+    """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
+    belong to no beam; the arrays below are about those."""
+
+    def __init__(self, slots: int, longest: int, eos: int | None, device: torch.device) -> None:
+        self.eos, self.device = eos, device
+        self.feed = np.zeros(slots, dtype=np.int64)
+        self.alone: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.written = np.zeros((slots, longest), dtype=np.int64)
+        self.lengths = np.zeros(slots, dtype=np.int64)
+        self.limits = np.zeros(slots, dtype=np.int64)
+        self.log_probability = np.zeros(slots)
+        self.temperature = np.zeros(slots)
+        self.top_k = np.zeros(slots, dtype=np.int64)
+        self.top_p = np.ones(slots)
+        self.seed = np.zeros(slots, dtype=np.uint64)
+        self.scored = np.zeros(slots, dtype=bool)
+        self.streamed = np.zeros(slots, dtype=bool)
+        self._arrays: tuple[npt.NDArray[Any], ...] = (
+            *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature),
+            *(self.top_k, self.top_p, self.seed, self.scored, self.streamed),
+        )
+
+    def index(self, rows: Sequence[int]) -> npt.NDArray[np.int64]:
+        return np.array(rows, dtype=np.int64)
+
+    def start(self, row: int, options: DecodingOptions) -> None:
+        """A new request in this row."""
+        self.lengths[row], self.limits[row], self.log_probability[row] = 0, options.max_new_tokens, 0.0
+        self.temperature[row], self.top_k[row], self.top_p[row] = options.temperature, options.top_k, options.top_p
+        self.seed[row] = options.seed & SEED_BITS
+        self.scored[row], self.streamed[row] = options.scores, options.streamed
+
+    def move(self, sources: list[int], destinations: list[int]) -> None:
+        """Rows take the places of others."""
+        if sources:
+            for array in self._arrays:
+                array[destinations] = array[sources]
+
+    def advance(
+        self, logits: Tensor, owners: Sequence[Owner], tokens: list[tuple[Hashable, int]]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """logits [B, V] of all live rows: choose and record a token for each row without a beam, and add those of
+        streamed rows to `tokens`. Returns, by row, whether it ended, and the rows that are done."""
+        rows = self.alone
+        if len(rows) < len(logits):
+            logits = logits[torch.from_numpy(rows).to(self.device)]
+        chosen, gains = self._choose(logits, rows)
+        if gains is not None:
+            self.log_probability[rows] += gains
+        ended = np.zeros(len(owners), dtype=bool)
+        if self.eos is not None:
+            ended[rows] = chosen == self.eos
+        going = rows[~ended[rows]] if ended.any() else rows
+        written = chosen[~ended[rows]] if len(going) < len(rows) else chosen
+        self.written[going, self.lengths[going]] = written
+        self.feed[going] = written
+        self.lengths[rows] += 1
+        told = self.streamed[going]
+        if told.any():
+            pairs = zip(going[told].tolist(), written[told].tolist(), strict=True)
+            tokens += [(owners[row].key, token) for row, token in pairs]
+        return ended, rows[ended[rows] | (self.lengths[rows] >= self.limits[rows])]
+
+    def _choose(
+        self, logits: Tensor, rows: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+        """logits [N, V] of `rows` -> the tokens, and their log-probabilities if any row wants them. The one place
+        where the host waits for the device."""
+        drawing = (self.temperature[rows] > 0).nonzero()[0]
+        if len(drawing) == len(rows):
+            chosen = sample(logits, self._draws(rows))
+        else:
+            chosen = argmax(logits)
+            if len(drawing):
+                index = torch.from_numpy(drawing).to(self.device)
+                chosen[index] = sample(logits[index], self._draws(rows[drawing]))
+        if not self.scored[rows].any():
+            return chosen.cpu().numpy(), None
+        gains = logits.gather(1, chosen[:, None])[:, 0].double() - log_total(logits).double()
+        both = torch.stack([chosen.double(), gains]).cpu().numpy()
+        return both[0].astype(np.int64), both[1]
+
+    def _draws(self, rows: npt.NDArray[np.int64]) -> Draws:
+        numbers = uniform(self.seed[rows], self.lengths[rows].astype(np.uint64))
+        return Draws(self.temperature[rows], self.top_k[rows], self.top_p[rows], numbers)
+
+    def result(self, row: int, options: DecodingOptions, *, finished: bool) -> Hypothesis:
+        """What a row has written; an end token that it ended with is counted in its length and not among its tokens."""
+        length = int(self.lengths[row])
+        tokens = tuple(self.written[row, : length - finished].tolist())
+        log_probability = float(self.log_probability[row]) if options.scores else float("nan")
+        return Hypothesis(tokens, log_probability, log_probability / length**options.length_penalty, finished)
