@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from app.engine.messages import Attend, Decode, Slice
+from app.engine.messages import Attend, Decode, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.inspection import Attentive, SelectionError, attention_maps
@@ -60,7 +60,7 @@ class Model:
     def attention(self, request: Attend) -> list[Slice]:
         """CannotInspect if the network shows no attention or the answer would hold too many values."""
         if not isinstance(self.network, Attentive):
-            raise CannotInspect(f"{request.model} has no attention to show; ask a translator instead.")
+            raise CannotInspect(f"{plain_name(request.model)} has no attention to show; ask a translator instead.")
         try:
             maps = attention_maps(
                 self.network, request.source, request.target, request.kinds, request.layers, request.heads

@@ -132,9 +132,7 @@ class Scheduler:
         log.warning("request %d failed in prefill: %s", request.id, error)
         reason = f"This request could not be started: {error}"
         if full:
-            reason = (
-                f"The device has too little memory to read these {tickets[0].tokens:,} tokens; send a shorter text."
-            )
+            reason = f"The device lacks the memory to read these {tickets[0].tokens:,} tokens; send a shorter text."
         code = "invalid_request" if isinstance(error, ValueError) else "engine_failed"
         return [m.Failed(request.id, code, reason)]
 

@@ -245,7 +245,7 @@ def test_a_prefill_without_memory_is_halved_until_it_fits(
     scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))
     failed, finished = run(scheduler)
     assert (failed.id, failed.code, finished.id) == (9, "engine_failed", 10)
-    assert "too little memory to read these 101 tokens; send a shorter text" in failed.reason
+    assert "lacks the memory to read these 101 tokens; send a shorter text" in failed.reason
 
 
 def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
