@@ -54,7 +54,7 @@ serve: demo
 	@echo "  documentation to try things in   http://$(HOST):$(PORT)/docs"
 	@echo "  is it ready?                     http://$(HOST):$(PORT)/health/ready"
 	@echo
-	@PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" exec $(RUN) -m app
+	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(RUN) -m app
 
 demo: $(VENV)/.installed
 	@unfinished=; for name in demo-de-en demo-en-es lyrics-zh; do folder="$(PARLANCE_CHECKPOINTS)/$$name"; \

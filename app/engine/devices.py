@@ -58,9 +58,13 @@ class Device:
             self.load_began = time.monotonic()  # of the next one in its queue
 
     @property
+    def healthy(self) -> bool:
+        return self.ready_at is not None and time.monotonic() - self.ready_at >= HEALTHY_S
+
+    @property
     def problem(self) -> str | None:
-        """One sentence while it is down."""
-        if self.state not in ("restarting", "stopped") and self.deaths < 2:
+        """One sentence while it is down, and after several deaths until it has been ready for a while."""
+        if self.state not in ("restarting", "stopped") and (self.deaths < 2 or self.healthy):
             return None
         more = f"; its process has ended {self.deaths} times in a row" if self.deaths > 1 else ""
         model = f", last while it loaded {m.plain_name(self.died_loading)}" if more and self.died_loading else ""
@@ -191,7 +195,7 @@ class Devices:
         device = self.all[name]
         device.process, device.outstanding_tokens = None, 0
         device.loaded.clear()
-        if device.ready_at is not None and time.monotonic() - device.ready_at >= HEALTHY_S:
+        if device.healthy:
             device.deaths, device.pause_s = 0, FIRST_PAUSE_S
         device.died_loading = next(iter(device.loading), None)
         device.ready_at = None

@@ -60,11 +60,16 @@ class Scheduler:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:
             log.exception("loading %s failed", message.name)
-            reason = f"{message.folder} could not be loaded: {error}."
+            full, reason = out_of_memory(error), f"{message.folder} could not be loaded: {error}."
         else:
             self.lanes[message.name] = Lane(self.runner.models[message.name], self.prefill_tokens)
             return m.Loaded(message.name, time.monotonic() - started)
-        self.runner.check()
+        if full:
+            self.runner.release_memory()
+            name = m.plain_name(message.name)
+            reason = f"The device lacks the memory for {name}; unload another model, or serve with fewer slots."
+        else:
+            self.runner.check()
         return m.LoadFailed(message.name, reason)
 
     def _unload(self, name: str) -> list[m.FromDevice]:

@@ -207,7 +207,9 @@ def test_pauses_grow_until_a_process_was_healthy_for_a_while(
         await asyncio.sleep(0)
         assert device.problem is not None  # up again, but nobody has said that it stays
         fake.started[4].says(m.Loaded("a", 0.1))
+        assert devices.problems() == ["cpu is ready; its process has ended 4 times in a row."]
         monkeypatch.setattr(module, "HEALTHY_S", 0.0)
+        assert devices.problems() == []
         fake.started[4].on_death("cpu")
         assert (device.pause_s, devices.problems()) == (0.01, ["cpu is restarting."])
         await devices.stop()

@@ -248,6 +248,18 @@ def test_a_prefill_without_memory_is_halved_until_it_fits(
     assert "lacks the memory to read these 101 tokens; send a shorter text" in failed.reason
 
 
+def test_a_load_without_memory_is_refused_and_the_process_goes_on(
+    scheduler: Scheduler, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails(monkeypatch, scheduler.runner, "load", 1, torch.OutOfMemoryError("CUDA out of memory."))
+    monkeypatch.setattr(scheduler.runner, "check", lambda: pytest.fail("took a full device for a lost one"))
+    load = m.Load("more@2", str(tiny_checkpoints / "tiny-lyrics"))
+    (refused,) = scheduler.handle(load)
+    assert isinstance(refused, m.LoadFailed)
+    assert "lacks the memory for more; unload another model" in refused.reason
+    assert isinstance(scheduler.handle(load)[0], m.Loaded)
+
+
 def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
     look = m.Attend(10, "tiny-de-en", [5, 6, 3], [2, 4], ["cross"], None, None, 1000)
