@@ -13,7 +13,7 @@ from app.engine import devices as module
 from app.engine import messages as m
 from app.engine.device import DeviceProcess
 from app.engine.devices import Devices
-from app.engine.errors import EngineUnavailable
+from app.engine.errors import CheckpointRefused, EngineUnavailable
 
 
 class FakeProcess:
@@ -292,6 +292,29 @@ def test_who_starts_during_a_load_gets_it_too_and_once(fake: type[FakeProcess]) 
         fake.started[2].says(m.Loaded("a", 0.1), m.Loaded("b@2", 0.1))  # crosses with the unloading
         assert [device.loaded for device in devices.all.values()] == [{"a"}, {"a"}]
         assert fake.started[2].sent[-1] == m.Unload("b@2")
+        await devices.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_version_that_one_device_refuses_is_taken_back_from_all(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        gone: list[str] = []
+        devices = some_devices([], ("cpu", "cuda:0"), on_failure=lambda name, why: gone.append(name))
+        devices.spawn_all()
+        await asyncio.sleep(0)
+        for process in fake.started:
+            process.says(m.Loaded("a", 0.1))
+        loading = asyncio.create_task(devices.load(m.Load("b@2", "/b")))
+        await asyncio.sleep(0)
+        fake.started[0].says(m.Loaded("b@2", 0.1))
+        fake.started[1].says(m.LoadFailed("b@2", "No kernel for it."))
+        with pytest.raises(CheckpointRefused, match="No kernel for it"):
+            await loading
+        devices.unload("b@2")
+        assert [process.sent[-1] for process in fake.started] == [m.Unload("b@2")] * 2
+        assert [device.loaded for device in devices.all.values()] == [{"a"}, {"a"}]
+        assert (gone, devices.problems()) == ([], [])
         await devices.stop()
 
     asyncio.run(scene())
