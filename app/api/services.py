@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -19,6 +19,7 @@ class Services:
     engine: Engine
     detector: Detector
     limits: Limits
+    admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 
 
 async def services(request: Request) -> Services:

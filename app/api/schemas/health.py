@@ -14,11 +14,11 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether every configured device has loaded every readable model."""
+    """Whether requests can be answered, and what is less than whole."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    ready: bool = Field(description="Whether requests can be answered by all devices.", examples=[True])
+    ready: bool = Field(description="Whether at least one device can answer requests.", examples=[True])
     devices: dict[str, str] = Field(
         description='State of each device: "ready", "starting", "restarting" or "stopped".',
         examples=[{"cpu": "ready"}],

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+import time
+from typing import Any
 
 import pytest
 
 from app.engine import messages as m
-from app.engine.worker import Inbox
+from app.engine.worker import Inbox, work
 
 
 class Ended(BaseException):
@@ -42,4 +45,63 @@ def test_the_process_ends_when_it_can_hear_nothing_more(
             inbox._read()
         inbox._file.close()
     assert ended.value.args == (status,)
-    assert inbox.take(wait=True) == [m.Cancel(7), m.Cancel(8)]
+    assert inbox.take(None) == [m.Cancel(7), m.Cancel(8)]
+
+
+class FakeScheduler:
+    """Steps when it is told to, and takes as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.busy, self.handled, self.may_step = False, list[Any](), threading.Event()
+        self.may_step.set()
+
+    def handle(self, message: Any) -> list[Any]:
+        self.handled.append(message)
+        return []
+
+    def step(self) -> list[Any]:
+        assert self.may_step.wait(10)
+        return []
+
+    def statistics(self) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_main_loop_beats_idle_or_busy_but_not_while_it_hangs(busy: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        inbox, scheduler, sent = Inbox(theirs), FakeScheduler(), list[Any]()
+        scheduler.busy = busy
+        loop = threading.Thread(target=work, args=(inbox, scheduler, sent.extend, [m.Cancel(1)], 0.005))
+        loop.start()
+        end = time.monotonic() + 10
+        while len(sent) < 5:
+            assert time.monotonic() < end, "no beats"
+            time.sleep(0.001)
+        assert all(message == m.Beat([]) for message in sent)
+        scheduler.may_step.clear()
+        time.sleep(0.02)
+        count = len(sent)
+        time.sleep(0.05)
+        assert len(sent) == count
+        scheduler.may_step.set()
+        inbox._messages.put(m.Stop())
+        loop.join(10)
+        assert not loop.is_alive()
+        assert scheduler.handled == [m.Cancel(1)]
+        inbox._file.close()
+
+
+def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        inbox, sent = Inbox(theirs), list[Any]()
+        loop = threading.Thread(target=work, args=(inbox, FakeScheduler(), sent.extend, [], 60.0))
+        loop.start()
+        time.sleep(0.05)
+        inbox._messages.put(m.Stop())  # heard at once, long before the next beat
+        loop.join(10)
+        assert not loop.is_alive()
+        assert len(sent) == 1
+        inbox._file.close()
