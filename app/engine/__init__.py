@@ -7,6 +7,9 @@ intake.py      texts to token ids, or a refusal that names the limit
 library.py     the checkpoints that the front end knows
 admission.py   who may come in
 switchboard.py who waits for what
+metrics.py     what the front end counts, for Prometheus
+gauges.py      what is looked up at each scrape
+series.py      the names and labels of both
 stopping.py    stop strings
 views.py       tokens and attention as people see them
 devices.py     all device processes, watched and respawned

@@ -35,7 +35,7 @@ class Devices:
     """`to_load` is asked at every start: name -> what a process must load.
 
     on_reply gets messages about requests; on_failure a model that a device could not load; on_death a device
-    whose process has just ended with whatever was in flight on it.
+    whose process has just ended with whatever was in flight on it; on_beat a device and its statistics.
     """
 
     def __init__(
@@ -49,11 +49,12 @@ class Devices:
         on_reply: Callable[[m.FromDevice], None],
         on_failure: Callable[[str, str], None],
         on_death: Callable[[str], None],
+        on_beat: Callable[[str, m.Beat], None],
     ) -> None:
         self.all = {name: Device(name) for name in names}
         self._threads, self._slots, self._start_timeout_s = threads, slots, start_timeout_s
         self._to_load, self._on_reply = to_load, on_reply
-        self._on_failure, self._on_death_of = on_failure, on_death
+        self._on_failure, self._on_death_of, self._on_beat = on_failure, on_death, on_beat
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -99,6 +100,9 @@ class Devices:
                 log.error("%s did not load %s: %s", name, message.name, message.reason)
                 device.failed.add(message.name)
                 self._on_failure(message.name, message.reason)
+            case m.Beat():
+                self._on_beat(name, message)
+                return
             case _:
                 self._on_reply(message)
                 return

@@ -28,6 +28,7 @@ from app.engine.jobs import (
     TranslationJob,
 )
 from app.engine.library import Library
+from app.engine.metrics import Metrics, siblings
 from app.engine.stopping import StopWatch
 from app.engine.switchboard import Switchboard
 from models.checkpoint import Checkpoint, new_token_limit
@@ -58,8 +59,8 @@ class PoolOptions:
 class Pool:
     """Implements `app.engine.jobs.Engine` over device processes."""
 
-    def __init__(self, options: PoolOptions) -> None:
-        self.options = options
+    def __init__(self, options: PoolOptions, metrics: Metrics | None = None) -> None:
+        self.options, self.metrics = options, metrics or Metrics()
         self.library = Library()
         self.admission = Admission(options.max_inflight_requests, options.max_queued_source_tokens)
         self.devices = Devices(
@@ -70,9 +71,10 @@ class Pool:
             to_load=lambda: {c.name: load_message(c) for c in self.library.checkpoints.values()},
             on_reply=lambda message: self.switchboard.reply(message),
             on_failure=lambda name, problem: self.library.drop(name, problem),
-            on_death=lambda device: self.switchboard.device_died(device),
+            on_death=self._device_died,
+            on_beat=self.metrics.beat,
         )
-        self.switchboard = Switchboard(self.devices, options.request_timeout_s)
+        self.switchboard = Switchboard(self.devices, options.request_timeout_s, self.metrics)
         self._read = self._draining = False
         self._starting: asyncio.Task[None] | None = None
 
@@ -99,6 +101,11 @@ class Pool:
             await self._starting
         await self.switchboard.drain(self.options.drain_timeout_s)
         await self.devices.stop()
+
+    def _device_died(self, device: str) -> None:
+        count = self.metrics.device_gone if self._draining else self.metrics.device_died
+        count(device)
+        self.switchboard.device_died(device)
 
     # What is loaded ---------------------------------------------------------------------------------------
 
@@ -136,7 +143,7 @@ class Pool:
     def _known(self) -> Library:
         """The checkpoints, once they are read: before that, nobody can say which ones are missing."""
         if not self._read:
-            raise errors.EngineUnavailable("Models are still loading; try again in a few seconds.")
+            raise errors.EngineUnavailable("Models are still loading; try again in a few seconds.", reason="loading")
         return self.library
 
     # Requests ---------------------------------------------------------------------------------------------
@@ -265,7 +272,7 @@ class Pool:
     @asynccontextmanager
     async def _admitted(self, requests: int, tokens: int) -> AsyncIterator[None]:
         if self._draining:
-            raise errors.EngineUnavailable("The service is shutting down; try again in a moment.")
+            raise errors.EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
         with self.admission.admitted(requests, tokens):
             yield
 
@@ -276,6 +283,7 @@ def load_message(checkpoint: Checkpoint) -> m.Load:
 
 async def gather(work: Any) -> list[Any]:
     """Results in order; when one fails the others are cancelled, and its own error is raised."""
+    siblings()
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]

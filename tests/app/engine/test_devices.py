@@ -54,6 +54,7 @@ def some_devices(deaths: list[str], **change: Any) -> Devices:
         "on_reply": lambda message: None,
         "on_failure": lambda name, problem: None,
         "on_death": deaths.append,
+        "on_beat": lambda name, beat: None,
     }
     return Devices(["cpu"], **{**options, **change})
 
