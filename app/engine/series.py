@@ -17,10 +17,10 @@ STEP_S = (0.0001, 0.0002, 0.0005, *LATENCY_S[:10])
 FINISHED = ("stop", "length", "attention")
 FAILED = ("device_died", "engine_failed")
 REFUSED = (
-    *("overloaded_requests", "overloaded_tokens", "loading", "draining", "engine_unavailable"),
+    *("overloaded_requests", "overloaded_tokens", "queue_age", "loading", "draining", "engine_unavailable"),
     *("invalid_request", "text_too_long", "unknown_characters", "unknown_model", "unknown_pair"),
 )
-CANCELLED = ("disconnect", "sibling", "stop_string", "deadline")
+CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 
 
 class Families:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,12 +49,22 @@ class Switchboard:
         watch: StopWatch | None = None,
     ) -> Any:
         """Send to the least busy device and wait; whoever stops waiting frees the slots."""
+        with self.metrics.request(model, tokens) as meter:
+            return await self._ask(model, tokens, message, watch, meter)
+
+    async def _ask(
+        self,
+        model: str,
+        tokens: int,
+        message: Callable[[int, float], Any],
+        watch: StopWatch | None,
+        meter: RequestMeter,
+    ) -> Any:
         device = self.devices.least_busy(model)
         if device is None or device.process is None:
             raise errors.EngineUnavailable(f"No device has {model} ready right now; try again in a few seconds.")
         request, timeout = next(self._ids), self.timeout_s
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        meter = self.metrics.asked(model, device.name, tokens)
         waiter = Waiter(device.name, tokens, future, meter)
         if watch is not None:
             waiter.on_token = lambda token: resolve(future, watch.feed(token))
@@ -64,6 +73,7 @@ class Switchboard:
         answered = False
         try:
             async with asyncio.timeout(timeout):  # begins before the deadline is told, so that it ends before it
+                meter.sent(device.name)
                 device.process.send([message(request, time.monotonic() + timeout)])
                 result = await future
                 answered = not isinstance(result, str)
@@ -74,7 +84,6 @@ class Switchboard:
                 f"The answer did not come within {timeout:g} seconds; send a shorter text or try again later."
             ) from None
         finally:
-            meter.ended(sys.exception())
             del self._waiters[request]
             device.outstanding_tokens = max(0, device.outstanding_tokens - tokens)
             if not answered and device.process is not None:

@@ -17,7 +17,7 @@ from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
 from app.engine.jobs import ModelInfo, PoolStatus
-from app.engine.metrics import Metrics, served_name
+from app.engine.metrics import Metrics, RequestMeter, served_name
 from app.engine.pool import gather
 from app.engine.stopping import StopWatch
 from app.engine.switchboard import Switchboard
@@ -25,7 +25,7 @@ from app.engine.switchboard import Switchboard
 TIMES = ("request_queue_time_seconds", "time_to_first_token_seconds", "inter_token_latency_seconds")
 ENDS = (
     *[("request_success_total", "finished_reason", r) for r in ("stop", "length", "attention")],
-    *[("request_cancelled_total", "reason", r) for r in ("disconnect", "sibling", "deadline")],
+    *[("request_cancelled_total", "reason", r) for r in ("disconnect", "sibling", "deadline", "queue_age")],
     *[("request_failure_total", "reason", r) for r in ("device_died", "engine_failed", "invalid_request", "draining")],
 )
 
@@ -78,6 +78,12 @@ def play(scene: Callable[[Scripted], Awaitable[None]], timeout_s: float = 5.0) -
         return scripted
 
     return asyncio.run(run())
+
+
+def a_request(metrics: Metrics) -> RequestMeter:
+    meter = metrics.request("demo@1", 4)
+    meter.sent("cpu")
+    return meter
 
 
 def finished(request: int, tokens: int, ended: bool = True, timing: m.Timing | None = None) -> m.Finished:
@@ -199,6 +205,41 @@ def test_sequences_that_end_with_a_failed_one_did_not_disconnect(fails: bool, co
     assert (on.ends(), on.in_flight()) == (counted, 0)
 
 
+def test_a_request_that_no_device_took_is_a_refusal_alone() -> None:
+    metrics = Metrics()
+    error = errors.EngineUnavailable("No device.")
+    with pytest.raises(errors.EngineUnavailable), metrics.request("demo@1", 4):
+        raise error
+    metrics.refused(error)
+    assert refusals(metrics) == {"engine_unavailable": 1}
+    assert gauges_there(metrics) == set()
+
+
+def test_a_slot_that_was_not_free_in_time_is_a_refusal_and_a_cancellation() -> None:
+    metrics, error = Metrics(), errors.Overloaded("Later.", retry_after_s=1)
+    with pytest.raises(errors.Overloaded), a_request(metrics):
+        raise error
+    metrics.refused(error)
+    assert refusals(metrics) == {"queue_age": 1}
+    assert value(metrics, "request_cancelled_total", model_name="demo", device="cpu", reason="queue_age") == 1
+
+
+def test_a_request_that_moves_to_another_device_is_counted_where_it_ends() -> None:
+    metrics = Metrics()
+    with metrics.request("demo@1", 4) as meter:
+        for device in ("cuda:0", "cuda:1"):
+            meter.sent(device)
+            meter.token()
+            assert {key: count for key, count in metrics.inflight.items() if count} == {("demo", device): 1}
+        meter.answered(finished(1, 3))
+    lost, kept = ({"model_name": "demo", "device": device} for device in ("cuda:0", "cuda:1"))
+    assert value(metrics, "prompt_tokens_total", **lost) == 4
+    assert value(metrics, "request_success_total", finished_reason="stop", **lost) == 0
+    assert value(metrics, "request_success_total", finished_reason="stop", **kept) == 1
+    assert value(metrics, "generation_tokens_total", **kept) == 3
+    assert not any(metrics.inflight.values())
+
+
 def test_refusals_are_counted_by_reason() -> None:
     metrics = Metrics()
     for error in (
@@ -246,15 +287,15 @@ def test_gauges_follow_beats_while_there_is_work_and_are_zero_at_once_when_there
     def gauges() -> list[float]:
         return [value(metrics, name, model_name="demo", device="cpu") for name in GAUGES]
 
-    meters = [metrics.asked("demo@1", "cpu", 4) for _ in range(5)]
+    requests = [a_request(metrics) for _ in range(5)]
     assert gauges_there(metrics) == {"num_requests_running", "num_requests_waiting"}  # no beat yet: no slots known
     metrics.beat("cpu", m.Beat([lane("demo@1", rows=6, active=3, waiting=2)]))
     assert gauges() == [3, 2, 8, 6, 0.75]
-    for meter in meters[:4]:
-        meter.ended(asyncio.CancelledError())
+    for request in requests[:4]:
+        request.__exit__(None, None, None)
     assert gauges() == [0, 1, 8, 6, 0.75]  # never more than there are
-    meters[4].ended(asyncio.CancelledError())
-    meters[4].ended(asyncio.CancelledError())  # an end is an end
+    requests[4].__exit__(None, None, None)
+    requests[4].__exit__(None, None, None)  # an end is an end
     assert gauges() == [0, 0, 8, 0, 0]
     metrics.device_died("cpu")
     assert gauges_there(metrics) == set()
@@ -284,14 +325,18 @@ def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
 
 
 def test_models_go_by_the_name_that_clients_use() -> None:
+    metrics = Metrics()
+    metrics.request("a@b@7@1", 4).sent("cpu")
+    metrics.beat("cpu", m.Beat([lane("a@b@7@1")]))
+    assert {model for model, _ in metrics._series} == {"a@b@7"}
     assert [served_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
 
 
 def test_both_formats_parse_and_follow_the_conventions() -> None:
     metrics = Metrics()
-    meter = metrics.asked("demo@1", "cpu", 4)
-    meter.answered(finished(1, 3, timing=m.Timing(0.1, 0.2, 0.3)))
-    metrics.asked("demo@1", "cpu", 4).ended(errors.EngineFailed("No."))
+    a_request(metrics).answered(finished(1, 3, timing=m.Timing(0.1, 0.2, 0.3)))
+    with pytest.raises(errors.EngineFailed), a_request(metrics):
+        raise errors.EngineFailed("No.")
     metrics.beat("cpu", m.Beat([lane("demo@1", step_seconds=[0.1])]))
     metrics.refused(errors.UnknownModel("No."))
     metrics.http("/translate", "POST", 200)
@@ -316,6 +361,6 @@ def test_both_formats_parse_and_follow_the_conventions() -> None:
 
 def test_apps_do_not_share_what_they_count() -> None:
     one, other = Metrics(), Metrics()
-    one.asked("demo@1", "cpu", 4)
+    a_request(one)
     assert value(one, "prompt_tokens_total", model_name="demo", device="cpu") == 4
     assert "model_name" not in generate_latest(other.registry).decode()
