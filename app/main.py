@@ -1,6 +1,6 @@
 """The only place where things are wired: settings, engine, detector, limits, routes and what surrounds them.
 
-uvicorn --factory app.main:create_app
+`python -m app` serves it; `uvicorn --factory app.main:create_app` does too, but ends with the signal's status.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _TAGS = [
     {"name": "Translate", "description": "What every LibreTranslate client speaks."},
     {"name": "Generate", "description": "Continue a text with a character model."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
-    {"name": "Models", "description": "What is loaded."},
+    {"name": "Models", "description": "What is loaded; load, reload and unload it."},
     {"name": "Health", "description": "For those who operate the server."},
 ]
 
 
 def create_app(settings: Settings | None = None, engine: Engine | None = None) -> FastAPI:
     """The service. Without arguments: settings from the environment, and a pool of device processes."""
-    settings = settings or _settings_or_exit()
+    settings = settings or settings_or_exit()
     _log_at(settings.log_level)
     counted = Metrics()
     engine = engine or _pool(settings, counted)
@@ -61,7 +61,8 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
-    app.state.services = Services(engine, Detector(), _limits(settings), counted)
+    admin_key = settings.admin_key.get_secret_value()
+    app.state.services = Services(engine, Detector(), _limits(settings), counted, admin_key)
     for family in (translate, generate, attention, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
@@ -83,7 +84,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await stop()
 
 
-def _settings_or_exit() -> Settings:
+def settings_or_exit() -> Settings:
     """A server that is set up wrongly ends with the sentence alone: nobody needs the traceback."""
     try:
         return load_settings()
@@ -105,6 +106,7 @@ def _pool(settings: Settings, counted: Metrics) -> Engine:
             checkpoints=settings.checkpoints,
             devices=settings.devices,
             cpu_threads=settings.cpu_threads,
+            cpu_workers=settings.cpu_workers,
             slots_per_model=settings.slots_per_model,
             max_inflight_requests=settings.max_inflight_requests,
             max_queued_source_tokens=settings.max_queued_source_tokens,
@@ -114,6 +116,9 @@ def _pool(settings: Settings, counted: Metrics) -> Engine:
             max_new_tokens=settings.max_new_tokens,
             drain_timeout_s=settings.drain_timeout_s,
             worker_start_timeout_s=settings.worker_start_timeout_s,
+            worker_hang_timeout_s=settings.worker_hang_timeout_s,
+            prefill_tokens=settings.prefill_tokens,
+            log_level=settings.log_level,
         ),
         counted,
     )

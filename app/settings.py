@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "PARLANCE_"
@@ -24,6 +24,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
+    host: str = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 is every IPv4 one.")
+    port: int = Field(default=8000, ge=1, le=65_535, description="Port to listen on.")
     checkpoints: Path = Field(
         default=Path("checkpoints"), description="Folder whose sub-folders are the checkpoints to load."
     )
@@ -33,10 +35,21 @@ class Settings(BaseSettings):
         ' such as "cpu" or "cuda:0,cuda:1".',
     )
     cpu_threads: int = Field(
-        default=0, ge=0, le=1024, description="Threads of the CPU device process; 0 takes all cores."
+        default=0, ge=0, le=1024, description="Threads of each CPU device process; 0 shares out all cores."
+    )
+    cpu_workers: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="Processes that the device cpu is split into, each with a copy of every model.",
     )
     slots_per_model: int = Field(
         default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
+    )
+    prefill_tokens: int = Field(
+        default=2048,
+        ge=16,
+        description="Tokens, padding included, that one model reads between two steps.",
     )
     max_inflight_requests: int = Field(
         default=256, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
@@ -88,6 +101,16 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds a device process has to load its models before it is restarted.",
     )
+    worker_hang_timeout_s: float = Field(
+        default=10,
+        ge=0.1,
+        le=3600,
+        description="Seconds without a sign of life after which a device process is ended and started again.",
+    )
+    admin_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key of the endpoints that load, reload and unload models; empty switches them off.",
+    )
 
     @field_validator("devices")
     @classmethod
@@ -100,6 +123,14 @@ class Settings(BaseSettings):
             if len(set(names)) < len(names):
                 raise ValueError("it names a device twice")
         return ",".join(names)
+
+    @field_validator("admin_key")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr) -> SecretStr:
+        key = value.get_secret_value()
+        if key and (len(key) < 16 or not key.isascii() or not key.isprintable() or " " in key):
+            raise ValueError("it takes 16 or more ASCII characters without spaces")
+        return value
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -114,6 +145,12 @@ class Settings(BaseSettings):
             if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
                 raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
         return ",".join(origins)
+
+    @model_validator(mode="after")
+    def _workers_need_a_cpu(self) -> Self:
+        if self.cpu_workers > 1 and self.devices != "auto" and "cpu" not in self.devices.split(","):
+            raise ValueError(f'{PREFIX}CPU_WORKERS is {self.cpu_workers}: {PREFIX}DEVICES names no "cpu" to split')
+        return self
 
     @model_validator(mode="after")
     def _slots_for_one_request(self) -> Self:
@@ -140,4 +177,6 @@ def _problem(name: str, error: object) -> str:
     details: dict[str, object] = dict(error)  # type: ignore[call-overload]
     reason = str(details["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
     reason = reason.split(", unable to parse")[0]
+    if name == "admin_key":  # what is wrong with a secret is said without saying the secret
+        return f"{PREFIX}ADMIN_KEY cannot be used: {reason}"
     return f'{PREFIX}{name.upper()} is "{details["input"]}": {reason}' if name else reason

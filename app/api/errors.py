@@ -17,11 +17,13 @@ from starlette.types import Scope
 from app.api.answers import JsonAnswer
 from app.api.wording import field_of, sentence, shown
 from app.engine.errors import (
+    CheckpointRefused,
     DeadlineExceeded,
     EngineError,
     EngineFailed,
     EngineUnavailable,
     InvalidRequest,
+    ModelConflict,
     Overloaded,
     UnknownModel,
     UnknownPair,
@@ -33,6 +35,8 @@ STATUS: Mapping[type[EngineError], int] = {
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
+    ModelConflict: 409,
+    CheckpointRefused: 422,
     Overloaded: 429,
     EngineUnavailable: 503,
     DeadlineExceeded: 504,
@@ -41,7 +45,14 @@ STATUS: Mapping[type[EngineError], int] = {
 }
 UNAVAILABLE_RETRY_AFTER_S = 2  # about what a device process needs to come back
 OUR_FAULT = "This is a fault of ours, not of your request; it is in our log under this request_id."
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
+_CODES = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+}
 
 
 class ErrorAnswer(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from fastapi import Path
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
@@ -40,6 +41,7 @@ def _model_name(text: str) -> str:
 
 SoundText = Annotated[str, AfterValidator(sound)]
 ModelName = Annotated[SoundText, AfterValidator(_model_name)]
+PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
 
 
 def text_or_texts(value: Any) -> Any:

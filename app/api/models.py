@@ -1,18 +1,64 @@
-"""GET /models: what is loaded."""
+"""GET /models: what is loaded; POST /models/{name}/load, reload and unload change it."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
+from app.api.admin import AdminDependency
 from app.api.errors import documented
+from app.api.fields import PathName
 from app.api.route import JsonRoute
-from app.api.schemas.models import ModelAnswer
+from app.api.schemas.models import ChangeAnswer, ModelAnswer
 from app.api.services import ServicesDependency
 
 router = APIRouter(tags=["Models"], route_class=JsonRoute)
+
+_GUARDED = {
+    "s401": "The admin key is missing or wrong.",
+    "s403": "The server was started without PARLANCE_ADMIN_KEY.",
+}
+_LOADING = {
+    "s409": "It is loaded already.",
+    "s422": "The folder cannot be served: `error` says which file is wrong; what was served before goes on.",
+    "s503": "No device can load a model right now; Retry-After says when to try again.",
+}
 
 
 @router.get("/models", summary="List models", responses=documented())
 async def models(services: ServicesDependency) -> list[ModelAnswer]:
     """Every loaded model, in the order in which requests without a model take them."""
     return [ModelAnswer.model_validate(info) for info in services.engine.models()]
+
+
+@router.post(
+    "/models/{name}/load",
+    summary="Load a model",
+    dependencies=[AdminDependency],
+    responses=documented(**_GUARDED, s404="There is no such folder.", **_LOADING),
+)
+async def load_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
+    """Serve a checkpoint folder that has come since the start. Answers when all devices have it."""
+    return ChangeAnswer.model_validate(await services.engine.load_model(name))
+
+
+@router.post(
+    "/models/{name}/reload",
+    summary="Reload a model",
+    dependencies=[AdminDependency],
+    responses=documented(**_GUARDED, s404="No such model is loaded.", s422=_LOADING["s422"], s503=_LOADING["s503"]),
+)
+async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
+    """Serve a folder's new content under the same name. Requests in flight end on the old weights, new ones get the
+    new; none fails. Needs the memory of both for a while."""
+    return ChangeAnswer.model_validate(await services.engine.reload_model(name))
+
+
+@router.post(
+    "/models/{name}/unload",
+    summary="Unload a model",
+    dependencies=[AdminDependency],
+    responses=documented(**_GUARDED, s404="No such model is loaded.", s503=_LOADING["s503"]),
+)
+async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
+    """Serve it no more, until it is loaded again. Answers when the requests that have it are done."""
+    return ChangeAnswer.model_validate(await services.engine.unload_model(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -21,6 +21,7 @@ class Services:
     detector: Detector
     limits: Limits
     metrics: Metrics
+    admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 
 
 async def services(request: Request) -> Services:

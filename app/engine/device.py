@@ -15,6 +15,8 @@ from app.engine import messages as m
 
 log = logging.getLogger(__name__)
 
+REAP_S = 5.0  # a killed process ends at once, unless a driver holds it in the kernel: nobody waits for that
+
 
 class DeviceProcess:
     """on_message gets every message of the process; on_death is called once, when it has ended or was ended."""
@@ -77,13 +79,16 @@ class DeviceProcess:
         self._on_death(self.device)
 
     async def kill(self) -> None:
-        """End the process now and reap it."""
+        """End the process now, stopped or not, and reap it."""
         if self._writer is not None:
             self._writer.close()
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            await self._process.wait()
+            try:
+                await asyncio.wait_for(self._process.wait(), REAP_S)
+            except TimeoutError:
+                log.error("process %d of %s does not end although it was killed", self._process.pid, self.device)
 
     async def stop(self, timeout_s: float) -> None:
         """Ask the process to end, then make it."""

@@ -5,6 +5,8 @@ EngineError
 │   ├── TextTooLong     more tokens than the model takes (names both numbers)
 │   └── UnknownCharacters  a character model has no such character
 ├── UnknownModel        no model of that name (or none of that kind)
+├── ModelConflict       what is asked of a model does not go with what is loaded
+├── CheckpointRefused   a folder that cannot be served; what was served before stays
 ├── UnknownPair         no translator for that pair of languages
 ├── Overloaded          the queue is full; try again in `retry_after_s`
 ├── DeadlineExceeded    the answer did not come in time
@@ -45,6 +47,14 @@ class UnknownCharacters(InvalidRequest):
 
 class UnknownModel(EngineError):
     code = "unknown_model"
+
+
+class ModelConflict(EngineError):
+    code = "model_conflict"
+
+
+class CheckpointRefused(EngineError):
+    code = "checkpoint_refused"
 
 
 class UnknownPair(EngineError):

@@ -128,11 +128,20 @@ class ModelInfo:
     max_new_tokens: int
     devices: tuple[str, ...]
     scores: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1  # counts the loads of this name since the start
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChange:
+    """What loading, reloading or unloading came to, and how long it took."""
+
+    model: ModelInfo
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """`ready` only when every configured device has loaded every readable model and can take requests."""
+    """`ready` when at least one device can take requests; what is less than whole stands in `problems`."""
 
     ready: bool
     devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"
@@ -154,3 +163,15 @@ class Engine(Protocol):
     async def generate(self, job: GenerationJob) -> Generation: ...
 
     async def attention(self, job: AttentionJob) -> AttentionReport: ...
+
+    async def load_model(self, name: str) -> ModelChange:
+        """Serve a folder that is not served yet; names are those of the folders among the checkpoints."""
+        ...
+
+    async def reload_model(self, name: str) -> ModelChange:
+        """Serve a folder's new content under the same name; the old one goes on if it cannot be served."""
+        ...
+
+    async def unload_model(self, name: str) -> ModelChange:
+        """Serve it no more; returns when the requests that have it are done."""
+        ...

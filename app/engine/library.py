@@ -1,4 +1,8 @@
-"""The checkpoints that the front end knows: their configs and tokenizers, never their weights."""
+"""The checkpoints that the front end knows: their configs and tokenizers, never their weights.
+
+A request takes its `Edition` once and uses it to its end, so that it never mixes the tokenizer of one version with the
+weights of another, whatever is loaded meanwhile or written to the folder.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.engine.errors import InvalidRequest, UnknownModel, UnknownPair
+from app.engine import messages as m
+from app.engine.errors import CheckpointRefused, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
 
 
+@dataclass(frozen=True, slots=True)
+class Edition(Checkpoint):
+    """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice."""
+
+    version: int = 1
+
+    @property
+    def key(self) -> str:
+        """The name under which the devices know it."""
+        return m.versioned(self.name, self.version)
+
+
 @dataclass(slots=True)
 class Library:
-    """Filled once at start. `problems` has a sentence for each folder that could not be used."""
+    """The editions that new requests get, by name. `problems` has a sentence for each folder that could not be used."""
 
-    checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    checkpoints: dict[str, Edition] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    _versions: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Library:
@@ -37,27 +55,40 @@ class Library:
         return library
 
     def _add(self, path: Path) -> None:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
         try:
             if checkpoints.is_checkpoint(path):
-                str(path).encode()  # messages to devices and answers to clients are UTF-8; file names need not be
-                self.checkpoints[path.name] = checkpoints.read(path)
-        except CheckpointError as error:
-            self.problems[path.name] = str(error)
-        except OSError as error:  # such as the lost+found of a mounted disk
-            self.problems[path.name] = f"{path} cannot be read ({error.strerror}); the model was not loaded."
-        except UnicodeEncodeError:
-            shown = os.fsencode(path).decode(errors="backslashreplace")
-            self.problems[shown] = f"The name {shown} is not UTF-8: rename it; the model was not loaded."
+                self.put(self.edition(path))
+        except (CheckpointRefused, OSError) as error:  # such as the lost+found of a mounted disk
+            name = path.name if shown == str(path) else shown
+            self.problems[name] = refusal(path, error).message
 
-    def drop(self, name: str, problem: str) -> None:
-        """A device could not load it: it is not offered any more."""
+    def edition(self, path: Path) -> Edition:
+        """Read and verify a folder as the next version of its name; CheckpointRefused says what is wrong with it."""
+        try:
+            str(path).encode()  # messages to devices and answers to clients are UTF-8; file names need not be
+            found = checkpoints.read(path)
+        except (CheckpointError, OSError, UnicodeEncodeError) as error:
+            raise refusal(path, error) from error
+        version = self._versions.get(path.name, 0) + 1
+        self._versions[path.name] = version
+        return Edition(found.folder, found.config, found.tokenizers, version)
+
+    def put(self, edition: Edition) -> None:
+        """From now on new requests get this one. In order of names: of several that could answer the first does."""
+        self.problems.pop(edition.name, None)
+        self.checkpoints = dict(sorted({**self.checkpoints, edition.name: edition}.items()))
+
+    def drop(self, name: str, problem: str | None = None) -> None:
+        """It is not offered any more: no device could load it, or it was unloaded."""
         self.checkpoints.pop(name, None)
-        self.problems[name] = problem
+        if problem is not None:
+            self.problems[name] = problem
 
-    def of_kind(self, kind: str) -> Iterator[Checkpoint]:
+    def of_kind(self, kind: str) -> Iterator[Edition]:
         return (c for c in self.checkpoints.values() if c.config.kind == kind)
 
-    def named(self, name: str | None, kind: str) -> Checkpoint:
+    def named(self, name: str | None, kind: str) -> Edition:
         """The model of that name and kind; without a name, the only one of its kind."""
         candidates = {c.name: c for c in self.of_kind(kind)}
         noun = {"translator": "translator", "lyrics": "lyricist"}[kind]
@@ -72,7 +103,7 @@ class Library:
             raise InvalidRequest(f"Several {noun}s are loaded: name one of {listed} as model.", field="model")
         return next(iter(candidates.values()))
 
-    def for_pair(self, source: str, target: str, name: str | None) -> Checkpoint:
+    def for_pair(self, source: str, target: str, name: str | None) -> Edition:
         """The translator of a pair of languages, of that name if one is given."""
         pairs = {(c.config.source_language, c.config.target_language) for c in self.of_kind("translator")}
         for checkpoint in self.of_kind("translator"):
@@ -83,3 +114,13 @@ class Library:
             raise UnknownModel(f"There is no translator {name!r} for {source} → {target} here.", field="model")
         listed = ", ".join(f"{s} → {t}" for s, t in sorted(pairs, key=str)) or "none"
         raise UnknownPair(f"There is no model for {source} → {target} here. Loaded pairs: {listed}.", field="target")
+
+
+def refusal(path: Path, error: Exception) -> CheckpointRefused:
+    """Why a folder cannot be served, in one sentence that any answer can carry."""
+    shown = os.fsencode(path).decode(errors="backslashreplace")
+    if isinstance(error, UnicodeEncodeError):
+        return CheckpointRefused(f"The name {shown} is not UTF-8: rename it; the model was not loaded.")
+    if isinstance(error, OSError):
+        return CheckpointRefused(f"{shown} cannot be read ({error.strerror}); the model was not loaded.")
+    return CheckpointRefused(str(error))

@@ -32,6 +32,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     precision: str = "fp32"
     prefill_tokens: int = 2048
     beat_s: float = 1.0
+    log_level: str = "info"
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
@@ -70,7 +71,7 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):
-    """Attention maps of one sentence; target is the decoder's input."""
+    """Attention maps of one sentence; target is the decoder's input. deadline 0: none."""
 
     id: int
     model: str
@@ -80,6 +81,7 @@ class Attend(Message, frozen=True, tag=True, array_like=True):
     layers: list[int] | None
     heads: list[int] | None
     max_values: int
+    deadline: float = 0.0
 
 
 class Cancel(Message, frozen=True, tag=True, array_like=True):
@@ -186,6 +188,16 @@ FromDevice = Started | Loaded | LoadFailed | Beat | Tokens | Finished | Failed |
 _encoder = msgspec.msgpack.Encoder()
 _to_device = msgspec.msgpack.Decoder(list[ToDevice])
 _from_device = msgspec.msgpack.Decoder(list[FromDevice])
+
+
+def versioned(name: str, version: int) -> str:
+    """The name under which devices know one version of a model."""
+    return f"{name}@{version}"
+
+
+def plain_name(key: str) -> str:
+    """The model's name for people, without its version."""
+    return key.rpartition("@")[0] or key
 
 
 def frame(messages: list[Any]) -> bytes:

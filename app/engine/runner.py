@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from app.engine.messages import Attend, Decode, Slice
+from app.engine.messages import Attend, Decode, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.inspection import Attentive, SelectionError, attention_maps
@@ -43,7 +43,9 @@ class Model:
         )
 
     def reset(self) -> None:
-        """Forget every sequence: after a failed step nothing in the slots can be trusted."""
+        """Forget every sequence: after a failed step nothing in the slots can be trusted. The old slots are freed
+        before the new ones are made: both together may not fit."""
+        del self.decoder
         self.decoder = self._decoder()
 
     def join(self, requests: Sequence[Decode]) -> None:
@@ -58,7 +60,7 @@ class Model:
     def attention(self, request: Attend) -> list[Slice]:
         """CannotInspect if the network shows no attention or the answer would hold too many values."""
         if not isinstance(self.network, Attentive):
-            raise CannotInspect(f"{request.model} has no attention to show; ask a translator instead.")
+            raise CannotInspect(f"{plain_name(request.model)} has no attention to show; ask a translator instead.")
         try:
             maps = attention_maps(
                 self.network, request.source, request.target, request.kinds, request.layers, request.heads
@@ -80,10 +82,10 @@ class Model:
 class Runner:
     """The models of one device."""
 
-    def __init__(self, device: str, threads: int, slots: int) -> None:
+    def __init__(self, device: str, threads: int, slots: int, precision: str = "fp32") -> None:
         if threads:
             torch.set_num_threads(threads)
-        self.device, self.slots = torch.device(device), slots
+        self.device, self.slots, self.precision = torch.device(device), slots, precision
         self.models: dict[str, Model] = {}
 
     def check(self) -> None:
@@ -94,9 +96,26 @@ class Runner:
         """CheckpointError if the folder cannot be used or holds other `files`; the models loaded before stay."""
         checkpoint = checkpoints.read(Path(folder))
         if files is not None and files != checkpoint.config.files:
-            raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: restart the server.")
+            raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: reload the model.")
         network = load_network(checkpoint, self.device)
         self.models[name] = Model(network, checkpoint.config, self.slots)
+
+    def unload(self, name: str) -> None:
+        """Free a model; the caller has dropped its own references. Unknown names are harmless."""
+        self.models.pop(name, None)
+        self.release_memory()
+
+    def release_memory(self) -> None:
+        """Give what the allocator only keeps for later back to the device."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether less work at once could succeed where this failed."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def _options(request: Decode) -> DecodingOptions:

@@ -1,55 +1,53 @@
 """Which requests share the next step of a model. They join and leave at step boundaries, whatever they ask for,
-so a long one never holds up a short one."""
+so a long one never holds up a short one. Between two steps there is at most one prefill budget a model, and at most
+one look at attention."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from app.engine import messages as m
-from app.engine.runner import CannotInspect, Model, Runner
+from app.engine.lane import Lane, Ticket
+from app.engine.runner import CannotInspect, Runner, out_of_memory
 from models.checkpoint import CheckpointError
 
 log = logging.getLogger(__name__)
 
-PREFILL_TOKENS = 2048  # read at most so many source and prefix tokens between two steps
-
-
-@dataclass(slots=True)
-class Lane:
-    """One model's queue and what is in its slots."""
-
-    model: Model
-    waiting: deque[m.Decode] = field(default_factory=deque)
-    active: dict[int, m.Decode] = field(default_factory=dict)
-
-    @property
-    def busy(self) -> bool:
-        return bool(self.waiting or self.active)
+LATE = "The answer did not come in time."
 
 
 class Scheduler:
     """Takes messages, gives messages; `step` advances every model that has work by one token."""
 
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
+    def __init__(self, runner: Runner, prefill_tokens: int = 2048) -> None:
+        self.runner, self.prefill_tokens = runner, prefill_tokens
         self.lanes: dict[str, Lane] = {}
+        self._looks: OrderedDict[int, m.Attend] = OrderedDict()
 
     @property
     def busy(self) -> bool:
-        return any(lane.busy for lane in self.lanes.values())
+        return bool(self._looks) or any(lane.busy for lane in self.lanes.values())
+
+    def statistics(self) -> list[m.LaneStatistics]:
+        """What each model has done since the last call."""
+        return [lane.statistics(name) for name, lane in self.lanes.items()]
 
     def handle(self, message: m.ToDevice) -> list[m.FromDevice]:
         match message:
             case m.Load():
                 return [self._load(message)]
+            case m.Unload():
+                return self._unload(message.name)
             case m.Decode():
                 return self._enqueue(message)
             case m.Attend():
-                return [self._attend(message)]
+                if message.model not in self.lanes:
+                    return [self._unknown(message)]
+                self._looks[message.id] = message
             case m.Cancel():
                 self._cancel(message.id)
         return []
@@ -62,107 +60,143 @@ class Scheduler:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:
             log.exception("loading %s failed", message.name)
-            return m.LoadFailed(message.name, f"{message.folder} could not be loaded: {error}.")
-        self.lanes[message.name] = Lane(self.runner.models[message.name])
-        return m.Loaded(message.name, time.monotonic() - started)
+            reason = f"{message.folder} could not be loaded: {error}."
+        else:
+            self.lanes[message.name] = Lane(self.runner.models[message.name], self.prefill_tokens)
+            return m.Loaded(message.name, time.monotonic() - started)
+        self.runner.check()
+        return m.LoadFailed(message.name, reason)
+
+    def _unload(self, name: str) -> list[m.FromDevice]:
+        lane = self.lanes.pop(name, None)
+        looks = [look for look in self._looks.values() if look.model == name]
+        for look in looks:
+            del self._looks[look.id]
+        left = [*lane.waiting, *lane.active, *(look.id for look in looks)] if lane else []
+        del lane  # or it would keep what the runner frees
+        self.runner.unload(name)
+        reason = f"{m.plain_name(name)} was unloaded; please try again."
+        return [m.Failed(request, "engine_unavailable", reason) for request in left]
+
+    def _unknown(self, message: m.Decode | m.Attend) -> m.Failed:
+        reason = f"There is no model {m.plain_name(message.model)} on this device."
+        return m.Failed(message.id, "unknown_model", reason)
 
     def _enqueue(self, message: m.Decode) -> list[m.FromDevice]:
         lane = self.lanes.get(message.model)
         if lane is None:
-            return [m.Failed(message.id, "unknown_model", f"There is no model {message.model} on this device.")]
+            return [self._unknown(message)]
         if message.beam > lane.model.slots:
             reason = f"A beam of {message.beam} does not fit {lane.model.slots} slots."
             return [m.Failed(message.id, "invalid_request", reason)]
-        lane.waiting.append(message)
+        lane.add(message, time.monotonic())
         return []
 
-    def _attend(self, message: m.Attend) -> m.FromDevice:
-        lane = self.lanes.get(message.model)
-        if lane is None:
-            return m.Failed(message.id, "unknown_model", f"There is no model {message.model} on this device.")
-        try:
-            return m.Attention(message.id, lane.model.attention(message))
-        except CannotInspect as error:
-            return m.Failed(message.id, "invalid_request", str(error), error.field)
-        except Exception as error:
-            log.exception("attention of request %d failed", message.id)
-            self.runner.check()
-            return m.Failed(message.id, "engine_failed", f"Looking into this sentence failed: {error}.")
-
     def _cancel(self, request: int) -> None:
-        for lane in self.lanes.values():
-            if lane.active.pop(request, None):
-                lane.model.leave(request)
-                return
-            for waiting in lane.waiting:
-                if waiting.id == request:
-                    lane.waiting.remove(waiting)
-                    return
+        if self._looks.pop(request, None) is None:
+            any(lane.remove(request) for lane in self.lanes.values())
 
     def step(self) -> list[m.FromDevice]:
         replies: list[m.FromDevice] = []
         for lane in self.lanes.values():
             if lane.busy:
                 replies += self._expire(lane)
-                replies += self._admit(lane)
+                for group in lane.take(time.monotonic()):
+                    replies += self._join(lane, group)
                 replies += self._advance(lane)
+        replies += self._look()
         return replies
 
     def _expire(self, lane: Lane) -> list[m.FromDevice]:
         """Nothing is computed for a request whose time is over."""
-        now = time.monotonic()
-        late = [r.id for r in (*lane.waiting, *lane.active.values()) if r.deadline < now]
+        late = lane.late(time.monotonic())
         for request in late:
-            self._cancel(request)
-        return [m.Failed(request, "deadline_exceeded", "The answer did not come in time.") for request in late]
+            lane.remove(request)
+        return [m.Failed(request, "deadline_exceeded", LATE) for request in late]
 
-    def _admit(self, lane: Lane) -> list[m.FromDevice]:
-        """In order of arrival, as many as there are free slots, within the token budget of one step."""
-        room, budget, joining = lane.model.decoder.free, PREFILL_TOKENS, list[m.Decode]()
-        while lane.waiting and lane.waiting[0].beam <= room:
-            cost = len(lane.waiting[0].source) + len(lane.waiting[0].prefix)
-            if joining and cost > budget:
-                break
-            request = lane.waiting.popleft()
-            room -= request.beam
-            budget -= cost
-            joining.append(request)
-        return self._join(lane, joining) if joining else []
-
-    def _join(self, lane: Lane, requests: list[m.Decode]) -> list[m.FromDevice]:
-        """Prefill together; if that fails, each alone, so that one bad request fails alone."""
-        try:
-            lane.model.join(requests)
-        except Exception as error:
-            if len(requests) > 1:
-                return [reply for request in requests for reply in self._join(lane, [request])]
-            code = "invalid_request" if isinstance(error, ValueError) else "engine_failed"
+    def _join(self, lane: Lane, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
+        """Prefill together; if that fails, each half of them, so that in the end one bad request fails alone."""
+        error = self._prefill(lane, tickets)
+        if error is None:
+            lane.started(tickets)
+            return []
+        full = out_of_memory(error)
+        if full:
+            self.runner.release_memory()
+        else:
             self.runner.check()  # a lost device ends the process, and the next one starts afresh
-            log.warning("request %d failed in prefill: %s", requests[0].id, error)
-            return [m.Failed(requests[0].id, code, f"This request could not be started: {error}")]
-        lane.active.update((request.id, request) for request in requests)
-        return []
+        if len(tickets) > 1:
+            half = len(tickets) // 2
+            return [*self._join(lane, tickets[:half]), *self._join(lane, tickets[half:])]
+        request = tickets[0].request
+        log.warning("request %d failed in prefill: %s", request.id, error)
+        reason = f"This request could not be started: {error}"
+        if full:
+            reason = f"The device lacks the memory to read these {tickets[0].tokens:,} tokens; send a shorter text."
+        code = "invalid_request" if isinstance(error, ValueError) else "engine_failed"
+        return [m.Failed(request.id, code, reason)]
+
+    def _prefill(self, lane: Lane, tickets: Sequence[Ticket]) -> Exception | None:
+        try:
+            lane.model.join([ticket.request for ticket in tickets])
+        except Exception as error:
+            return error.with_traceback(None)  # whose frames would keep the tensors that did not fit
+        return None
 
     def _advance(self, lane: Lane) -> list[m.FromDevice]:
         if not lane.active:
             return []
+        rows, began = lane.rows, time.monotonic()
         try:
             progress = lane.model.step()
         except Exception as error:
             log.exception("a step failed")
-            failed = [m.Failed(r, "engine_failed", f"The step failed: {error}.") for r in lane.active]
-            lane.active.clear()
-            lane.model.reset()
-            return list(failed)
+            reason = f"The step failed: {error}."
+        else:
+            now = time.monotonic()
+            lane.stepped(rows, began, now)
+            return self._replies(lane, progress, now)
+        self.runner.check()  # here, where the error's frames no longer keep the slots
+        lost = lane.give_up_step()
+        lane.model.reset()
+        return [m.Failed(ticket.request.id, "engine_failed", reason) for ticket in lost]
+
+    def _replies(self, lane: Lane, progress: Any, now: float) -> list[m.FromDevice]:
+        """One message for the tokens of all rows, and one for each request that is done."""
         replies: list[m.FromDevice] = []
-        wanted = [(key, token) for key, token in progress.tokens if lane.active[_id(key)].wants_tokens]
+        wanted = []
+        for key, token in progress.tokens:
+            ticket = lane.active[_id(key)]
+            if ticket.request.wants_tokens:
+                ticket.emitted = True
+                wanted.append((_id(key), token))
         if wanted:
-            replies.append(m.Tokens([(_id(key), token) for key, token in wanted]))
+            replies.append(m.Tokens(wanted))
         for key, hypotheses in progress.finished:
-            del lane.active[_id(key)]
+            ticket = lane.active.pop(_id(key))
             found = [m.Hypothesis(list(h.tokens), h.log_probability, h.finished) for h in hypotheses]
-            replies.append(m.Finished(_id(key), found))
+            replies.append(m.Finished(_id(key), found, ticket.timing(now)))
         return replies
+
+    def _look(self) -> list[m.FromDevice]:
+        """One look at attention, if one is asked for: the next step comes before the next look."""
+        if not self._looks:
+            return []
+        _, message = self._looks.popitem(last=False)
+        if 0 < message.deadline < time.monotonic():
+            return [m.Failed(message.id, "deadline_exceeded", LATE)]
+        return [self._attend(message)]
+
+    def _attend(self, message: m.Attend) -> m.FromDevice:
+        try:
+            return m.Attention(message.id, self.lanes[message.model].model.attention(message))
+        except CannotInspect as error:
+            return m.Failed(message.id, "invalid_request", str(error), error.field)
+        except Exception as error:
+            log.exception("attention of request %d failed", message.id)
+            reason = f"Looking into this sentence failed: {error}."
+        self.runner.check()
+        return m.Failed(message.id, "engine_failed", reason)
 
 
 def _id(key: Any) -> int:

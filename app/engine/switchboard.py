@@ -62,7 +62,8 @@ class Switchboard:
     ) -> Any:
         device = self.devices.least_busy(model)
         if device is None or device.process is None:
-            raise errors.EngineUnavailable(f"No device has {model} ready right now; try again in a few seconds.")
+            name = m.plain_name(model)
+            raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, timeout = next(self._ids), self.timeout_s
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         waiter = Waiter(device.name, tokens, future, meter)

@@ -14,6 +14,8 @@ import signal
 import socket
 import sys
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from app.engine import messages as m
@@ -52,10 +54,12 @@ class Inbox:
             for message in m.to_device(body):
                 self._messages.put(message)
 
-    def take(self, *, wait: bool) -> list[m.ToDevice]:
-        """All messages that are there; with `wait`, at least one."""
-        found = [self._messages.get()] if wait else []
+    def take(self, wait_s: float | None) -> list[m.ToDevice]:
+        """All messages that are there; if there is none, wait for one so long (None: for ever)."""
+        found: list[m.ToDevice] = []
         try:
+            if wait_s is None or wait_s > 0:
+                found.append(self._messages.get(timeout=wait_s))
             while True:
                 found.append(self._messages.get_nowait())
         except queue.Empty:
@@ -70,18 +74,33 @@ def serve(connection: socket.socket) -> None:
         if messages:
             connection.sendall(m.frame(messages))
 
-    first, *others = inbox.take(wait=True)
+    first, *others = inbox.take(None)
     assert isinstance(first, m.Configure), "the first message configures the process"
-    scheduler = Scheduler(Runner(first.device, first.threads, first.slots))
+    logging.getLogger("app").setLevel(first.log_level.upper())
+    scheduler = Scheduler(Runner(first.device, first.threads, first.slots, first.precision), first.prefill_tokens)
     send([m.Started(first.device)])
-    pending = others
+    work(inbox, scheduler, send, others, first.beat_s)
+
+
+def work(
+    inbox: Inbox,
+    scheduler: Scheduler,
+    send: Callable[[list[Any]], None],
+    pending: list[m.ToDevice],
+    beat_s: float,
+) -> None:
+    """The main loop. It sends its own beats: a thread beside it would go on beating when the loop hangs."""
+    next_beat = time.monotonic()
     while True:
         for message in pending:
             if isinstance(message, m.Stop):
                 return
             send(scheduler.handle(message))
         send(scheduler.step())
-        pending = inbox.take(wait=not scheduler.busy)
+        if (now := time.monotonic()) >= next_beat:
+            send([m.Beat(scheduler.statistics())])
+            next_beat = now + beat_s
+        pending = inbox.take(0 if scheduler.busy else max(next_beat - now, 0))
 
 
 def die_with_parent() -> None:
@@ -97,7 +116,7 @@ def main() -> None:
     # a supervisor may signal every process of a service; the parent drains, then stops us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
         serve(connection)

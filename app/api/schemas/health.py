@@ -14,17 +14,17 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether every configured device has loaded every readable model."""
+    """Whether requests can be answered, and what is less than whole."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    ready: bool = Field(description="Whether requests can be answered by all devices.", examples=[True])
+    ready: bool = Field(description="Whether at least one device can answer requests.", examples=[True])
     devices: dict[str, str] = Field(
         description='State of each device: "ready", "starting", "restarting" or "stopped".',
         examples=[{"cpu": "ready"}],
     )
     models: int = Field(description="Number of loaded models.", examples=[2])
     problems: list[str] = Field(
-        description="One sentence for each checkpoint that was not loaded and each device that is down.",
+        description="One sentence for each checkpoint that was not loaded and each device that is down or keeps ending.",
         examples=[["checkpoints/tiny-de-en/model.safetensors does not match its checksum; the model was not loaded."]],
     )

@@ -17,7 +17,6 @@ import pytest
 
 from app.engine import errors
 from app.engine import messages as m
-from app.engine.devices import device_names
 from app.engine.jobs import AttentionJob, GenerationJob, TranslationJob
 from app.engine.pool import Pool, PoolOptions
 from models import checkpoint as checkpoints
@@ -284,11 +283,3 @@ def test_an_end_while_the_checkpoints_are_read_starts_no_process(tiny_checkpoint
         return pool
 
     assert asyncio.run(scene()).devices.all["cpu"].process is None
-
-
-def test_devices_are_named_by_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device_names("cuda:0, cpu,cpu") == ["cuda:0", "cpu"]
-    monkeypatch.setattr("app.engine.devices.cuda_device_count", lambda: 2)
-    assert device_names("auto") == ["cuda:0", "cuda:1"]
-    monkeypatch.setattr("app.engine.devices.cuda_device_count", lambda: 0)
-    assert device_names("auto") == ["cpu"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -146,24 +148,163 @@ def test_refusals_of_what_no_lane_takes(scheduler: Scheduler) -> None:
     assert (wide.code, unknown.code) == ("invalid_request", "unknown_model")  # type: ignore[union-attr]
 
 
-def test_a_failed_step_fails_its_lane_only_and_the_next_request_is_served(
+def fails(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, times: int, error: Exception) -> None:
+    """The first calls raise; then it works as before."""
+    work, left = getattr(target, name), [error] * times
+
+    def broken(*given: Any) -> Any:
+        if left:
+            raise left.pop()
+        return work(*given)
+
+    monkeypatch.setattr(target, name, broken)
+
+
+def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
+    scheduler: Scheduler, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [r for r in requests(20) if r.model == "tiny-lyrics"]
+    for request in asked:
+        scheduler.handle(request)
+    replies = scheduler.step() + scheduler.step()
+    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.network, "step", 1, RuntimeError("a hiccup"))
+    replies += run(scheduler)
+    finished = {r.id: [h.tokens for h in r.hypotheses] for r in replies if isinstance(r, m.Finished)}
+    assert finished == {request.id: alone(tiny_checkpoints, request) for request in asked}
+
+
+def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = scheduler.lanes["tiny-lyrics"].model.network
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
     scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 5))
-    with monkeypatch.context() as broken:
-        broken.setattr(network, "step", lambda state, tokens: (_ for _ in ()).throw(RuntimeError("out of memory")))
+    scheduler.handle(m.Decode(4, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    scheduler.step()
+    fails(monkeypatch, network, "step", 2, RuntimeError("no luck"))
+    for unlucky in (4, 1):
         replies = scheduler.step()
-    assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(1, "engine_failed")]
+        assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(unlucky, "engine_failed")]
     scheduler.handle(m.Decode(3, "tiny-lyrics", [], [1], FAR, 5))
     assert sorted(r.id for r in run(scheduler) if isinstance(r, m.Finished)) == [2, 3]
+
+
+def test_a_step_on_a_lost_device_ends_the_process(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = RuntimeError("CUDA error: device-side assert triggered")
+    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
+    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.network, "step", 1, lost)
+    fails(monkeypatch, scheduler.runner, "check", 1, lost)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        scheduler.step()
+
+
+def test_new_slots_are_made_after_the_old_ones_are_gone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = scheduler.lanes["tiny-lyrics"].model
+    old, allocate, alive = weakref.ref(model.decoder), model.network.allocate, []
+
+    def watched(*given: Any) -> Any:
+        alive.append(old())
+        return allocate(*given)
+
+    monkeypatch.setattr(model.network, "allocate", watched)
+    # the tests' own log keeps every traceback, and with it the frames that hold the slots
+    monkeypatch.setattr("app.engine.scheduler.log", logging.Logger("nobody listens"))
+    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 3))
+    fails(monkeypatch, model.network, "step", 1, RuntimeError("a hiccup"))
+    run(scheduler)
+    assert alive == [None]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+)
+def test_a_prefill_without_memory_is_halved_until_it_fits(
+    error: Exception, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = scheduler.lanes["tiny-lyrics"]
+    prefill, sizes = lane.model.network.prefill, list[int]()
+
+    def small(state: Any, rows: Any, prompts: Any) -> None:
+        sizes.append(len(prompts))
+        if len(prompts) > 2 or len(prompts[0].prefix) > 100:
+            raise error
+        prefill(state, rows, prompts)
+
+    monkeypatch.setattr(lane.model.network, "prefill", small)
+    # the check of a lost device allocates too: where memory is short it would end the process for nothing
+    monkeypatch.setattr(scheduler.runner, "check", lambda: pytest.fail("took a full device for a lost one"))
+    for number in range(8):
+        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1, 2], FAR, 3))
+    assert [type(r) for r in run(scheduler)] == [m.Finished] * 8
+    assert sizes == [8, 4, 2, 2, 4, 2, 2]
+    scheduler.handle(m.Decode(9, "tiny-lyrics", [], [1] * 101, FAR, 3))
+    scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))
+    failed, finished = run(scheduler)
+    assert (failed.id, failed.code, finished.id) == (9, "engine_failed", 10)
+    assert "lacks the memory to read these 101 tokens; send a shorter text" in failed.reason
+
+
+def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
+    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    look = m.Attend(10, "tiny-de-en", [5, 6, 3], [2, 4], ["cross"], None, None, 1000)
+    for number in range(10, 15):
+        assert scheduler.handle(msgspec.structs.replace(look, id=number)) == []
+    scheduler.handle(msgspec.structs.replace(look, id=20, deadline=time.monotonic() - 1))
+    scheduler.handle(m.Cancel(11))
+    seen = [[(type(r), getattr(r, "id", 1)) for r in scheduler.step()] for _ in range(6)]
+    step = (m.Tokens, 1)
+    assert seen == [
+        *([step, (m.Attention, number)] for number in (10, 12, 13, 14)),
+        [step, (m.Failed, 20)],
+        [step],
+    ]
+
+
+def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) -> None:
+    network = weakref.ref(scheduler.lanes["tiny-de-en"].model.network)
+    for number in range(10):  # eight run, two wait
+        scheduler.handle(m.Decode(number, "tiny-de-en", [5, 3], [2], FAR, 30))
+    scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))
+    scheduler.step()
+    scheduler.handle(m.Attend(11, "tiny-de-en", [5, 3], [2], ["cross"], None, None, 1000))
+    replies = scheduler.handle(m.Unload("tiny-de-en"))
+    assert {(r.id, r.code) for r in replies} == {  # type: ignore[union-attr]
+        (number, "engine_unavailable") for number in (*range(10), 11)
+    }
+    assert network() is None
+    assert scheduler.handle(m.Unload("tiny-de-en")) == []
+    assert [r.id for r in run(scheduler)] == [10]
+
+
+def test_timing_and_statistics_add_up(scheduler: Scheduler) -> None:
+    started = time.monotonic()
+    for number in range(9):
+        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1, 2], FAR, 4 if number else 50))
+    replies = [reply for _ in range(6) for reply in scheduler.step()]
+    scheduler.handle(m.Cancel(0))
+    for reply in replies:
+        times = [0, reply.timing.queued_s, reply.timing.first_token_s, reply.timing.total_s, time.monotonic() - started]
+        assert times == sorted(times)
+    assert replies[-1].timing.queued_s <= replies[-1].timing.first_token_s
+    by_name = {lane.model: lane for lane in scheduler.statistics()}
+    assert len(by_name["tiny-de-en"].step_seconds) == 0
+    lane = by_name["tiny-lyrics"]
+    assert (lane.slots, lane.rows, lane.active, lane.waiting) == (8, 1, 1, 0)
+    assert (len(lane.step_seconds), lane.step_rows) == (6, 4 * 8 + 2 * 2)
+    assert (lane.read_tokens, lane.padded_tokens) == (9 * 2, 0)
+    assert lane.cancelled_tokens == 2 + 6
+    (again,) = [each for each in scheduler.statistics() if each.model == "tiny-lyrics"]
+    assert (again.step_seconds, again.read_tokens, again.cancelled_tokens, again.rows) == ([], 0, 0, 1)
 
 
 def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
     def ask(**change: Any) -> Any:
         request = m.Attend(7, "tiny-de-en", [5, 6, 3], [2, 4], ["cross"], None, None, 1000)
-        return scheduler.handle(msgspec.structs.replace(request, **change))[0]
+        return (scheduler.handle(msgspec.structs.replace(request, **change)) or scheduler.step())[0]
 
     answer = ask()
     assert isinstance(answer, m.Attention)
@@ -214,4 +355,4 @@ def test_a_folder_that_changed_since_the_front_end_read_it_is_refused(
     (other,) = scheduler.handle(m.Load("other", str(folder), {**files, checkpoints.WEIGHTS: "0" * 64}))
     assert isinstance(same, m.Loaded)
     assert isinstance(other, m.LoadFailed)
-    assert "has changed since the server read it: restart the server" in other.reason
+    assert "has changed since the server read it: reload the model" in other.reason

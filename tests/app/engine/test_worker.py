@@ -42,4 +42,4 @@ def test_the_process_ends_when_it_can_hear_nothing_more(
             inbox._read()
         inbox._file.close()
     assert ended.value.args == (status,)
-    assert inbox.take(wait=True) == [m.Cancel(7), m.Cancel(8)]
+    assert inbox.take(None) == [m.Cancel(7), m.Cancel(8)]

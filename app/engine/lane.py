@@ -1,0 +1,206 @@
+"""One model's requests on a device: who waits, who holds rows, whose time is over, and who starts next.
+
+Requests start in order of arrival, with one exception: one that needs more rows than are free (a beam) lets at most
+MOST_OVERTAKES later ones pass, and then the rows that become free wait for it. So neither holds the other up for ever.
+Those that start together are prefilled in groups of similar length, because a group is padded to its longest.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.engine import messages as m
+from app.engine.runner import Model
+
+MOST_OVERTAKES = 16
+LOOKED_AT = 256  # of those who wait: a queue of thousands must not cost time at every step
+MOST_PADDING = 1.25  # times the real tokens; beyond it a group is split ...
+SPARE_PADDING = 64  # ... unless it is only so many tokens: one call more costs more than they do
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A request on its way. Times are CLOCK_MONOTONIC seconds."""
+
+    request: m.Decode
+    number: int
+    arrived: float
+    began: float = 0.0
+    first_token: float = 0.0
+    first_step: int = 0
+    overtaken: int = 0
+    emitted: bool = False
+    restarted: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """How many a prefill reads."""
+        return len(self.request.source) + len(self.request.prefix)
+
+    def timing(self, now: float) -> m.Timing:
+        return m.Timing(self.began - self.arrived, self.first_token - self.arrived, now - self.arrived)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done since the last statistics."""
+
+    step_seconds: list[float] = field(default_factory=list)
+    step_rows: int = 0
+    read_tokens: int = 0
+    padded_tokens: int = 0
+    cancelled_tokens: int = 0
+
+
+class Lane:
+    """One model's queue and what is in its slots."""
+
+    def __init__(self, model: Model, prefill_tokens: int) -> None:
+        self.model, self.prefill_tokens = model, prefill_tokens
+        self.waiting: OrderedDict[int, Ticket] = OrderedDict()  # leaves in O(1) from anywhere
+        self.active: dict[int, Ticket] = {}
+        self.steps = 0
+        self.tally = Tally()
+        self._fresh: list[Ticket] = []  # started, and no step made yet
+        self._deadlines: list[tuple[float, int]] = []  # a heap; those who left are dropped when their time comes
+        self._numbers = itertools.count()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting or self.active)
+
+    @property
+    def rows(self) -> int:
+        return self.model.slots - self.model.decoder.free
+
+    def add(self, request: m.Decode, now: float) -> None:
+        self.waiting[request.id] = Ticket(request, next(self._numbers), now)
+        heapq.heappush(self._deadlines, (request.deadline, request.id))
+        if len(self._deadlines) > 1024 + 2 * (len(self.waiting) + len(self.active)):
+            self._deadlines = [each for each in self._deadlines if each[1] in self.waiting or each[1] in self.active]
+            heapq.heapify(self._deadlines)
+
+    def remove(self, request: int) -> bool:
+        """Whether it was here, waiting or running; its rows are free at once."""
+        if self.waiting.pop(request, None) is not None:
+            return True
+        ticket = self.active.pop(request, None)
+        if ticket is not None:
+            self.model.leave(request)
+            self.tally.cancelled_tokens += ticket.tokens + (self.steps - ticket.first_step) * ticket.request.beam
+        return ticket is not None
+
+    def late(self, now: float) -> list[int]:
+        """The requests whose deadline has passed; each is named once."""
+        found = []
+        while self._deadlines and self._deadlines[0][0] < now:
+            request = heapq.heappop(self._deadlines)[1]
+            if request in self.waiting or request in self.active:
+                found.append(request)
+        return found
+
+    def take(self, now: float) -> list[list[Ticket]]:
+        """Who starts now, in groups to prefill together: as many as there are free rows for, within the budget of
+        padded tokens, but at least one."""
+        chosen, blocked = self._choose(self.model.decoder.free)
+        groups = by_length(chosen)
+        while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:
+            chosen.pop()
+            groups = by_length(chosen)
+        for ticket in chosen:
+            del self.waiting[ticket.request.id]
+            ticket.began = ticket.began or now
+            if blocked is not None and ticket.number > blocked.number:
+                blocked.overtaken += 1
+        return groups
+
+    def _choose(self, room: int) -> tuple[list[Ticket], Ticket | None]:
+        """Those who fit, in order of arrival, and the first who did not."""
+        chosen: list[Ticket] = []
+        blocked, passing, budget = None, 0, self.prefill_tokens
+        for ticket in itertools.islice(self.waiting.values(), LOOKED_AT if room else 0):
+            if ticket.request.beam > room:
+                blocked = blocked or ticket
+            elif chosen and ticket.tokens > budget:
+                break
+            else:
+                chosen.append(ticket)
+                room -= ticket.request.beam
+                budget -= ticket.tokens
+                passing += blocked is not None
+            if room == 0 or (blocked is not None and blocked.overtaken + passing >= MOST_OVERTAKES):
+                break
+        return chosen, blocked
+
+    def started(self, tickets: Sequence[Ticket]) -> None:
+        """A prefill has succeeded."""
+        for ticket in tickets:
+            self.active[ticket.request.id] = ticket
+            ticket.first_step = self.steps
+        self._fresh += tickets
+        read = sum(ticket.tokens for ticket in tickets)
+        self.tally.read_tokens += read
+        self.tally.padded_tokens += padded_tokens(tickets) - read
+
+    def stepped(self, rows: int, began: float, now: float) -> None:
+        """A step has succeeded."""
+        self.steps += 1
+        self.tally.step_seconds.append(now - began)
+        self.tally.step_rows += rows
+        for ticket in self._fresh:
+            ticket.first_token = now
+        self._fresh.clear()
+
+    def give_up_step(self) -> list[Ticket]:
+        """A step has failed and the slots are lost. Those who have told nobody anything start once more, at the
+        front of the queue; the others are returned."""
+        lost = list(self.active.values())
+        self.active.clear()
+        self._fresh.clear()
+        for ticket in sorted(lost, key=lambda each: each.number, reverse=True):
+            if not ticket.emitted and not ticket.restarted:
+                ticket.restarted = True
+                self.waiting[ticket.request.id] = ticket
+                self.waiting.move_to_end(ticket.request.id, last=False)
+        return [ticket for ticket in lost if ticket.request.id not in self.waiting]
+
+    def statistics(self, name: str) -> m.LaneStatistics:
+        """Since the last call."""
+        tally, self.tally = self.tally, Tally()
+        return m.LaneStatistics(
+            model=name,
+            slots=self.model.slots,
+            rows=self.rows,
+            active=len(self.active),
+            waiting=len(self.waiting),
+            step_seconds=tally.step_seconds,
+            step_rows=tally.step_rows,
+            read_tokens=tally.read_tokens,
+            padded_tokens=tally.padded_tokens,
+            cancelled_tokens=tally.cancelled_tokens,
+        )
+
+
+def padded_tokens(group: Sequence[Ticket]) -> int:
+    """What one prefill of these computes: everyone is as long as the longest."""
+    source = max(len(ticket.request.source) for ticket in group)
+    return len(group) * (source + max(len(ticket.request.prefix) for ticket in group))
+
+
+def by_length(tickets: Sequence[Ticket]) -> list[list[Ticket]]:
+    """Groups whose padding stays small, the shortest first."""
+    groups: list[list[Ticket]] = []
+    real = 0
+    for ticket in sorted(tickets, key=lambda each: each.tokens):
+        together = padded_tokens([*groups[-1], ticket]) if groups else 0
+        real += ticket.tokens
+        if groups and together <= max(MOST_PADDING * real, real + SPARE_PADDING):
+            groups[-1].append(ticket)
+        else:
+            groups.append([ticket])
+            real = ticket.tokens
+    return groups

@@ -1,0 +1,42 @@
+"""How the pool is set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.engine import messages as m
+from app.engine.placement import threads_each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """Times in seconds; see `app.settings` for what each means."""
+
+    checkpoints: Path
+    devices: str = "auto"
+    cpu_threads: int = 0
+    cpu_workers: int = 1
+    slots_per_model: int = 64
+    max_inflight_requests: int = 256
+    max_queued_source_tokens: int = 65_536
+    request_timeout_s: float = 60.0
+    beam_size: int = 4
+    length_penalty: float = 1.0
+    max_new_tokens: int = 1024
+    drain_timeout_s: float = 20.0
+    worker_start_timeout_s: float = 60.0
+    worker_hang_timeout_s: float = 10.0
+    prefill_tokens: int = 2048
+    log_level: str = "info"
+
+    def configure(self) -> m.Configure:
+        """What every device process is told; `Devices` fills in which device it is."""
+        return m.Configure(
+            device="",
+            threads=threads_each(self.cpu_threads, self.cpu_workers),
+            slots=self.slots_per_model,
+            prefill_tokens=self.prefill_tokens,
+            beat_s=min(1.0, self.worker_hang_timeout_s / 4),
+            log_level=self.log_level,
+        )

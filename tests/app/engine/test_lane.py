@@ -1,0 +1,122 @@
+"""Who starts next, without any network."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+from app.engine import messages as m
+from app.engine.lane import LOOKED_AT, MOST_OVERTAKES, SPARE_PADDING, Lane, by_length, padded_tokens
+from app.engine.runner import Model
+
+FAR = 1e12
+
+
+def a_lane(slots: int, prefill_tokens: int = 10_000) -> Lane:
+    """Its rows are set by hand."""
+    decoder = SimpleNamespace(free=slots)
+    model = SimpleNamespace(slots=slots, decoder=decoder, leave=lambda request: None)
+    return Lane(cast(Model, model), prefill_tokens)
+
+
+def a_request(number: int, tokens: int = 1, beam: int = 1, deadline: float = FAR) -> m.Decode:
+    return m.Decode(number, "a", [5] * tokens, [2], deadline, 10, beam=beam)
+
+
+def take(lane: Lane) -> list[list[int]]:
+    """Groups by number; they hold no rows, so that the test decides how many are free."""
+    groups = lane.take(0.0)
+    return [[ticket.request.id for ticket in group] for group in groups]
+
+
+def test_groups_are_of_similar_length_and_hold_everyone_once() -> None:
+    chance = random.Random(0)
+    lane = a_lane(64, 100_000)
+    lengths = [chance.choice([3, 5, 30, 200, 210, 500]) for _ in range(64)]
+    for number, length in enumerate(lengths):
+        lane.add(a_request(number, length), 0.0)
+    groups = lane.take(0.0)
+    assert sorted(t.request.id for group in groups for t in group) == list(range(64))
+    assert len(groups) > 2
+    for group in groups:
+        real = sum(ticket.tokens for ticket in group)
+        assert padded_tokens(group) <= max(1.25 * real, real + SPARE_PADDING)
+
+
+def test_a_little_padding_is_not_worth_another_call() -> None:
+    lane = a_lane(8)
+    for number, length in enumerate([2, 12, 3, 9]):
+        lane.add(a_request(number, length), 0.0)
+    assert len(take(lane)) == 1
+
+
+def test_the_budget_counts_padding_and_lets_at_least_one_start() -> None:
+    lane = a_lane(64, prefill_tokens=100)
+    for number, length in enumerate([400, 20, 20, 35, 20, 20, 20]):
+        lane.add(a_request(number, length), 0.0)
+    assert take(lane) == [[0]]
+    while lane.waiting:
+        numbers = list(lane.waiting)
+        groups = lane.take(0.0)
+        assert sum(map(padded_tokens, groups)) <= 100
+        taken = sorted(t.request.id for group in groups for t in group)
+        assert taken == numbers[: len(taken)]  # in order of arrival, whatever their groups
+
+
+def test_a_beam_without_room_is_overtaken_but_not_for_ever() -> None:
+    lane = a_lane(8)
+    lane.model.decoder.free = 1  # type: ignore[misc]
+    lane.add(a_request(0, beam=4), 0.0)
+    for number in range(1, 100):
+        lane.add(a_request(number), 0.0)
+    passed: list[int] = []
+    while taken := take(lane):
+        passed += itertools.chain(*taken)
+    assert passed == list(range(1, MOST_OVERTAKES + 1))
+    lane.model.decoder.free = 3  # type: ignore[misc]
+    assert take(lane) == []  # the rows are kept for the beam
+    lane.model.decoder.free = 4  # type: ignore[misc]
+    assert take(lane) == [[0]]
+    assert take(lane) == [[17, 18, 19, 20]]
+
+
+def test_a_queue_of_thousands_costs_a_step_no_more_than_a_short_one() -> None:
+    lane = a_lane(8)
+    for number in range(10_000):
+        lane.add(a_request(number, beam=9), 0.0)  # none fits
+    seen = 0
+
+    class Counted(dict[int, Any]):
+        def values(self) -> Any:
+            nonlocal seen
+            for value in super().values():
+                seen += 1
+                yield value
+
+    lane.waiting = Counted(lane.waiting)  # type: ignore[assignment]
+    assert take(lane) == []
+    assert lane.late(1.0) == []
+    assert seen <= LOOKED_AT + 1
+
+
+def test_the_late_are_named_once_and_those_who_left_never() -> None:
+    lane = a_lane(8)
+    for number in range(5000):
+        lane.add(a_request(number, deadline=float(number)), 0.0)
+        if number >= 100:
+            assert lane.remove(number - 100)
+    assert len(lane._deadlines) < 3000
+    lane.add(a_request(6000, deadline=4950.0), 0.0)
+    assert lane.late(4903.5) == [4900, 4901, 4902, 4903]
+    for number in range(4900, 4904):
+        assert lane.remove(number)
+        assert not lane.remove(number)
+    assert lane.late(4903.5) == []
+    assert lane.late(4950.5) == [*range(4904, 4951), 6000]
+
+
+def test_no_group_of_nobody() -> None:
+    assert by_length([]) == []
+    assert take(a_lane(4)) == []
