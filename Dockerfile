@@ -88,7 +88,9 @@ ENV PATH=/opt/parlance/bin:$PATH \
     MPLCONFIGDIR=/tmp/matplotlib \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    PARLANCE_CHECKPOINTS=/checkpoints
+    PARLANCE_CHECKPOINTS=/checkpoints \
+    PARLANCE_HOST=0.0.0.0 \
+    PARLANCE_PORT=8000
 
 WORKDIR /srv
 USER 10001:10001
@@ -99,8 +101,8 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
   CMD ["python", "-c", "import http.client as h, sys; c = h.HTTPConnection('127.0.0.1', 8000, timeout=4); c.request('GET', '/health/ready'); sys.exit(c.getresponse().status != 200)"]
 
-# Without its own limit uvicorn would wait for a slow client's connection for as long as that pleases.
-CMD ["uvicorn", "--factory", "app.main:create_app", "--host", "0.0.0.0", "--port", "8000", "--timeout-graceful-shutdown", "25"]
+# Drains on SIGTERM by PARLANCE_DRAIN_TIMEOUT_S and ends with 0.
+CMD ["python", "-m", "app"]
 
 # Last, because they change most often.
 ARG VERSION=0.1.0

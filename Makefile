@@ -2,8 +2,8 @@
 # its name works; programs run as `python -m`, because a script's first line cannot name such a directory.
 
 PYTHON ?= python3
-HOST ?= 127.0.0.1
-PORT ?= 8000
+HOST ?= $(or $(PARLANCE_HOST),127.0.0.1)
+PORT ?= $(or $(PARLANCE_PORT),8000)
 CHECKPOINTS ?= checkpoints
 # An extra package index for torch, such as PyTorch's own CPU wheels: far smaller where there is no GPU.
 TORCH_INDEX ?=
@@ -54,8 +54,7 @@ serve: demo
 	@echo "  documentation to try things in   http://$(HOST):$(PORT)/docs"
 	@echo "  is it ready?                     http://$(HOST):$(PORT)/health/ready"
 	@echo
-	@exec $(RUN) -m uvicorn --factory app.main:create_app --host "$(HOST)" --port "$(PORT)" \
-	  --timeout-graceful-shutdown 25
+	@PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" exec $(RUN) -m app
 
 demo: $(VENV)/.installed
 	@unfinished=; for name in demo-de-en demo-en-es lyrics-zh; do folder="$(PARLANCE_CHECKPOINTS)/$$name"; \

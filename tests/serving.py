@@ -22,9 +22,9 @@ class Server(NamedTuple):
     base: str
     process: subprocess.Popen[bytes]
 
-    def ask(self, path: str, body: Any = None) -> Any:
+    def ask(self, path: str, body: Any = None, **headers: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"})
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json", **headers})
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
@@ -34,14 +34,21 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def serving(checkpoints: Path, folder: Path) -> Iterator[Server]:
-    """Ready to answer; started from another folder than the sources, as a service manager would."""
+def serving(
+    checkpoints: Path, folder: Path, command: tuple[str, ...] = ("-m", "app"), **settings: str
+) -> Iterator[Server]:
+    """Ready to answer; started from another folder than the sources, as a service manager would.
+
+    settings: by their names without the prefix, such as ADMIN_KEY="...".
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "--factory", "app.main:create_app", "--port", str(port)]
     environment = {**os.environ, "PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_CPU_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=folder, env={**environment, "PYTHONPATH": str(ROOT)})
+    environment |= {"PARLANCE_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    environment |= {f"PARLANCE_{name}": value for name, value in settings.items()}
+    words = [word.format(port=port) for word in command]
+    process = subprocess.Popen([sys.executable, *words], cwd=folder, env=environment)
     server = Server(f"http://127.0.0.1:{port}", process)
     try:
         _wait(server)

@@ -60,7 +60,7 @@ def test_http_says_what_offline_decoding_says_and_sigterm_ends_it(server: Server
 
     (worker,) = server.workers()
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(30)
+    assert server.process.wait(30) == 0
     wait_for(lambda: gone(worker))
 
 

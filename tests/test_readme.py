@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -25,6 +26,7 @@ from training.demo import phrasebook
 from training.demo.train import lyrics
 
 pytestmark = pytest.mark.slow
+KEY = "a-long-secret-of-yours"  # as the README has it
 TRAIN_S, READY_S = 1500, 120  # no measure of speed: only so that a hang ends
 
 
@@ -46,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         server = subprocess.Popen(
             ["make", "serve", f"PORT={port}", f"PYTHON={sys.executable}"],
             cwd=ROOT,
-            env={**os.environ, "PARLANCE_CHECKPOINTS": str(folder / "checkpoints")},
+            env={**os.environ, "PARLANCE_CHECKPOINTS": str(folder / "checkpoints"), "PARLANCE_ADMIN_KEY": KEY},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -108,7 +110,7 @@ def test_the_promised_sentences(served: Served) -> None:
 CURLS = [e for e in examples() if e.commands[0].startswith("curl") and "/metrics" not in e.commands[0]]
 
 
-@pytest.mark.parametrize("example", CURLS, ids=lambda e: e.commands[0].split()[2].rsplit("8000", 1)[1])
+@pytest.mark.parametrize("example", CURLS, ids=lambda e: re.search(r"8000(\S+)", e.commands[0])[1])
 def test_a_curl_example_answers_as_shown(served: Served, example: Example) -> None:
     assert len(example.answers) == len(example.commands)
     for command, shown in zip(example.commands, example.answers, strict=True):

@@ -29,7 +29,8 @@ async def admin(
     if not services.admin_key:
         raise HTTPException(403, _OFF)
     key = services.admin_key.encode()
-    if not any([hmac.compare_digest(given, key) for given in _given(request)]):
+    matches = [hmac.compare_digest(given, key) for given in _given(request)]
+    if not any(matches):
         raise HTTPException(401, _WRONG, headers={"WWW-Authenticate": 'Bearer realm="parlance"'})
 
 

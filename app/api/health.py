@@ -33,8 +33,8 @@ async def live() -> Health:
     },
 )
 async def ready(response: Response, services: ServicesDependency) -> Readiness:
-    """Whether requests can be answered: 200 as soon as one device has its models, also while others are down, for
-    then the rest serves and `problems` says what is missing; 503 before, when no device is left, and from SIGTERM on."""
+    """Whether requests can be answered. 200 as soon as one device has its models, also while others are down: the
+    rest serves, and `problems` says what is missing. 503 before that, without any device, and from SIGTERM on."""
     status = services.engine.status()
     response.status_code = 200 if status.ready else 503
     return Readiness.model_validate(status)

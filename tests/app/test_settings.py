@@ -49,6 +49,10 @@ def test_every_setting_says_what_it_is(name: str) -> None:
         ("DEVICES", "gpu", 'it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …'),
         ("DEVICES", "cpu,cpu", "it names a device twice"),
         ("LOG_LEVEL", "loud", "it should be 'critical', 'error', 'warning', 'info' or 'debug'"),
+        ("CPU_WORKERS", "0", "it should be greater than or equal to 1"),
+        ("CPU_WORKERS", "257", "it should be less than or equal to 256"),
+        ("PORT", "0", "it should be greater than or equal to 1"),
+        ("WORKER_HANG_TIMEOUT_S", "0", "it should be greater than or equal to 0.1"),
         ("CORS_ORIGINS", "example.org", 'it takes "*" or origins such as "https://example.org", without a path'),
     ],
 )
@@ -75,3 +79,29 @@ def test_slots_must_hold_one_translation(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError):
         load_settings().beam_size = 2  # type: ignore[misc]
+
+
+def test_several_cpu_workers_need_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_CPU_WORKERS", "2")
+    for devices in ("auto", "cpu", "cuda:0,cpu"):
+        monkeypatch.setenv("PARLANCE_DEVICES", devices)
+        assert load_settings().cpu_workers == 2
+    monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0")
+    with pytest.raises(SettingsError, match='PARLANCE_CPU_WORKERS is 2: PARLANCE_DEVICES names no "cpu" to split'):
+        load_settings()
+
+
+@pytest.mark.parametrize("key", ["too short", "a" * 15, "sixteen with spaces", "schlüssel-aus-umlauten"])
+def test_a_bad_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("PARLANCE_ADMIN_KEY", key)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert "PARLANCE_ADMIN_KEY cannot be used: it takes 16 or more ASCII characters without spaces" in str(caught.value)
+    assert key not in str(caught.value)
+
+
+def test_a_good_key_is_not_shown_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_ADMIN_KEY", "a-long-secret-of-yours")
+    settings = load_settings()
+    assert settings.admin_key.get_secret_value() == "a-long-secret-of-yours"
+    assert "long-secret" not in repr(settings) + str(settings) + str(settings.model_dump())

@@ -25,6 +25,6 @@ class Readiness(BaseModel):
     )
     models: int = Field(description="Number of loaded models.", examples=[2])
     problems: list[str] = Field(
-        description="One sentence for each checkpoint that was not loaded and each device that is down or keeps ending.",
+        description="One sentence for each checkpoint that was not loaded and each device that is down.",
         examples=[["checkpoints/tiny-de-en/model.safetensors does not match its checksum; the model was not loaded."]],
     )

@@ -13,6 +13,7 @@ from app.engine.jobs import (
     Continuation,
     Generation,
     GenerationJob,
+    ModelChange,
     ModelInfo,
     PoolStatus,
     TokenView,
@@ -100,6 +101,20 @@ class FakeEngine:
             output_tokens=(BEER, END),
             maps=dict.fromkeys(job.kinds, each),
         )
+
+    async def load_model(self, name: str) -> ModelChange:
+        return self._change("load", name)
+
+    async def reload_model(self, name: str) -> ModelChange:
+        return self._change("reload", name)
+
+    async def unload_model(self, name: str) -> ModelChange:
+        return self._change("unload", name)
+
+    def _change(self, what: str, name: str) -> ModelChange:
+        self._record((what, name))
+        self._check_model(name)
+        return ModelChange(next(model for model in self.loaded if model.name == name), 0.25)
 
     def _record(self, *jobs: object) -> None:
         self.calls += 1

@@ -1,7 +1,14 @@
-"""GET /models."""
+"""GET /models, and what the admin key opens."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.engine import errors
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 
@@ -10,6 +17,7 @@ def test_each_model_with_all_its_fields() -> None:
     first, *_, last = Client().get("/models").json()
     assert first == {
         "name": "tiny-de-en",
+        "version": 1,
         "kind": "translator",
         "architecture": "transformer",
         "parameters": 44_140_544,
@@ -26,3 +34,101 @@ def test_each_model_with_all_its_fields() -> None:
 
 def test_no_models() -> None:
     assert Client(FakeEngine(loaded=[])).get("/models").json() == []
+
+
+KEY = "correct-horse-battery"
+RIGHT = {"Authorization": f"Bearer {KEY}"}
+CHANGES = ("load", "reload", "unload")
+
+
+def changes(client: Client) -> Iterator[str]:
+    """Every POST under /models, whoever adds one."""
+    paths = client.get("/openapi.json").json()["paths"]
+    for path in paths:
+        if path.startswith("/models/"):
+            yield path.replace("{name}", "tiny-de-en")
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_key_opens(what: str) -> None:
+    client = Client(admin_key=KEY)
+    for headers in (RIGHT, {"X-Api-Key": KEY}, {"authorization": f"bearer  {KEY} "}):
+        answer = client.post(f"/models/tiny-de-en/{what}", headers=headers)
+        assert answer.status_code == 200
+        assert answer.json() == {"model": client.get("/models").json()[0], "seconds": 0.25}
+    assert client.engine.jobs == [(what, "tiny-de-en")] * 3
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer " + KEY[:-1]},
+        {"Authorization": "Bearer " + KEY + "x"},
+        {"Authorization": KEY},
+        {"Authorization": f"Basic {KEY}"},
+        {"X-Api-Key": ""},
+        {"X-Api-Key": "schlüssel".encode()},
+        {"Authorization": b"Bearer \xff\xfe"},
+    ],
+)
+def test_without_the_key_nothing_is_asked(headers: dict[str, Any]) -> None:
+    client = Client(admin_key=KEY)
+    paths = list(changes(client))
+    assert len(paths) == 3
+    for path in paths:
+        answer = client.post(path, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        assert KEY not in answer.text
+    assert client.engine.calls == 0
+
+
+def test_without_a_key_of_its_own_the_server_changes_nothing() -> None:
+    client = Client()
+    for path in changes(client):
+        for headers in ({}, {"Authorization": "Bearer "}, {"X-Api-Key": ""}, RIGHT):
+            answer = client.post(path, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            assert "start the server with PARLANCE_ADMIN_KEY" in answer.json()["error"]
+    assert client.engine.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.UnknownModel("No model x is loaded."), 404),
+        (errors.ModelConflict("x is loaded already."), 409),
+        (errors.CheckpointRefused("x/model.safetensors does not match its checksum; the model was not loaded."), 422),
+        (errors.EngineUnavailable("No device is ready."), 503),
+    ],
+)
+def test_what_cannot_be_changed_is_said(error: errors.EngineError, status: int) -> None:
+    client = Client(admin_key=KEY)
+    client.engine.failure = error
+    answer = client.post("/models/x/reload", headers=RIGHT)
+    assert (answer.status_code, answer.json()["error"]) == (status, error.message)
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "..%2Fetc", "a/b"])
+def test_a_name_is_one_part_of_a_path(name: str) -> None:
+    client = Client(admin_key=KEY)
+    assert client.post(f"/models/{name}/load", headers=RIGHT).status_code == 404
+    assert client.engine.calls == 0
+
+
+def test_a_name_of_megabytes_is_not_quoted() -> None:
+    client = Client(admin_key=KEY)
+    answer = client.post(f"/models/{'a' * 10_000}/load", headers=RIGHT)
+    assert answer.status_code == 422
+    assert len(answer.text) < 1000
+
+
+def test_the_key_is_in_no_log_and_no_repr(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        client = Client(admin_key=KEY)
+        client.post("/models/tiny-de-en/reload", headers=RIGHT)
+        client.post("/models/tiny-de-en/reload", headers={"X-Api-Key": "wrong"})
+        logging.getLogger("app").info("%r", client.app.state.services)
+    assert KEY not in caplog.text

@@ -1,0 +1,261 @@
+"""Models that come and go under a pool with a real device process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine import errors
+from app.engine import messages as m
+from app.engine.jobs import GenerationJob, TranslationJob
+from app.engine.library import Library
+from models import checkpoint as checkpoints
+from tests import tiny
+from tests.app.engine.test_pool import Running, generate, options
+
+
+@pytest.fixture(scope="module")
+def root(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shelf") / "c"
+    shutil.copytree(tiny_checkpoints / "tiny-lyrics", folder / "tiny-lyrics")
+    shutil.copytree(tiny_checkpoints / "tiny-de-en", folder / "tiny-de-en")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(root: Path) -> Iterator[Running]:
+    running = Running(options(root))
+    try:
+        running.ready()
+        yield running
+    finally:
+        running.close()
+
+
+def replace(folder: Path, seed: int) -> None:
+    """Other weights under the same name, as a training run publishes them."""
+    new = tiny.write_lyricist(folder.parent / f".new-{seed}", seed)
+    shutil.rmtree(folder)
+    new.rename(folder)
+
+
+def long_job(**change: Any) -> GenerationJob:
+    return generate(max_new_tokens=250, model="tiny-lyrics", **change)
+
+
+def text(running: Running, job: GenerationJob) -> str:
+    return str(running.do(running.pool.generate(job)).continuations[0].text)
+
+
+def loaded(running: Running) -> set[str]:
+    return set(running.pool.devices.all["cpu"].loaded)
+
+
+def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -> None:
+    old = text(running, long_job())
+    before = running.pool.library.checkpoints["tiny-lyrics"]
+
+    async def under_load() -> tuple[list[str], Any]:
+        async def one() -> str:
+            return (await running.pool.generate(long_job())).continuations[0].text
+
+        tasks = []
+
+        async def ask_on() -> None:
+            while True:
+                tasks.append(asyncio.create_task(one()))
+                await asyncio.sleep(0.01)
+
+        asking = asyncio.create_task(ask_on())
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(replace, root / "tiny-lyrics", 11)
+        changed = await running.pool.reload_model("tiny-lyrics")
+        assert before.key in running.pool.devices.all["cpu"].loaded  # the long ones still need it
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        return await asyncio.gather(*tasks), changed
+
+    texts, changed = running.do(under_load())
+    new = text(running, long_job())
+    assert new != old
+    assert set(texts) == {old, new}
+    assert texts == sorted(texts, key=[old, new].index)  # none after the change got the old
+    assert (changed.model.name, changed.model.version, changed.model.devices) == (
+        "tiny-lyrics",
+        before.version + 1,
+        ("cpu",),
+    )
+    assert changed.seconds > 0
+    running.until(lambda: loaded(running) == {"tiny-de-en@1", f"tiny-lyrics@{before.version + 1}"}, "not freed")
+    assert not running.pool.shelf._users
+    assert running.pool.models()[1].version == before.version + 1
+
+
+@pytest.mark.parametrize("damage", ["torn", "gone", "changed on the way"])
+def test_a_bad_checkpoint_keeps_the_old_model(
+    damage: str, running: Running, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = root / "tiny-lyrics"
+    shutil.copytree(folder, tmp_path / "kept")
+    edition, wanted = running.pool.library.checkpoints["tiny-lyrics"], text(running, long_job())
+    try:
+        if damage == "torn":
+            (folder / checkpoints.WEIGHTS).write_bytes((folder / checkpoints.WEIGHTS).read_bytes()[:-7])
+            says = "model.safetensors does not match its checksum"
+        elif damage == "gone":
+            shutil.rmtree(folder)
+            says = r"config\.json is missing"
+        else:  # between the front end's reading and the device's
+            read = Library.edition
+
+            def then_replaced(library: Library, path: Path) -> Any:
+                found = read(library, path)
+                replace(folder, 12)
+                return found
+
+            monkeypatch.setattr(Library, "edition", then_replaced)
+            says = "has changed since the server read it: reload the model"
+        with pytest.raises(errors.CheckpointRefused, match=says):
+            running.do(running.pool.reload_model("tiny-lyrics"))
+        assert running.pool.library.checkpoints["tiny-lyrics"] is edition
+        assert text(running, long_job()) == wanted
+        assert loaded(running) == {"tiny-de-en@1", edition.key}
+        assert running.pool.status().ready
+        assert running.pool.status().problems == ()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(tmp_path / "kept", folder)
+
+
+def test_load_and_unload(running: Running, root: Path) -> None:
+    do, pool = running.do, running.pool
+    with pytest.raises(errors.UnknownModel, match=r"no folder another among the checkpoints"):
+        do(pool.load_model("another"))
+    tiny.write_translator(root / "another", "es", "fr", seed=3)
+    with pytest.raises(errors.UnknownPair):
+        do(pool.translate([TranslationJob("ich", "es", "fr")]))
+    with pytest.raises(errors.UnknownModel, match=r"No model another is loaded\. Loaded: tiny-de-en, tiny-lyrics"):
+        do(pool.reload_model("another"))
+    assert do(pool.load_model("another")).model.version == 1
+    assert [info.name for info in pool.models()] == ["another", "tiny-de-en", "tiny-lyrics"]
+    assert do(pool.translate([TranslationJob("ich", "es", "fr")]))[0].model == "another"
+    with pytest.raises(errors.ModelConflict, match="another is loaded already; reload it"):
+        do(pool.load_model("another"))
+    gone = do(pool.unload_model("another"))
+    assert (gone.model.name, gone.model.devices) == ("another", ())
+    assert "another@1" not in loaded(running)
+    with pytest.raises(errors.UnknownModel):
+        do(pool.unload_model("another"))
+    assert do(pool.load_model("another")).model.version == 2  # never used twice
+    do(pool.unload_model("another"))
+    assert pool.status().ready
+
+
+def test_unloading_waits_for_who_has_begun_and_hides_from_who_has_not(running: Running) -> None:
+    wanted = text(running, long_job())
+
+    async def scene() -> None:
+        begun = [asyncio.create_task(running.pool.generate(long_job())) for _ in range(3)]
+        await asyncio.sleep(0.03)
+        unloading = asyncio.create_task(running.pool.unload_model("tiny-lyrics"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(errors.UnknownModel):
+            await running.pool.generate(long_job())
+        assert not unloading.done()
+        assert [answer.continuations[0].text for answer in await asyncio.gather(*begun)] == [wanted] * 3
+        await unloading
+        await running.pool.load_model("tiny-lyrics")
+
+    running.do(scene())
+    assert text(running, long_job()) == wanted
+
+
+def test_who_leaves_in_the_middle_leaves_a_whole_model(running: Running) -> None:
+    version = running.pool.library.checkpoints["tiny-lyrics"].version
+
+    async def leave() -> None:
+        asked = asyncio.create_task(running.pool.reload_model("tiny-lyrics"))
+        await asyncio.sleep(0)
+        asked.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asked
+
+    running.do(leave())
+    running.until(lambda: loaded(running) == {"tiny-de-en@1", f"tiny-lyrics@{version + 1}"}, "half loaded")
+    assert running.pool.library.checkpoints["tiny-lyrics"].version == version + 1
+
+
+def test_changes_of_one_name_take_turns(running: Running) -> None:
+    version = running.pool.library.checkpoints["tiny-lyrics"].version
+
+    async def at_once() -> list[Any]:
+        pool = running.pool
+        return await asyncio.gather(
+            *(pool.reload_model("tiny-lyrics") for _ in range(3)),
+            pool.load_model("tiny-lyrics"),
+            pool.unload_model("tiny-lyrics"),
+            pool.reload_model("tiny-lyrics"),
+            pool.load_model("tiny-lyrics"),
+            pool.reload_model("tiny-de-en"),
+            return_exceptions=True,
+        )
+
+    *reloads, again, unloaded, late, back, other = running.do(at_once())
+    assert [change.model.version for change in reloads] == [version + 1, version + 2, version + 3]
+    assert isinstance(again, errors.ModelConflict)
+    assert unloaded.model.version == version + 3
+    assert isinstance(late, errors.UnknownModel)
+    assert (back.model.version, other.model.version) == (version + 4, 2)
+    running.until(lambda: loaded(running) == {"tiny-de-en@2", f"tiny-lyrics@{version + 4}"}, "something was left")
+
+
+def test_the_next_process_loads_the_current_versions(running: Running) -> None:
+    wanted, device = text(running, long_job()), running.pool.devices.all["cpu"]
+    held = set(device.loaded)
+    os.kill(device.process.pid, signal.SIGKILL)  # type: ignore[union-attr,arg-type]
+    running.until(lambda: device.state != "ready", "not noticed")
+    with pytest.raises(errors.EngineUnavailable, match="No device is ready to load a model"):
+        running.do(running.pool.reload_model("tiny-lyrics"))
+    running.ready()
+    assert set(device.loaded) == held
+    assert text(running, long_job()) == wanted
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../c/tiny-de-en", "a/b", "/etc", ".hidden", "a\0b", "..\\x"])
+def test_a_name_is_no_way_out_of_the_folder(running: Running, name: str) -> None:
+    for change in (running.pool.load_model, running.pool.reload_model, running.pool.unload_model):
+        with pytest.raises(errors.UnknownModel, match="is not a name of a model"):
+            running.do(change(name))
+
+
+def test_a_version_that_is_not_given_back_is_freed_in_the_end(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = running.pool.shelf
+    edition = running.pool.library.checkpoints["tiny-lyrics"]
+    monkeypatch.setattr(shelf, "_longest_request_s", 0.05)
+    forgotten = shelf.in_use([edition])
+    with forgotten:
+        running.do(running.pool.unload_model("tiny-lyrics"))
+        assert edition.key not in loaded(running)
+        running.do(running.pool.load_model("tiny-lyrics"))
+
+
+def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running.pool, "_draining", True)
+    with pytest.raises(errors.EngineUnavailable, match="shutting down"):
+        running.do(running.pool.reload_model("tiny-de-en"))
+
+
+def test_names_of_versions() -> None:
+    assert m.versioned("a@b", 3) == "a@b@3"
+    assert m.plain_name("a@b@3") == "a@b"
