@@ -28,7 +28,8 @@ from app.engine.jobs import (
     TranslationJob,
 )
 from app.engine.library import Library
-from app.engine.metrics import Metrics, siblings
+from app.engine.meter import siblings
+from app.engine.metrics import Metrics
 from app.engine.stopping import StopWatch
 from app.engine.switchboard import Switchboard
 from models.checkpoint import Checkpoint, new_token_limit
