@@ -36,11 +36,15 @@ class Scripted:
 
     def __init__(self, timeout_s: float = 5.0) -> None:
         self.metrics, self.sent = Metrics(), list[Any]()
-        self.name, self.outstanding_tokens, self.process = "cuda:0", 0, self
+        self.name, self.outstanding_tokens, self.process, self.gone = "cuda:0", 0, self, False
         self.board = Switchboard(cast(Devices, self), timeout_s, self.metrics)
 
-    def least_busy(self, model: str) -> Scripted:
-        return self
+    def least_busy(self, model: str) -> Scripted | None:
+        return None if self.gone else self
+
+    def die(self) -> None:
+        self.gone = True
+        self.board.device_died(self.name)
 
     def send(self, messages: list[Any]) -> None:
         self.sent += messages
@@ -161,7 +165,7 @@ def test_attention_is_no_generation() -> None:
         (lambda on, task: on.board.reply(m.Failed(1, "engine_failed", "No.")), {"engine_failed": 1}),
         (lambda on, task: on.board.reply(m.Failed(1, "invalid_request", "No.")), {"invalid_request": 1}),
         (lambda on, task: on.board.reply(m.Failed(1, "deadline_exceeded", "No.")), {"deadline": 1}),
-        (lambda on, task: on.board.device_died("cuda:0"), {"device_died": 1}),
+        (lambda on, task: on.die(), {"device_died": 1}),
     ],
 )
 def test_each_end_is_counted_once_and_leaves_nothing(end: Callable[..., object], counted: dict[str, int]) -> None:
