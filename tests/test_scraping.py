@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,16 +55,36 @@ def test_what_was_asked_is_what_is_counted(tiny_checkpoints: Path, tmp_path: Pat
         assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
         assert found["e2e_request_latency_seconds_count", "cpu", "tiny-en-es"] == 0
         device_said(server, asked)
+        leave_midway(server)
 
 
 def device_said(server: Server, asked: int) -> None:
     """What comes with the device's next beat."""
-    of, end = ("cpu", "tiny-de-en"), time.monotonic() + 20
-    while not (found := scrape(server)).get(("step_duration_seconds_count", *of)):
-        assert time.monotonic() < end, "the device has told nothing"
-        time.sleep(0.05)
+    of = ("cpu", "tiny-de-en")
+    found = wait_for(server, lambda found: found["step_duration_seconds_count", *of] > 0)
     assert found["request_queue_time_seconds_count", *of] == asked
     assert found["time_to_first_token_seconds_count", *of] == asked
     assert found["step_rows_total", *of] >= found["step_duration_seconds_count", *of]
     assert found["prefill_tokens_total", *of] >= found["prompt_tokens_total", *of]
     assert (found["slots", *of], found["slots_used", *of], found["kv_cache_usage_perc", *of]) == (64, 0, 0)
+
+
+def leave_midway(server: Server) -> None:
+    """Of a client that goes away nothing is left in work."""
+    of, sequences = ("cpu", "tiny-lyrics"), 16
+    connection = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=60)
+    body = json.dumps({"prompt": "分开", "max_new_tokens": 1024, "n": sequences, "seed": 1})
+    connection.request("POST", "/generate", body, {"Content-Type": "application/json"})
+    wait_for(server, lambda found: found["num_requests_running", *of] + found["num_requests_waiting", *of] == sequences)
+    connection.close()
+    left = ("request_cancelled_total", "cpu", "tiny-lyrics", "disconnect")
+    found = wait_for(server, lambda found: found[left] == sequences)
+    assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
+    assert sum(value for key, value in found.items() if key[0] == "request_success_total" and key[3] == of[1]) == 0
+
+
+def wait_for(server: Server, condition: Callable[[Samples], bool]) -> Samples:
+    end = time.monotonic() + 20
+    while not condition(found := scrape(server)):
+        assert time.monotonic() < end, found
+    return found

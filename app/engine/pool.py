@@ -28,7 +28,8 @@ from app.engine.jobs import (
     TranslationJob,
 )
 from app.engine.library import Edition, Library
-from app.engine.metrics import Metrics, siblings
+from app.engine.meter import siblings
+from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
 from app.engine.placement import device_names
 from app.engine.shelf import Shelf, load_message

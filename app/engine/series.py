@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable
 from typing import Any
 
@@ -72,3 +73,19 @@ class Series:
             self.failure(reason)
         for reason in CANCELLED:
             self.cancelled(reason)
+
+
+class ByModel:
+    """The series of every model on every device, by its served name. inflight: (model, device) -> sequences that the
+    front end waits for, exact at any time."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families = Families(registry)
+        self._series: dict[tuple[str, str], Series] = {}
+        self.inflight: Tally[tuple[str, str]] = Tally()
+
+    def series(self, model: str, device: str) -> Series:
+        key = (model, device)
+        if key not in self._series:
+            self._series[key] = Series(self._families, *key)
+        return self._series[key]

@@ -13,7 +13,8 @@ from typing import Any
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
-from app.engine.metrics import Metrics, RequestMeter
+from app.engine.meter import RequestMeter
+from app.engine.metrics import Metrics
 from app.engine.stopping import StopWatch
 
 log = logging.getLogger(__name__)

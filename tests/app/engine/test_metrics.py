@@ -17,7 +17,8 @@ from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
 from app.engine.jobs import ModelInfo, PoolStatus
-from app.engine.metrics import Metrics, RequestMeter, served_name
+from app.engine.meter import RequestMeter
+from app.engine.metrics import Metrics, served_name
 from app.engine.pool import gather
 from app.engine.stopping import StopWatch
 from app.engine.switchboard import Switchboard
@@ -35,11 +36,15 @@ class Scripted:
 
     def __init__(self, timeout_s: float = 5.0) -> None:
         self.metrics, self.sent = Metrics(), list[Any]()
-        self.name, self.outstanding_tokens, self.process = "cuda:0", 0, self
+        self.name, self.outstanding_tokens, self.process, self.gone = "cuda:0", 0, self, False
         self.board = Switchboard(cast(Devices, self), timeout_s, self.metrics)
 
-    def least_busy(self, model: str) -> Scripted:
-        return self
+    def least_busy(self, model: str) -> Scripted | None:
+        return None if self.gone else self
+
+    def die(self) -> None:
+        self.gone = True
+        self.board.device_died(self.name)
 
     def send(self, messages: list[Any]) -> None:
         self.sent += messages
@@ -62,7 +67,7 @@ class Scripted:
         return {reason: count for reason, count in counted.items() if count}
 
     def in_flight(self) -> int:
-        return self.metrics.inflight["demo", "cuda:0"]
+        return self.metrics.by_model.inflight["demo", "cuda:0"]
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float:
@@ -160,7 +165,7 @@ def test_attention_is_no_generation() -> None:
         (lambda on, task: on.board.reply(m.Failed(1, "engine_failed", "No.")), {"engine_failed": 1}),
         (lambda on, task: on.board.reply(m.Failed(1, "invalid_request", "No.")), {"invalid_request": 1}),
         (lambda on, task: on.board.reply(m.Failed(1, "deadline_exceeded", "No.")), {"deadline": 1}),
-        (lambda on, task: on.board.device_died("cuda:0"), {"device_died": 1}),
+        (lambda on, task: on.die(), {"device_died": 1}),
     ],
 )
 def test_each_end_is_counted_once_and_leaves_nothing(end: Callable[..., object], counted: dict[str, int]) -> None:
@@ -230,14 +235,14 @@ def test_a_request_that_moves_to_another_device_is_counted_where_it_ends() -> No
         for device in ("cuda:0", "cuda:1"):
             meter.sent(device)
             meter.token()
-            assert {key: count for key, count in metrics.inflight.items() if count} == {("demo", device): 1}
+            assert {key: count for key, count in metrics.by_model.inflight.items() if count} == {("demo", device): 1}
         meter.answered(finished(1, 3))
     lost, kept = ({"model_name": "demo", "device": device} for device in ("cuda:0", "cuda:1"))
     assert value(metrics, "prompt_tokens_total", **lost) == 4
     assert value(metrics, "request_success_total", finished_reason="stop", **lost) == 0
     assert value(metrics, "request_success_total", finished_reason="stop", **kept) == 1
     assert value(metrics, "generation_tokens_total", **kept) == 3
-    assert not any(metrics.inflight.values())
+    assert not any(metrics.by_model.inflight.values())
 
 
 def test_refusals_are_counted_by_reason() -> None:
@@ -328,7 +333,7 @@ def test_models_go_by_the_name_that_clients_use() -> None:
     metrics = Metrics()
     metrics.request("a@b@7@1", 4).sent("cpu")
     metrics.beat("cpu", m.Beat([lane("a@b@7@1")]))
-    assert {model for model, _ in metrics._series} == {"a@b@7"}
+    assert {model for model, _ in metrics.by_model._series} == {"a@b@7"}
     assert [served_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
 
 
