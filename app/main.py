@@ -12,14 +12,16 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import attention, generate, health, models, translate
+from app.api import attention, generate, health, metrics, models, translate
 from app.api.body import BodyLimit
 from app.api.docs import add_docs
 from app.api.errors import install_error_handlers
 from app.api.limits import Limits
+from app.api.metrics import HttpCounter
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
 from app.engine.jobs import Engine
+from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
 from app.text.detection import Detector
 
@@ -45,7 +47,9 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     """The service. Without arguments: settings from the environment, and a pool of device processes."""
     settings = settings or settings_or_exit()
     _log_at(settings.log_level)
-    engine = engine or _pool(settings)
+    counted = Metrics()
+    engine = engine or _pool(settings, counted)
+    counted.watch(engine)
     app = FastAPI(
         title="Parlance",
         version=VERSION,
@@ -57,12 +61,13 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
-    app.state.services = Services(engine, Detector(), _limits(settings), settings.admin_key.get_secret_value())
-    for family in (translate, generate, attention, models, health):
+    admin_key = settings.admin_key.get_secret_value()
+    app.state.services = Services(engine, Detector(), _limits(settings), counted, admin_key)
+    for family in (translate, generate, attention, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
     install_error_handlers(app)
-    _surround(app, settings)
+    _surround(app, settings, counted)
     return app
 
 
@@ -92,7 +97,7 @@ def _log_at(level: str) -> None:
     logging.getLogger("app").setLevel(level.upper())
 
 
-def _pool(settings: Settings) -> Engine:
+def _pool(settings: Settings, counted: Metrics) -> Engine:
     # Imported here, because tests and documentation need no device processes.
     from app.engine.pool import Pool, PoolOptions
 
@@ -114,7 +119,8 @@ def _pool(settings: Settings) -> Engine:
             worker_hang_timeout_s=settings.worker_hang_timeout_s,
             prefill_tokens=settings.prefill_tokens,
             log_level=settings.log_level,
-        )
+        ),
+        counted,
     )
 
 
@@ -129,10 +135,11 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _surround(app: FastAPI, settings: Settings) -> None:
+def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
     app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RequestIds)
+    app.add_middleware(HttpCounter, metrics=counted)
     if origins := [origin for origin in settings.cors_origins.split(",") if origin]:
         app.add_middleware(
             CORSMiddleware,

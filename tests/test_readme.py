@@ -107,7 +107,7 @@ def test_the_promised_sentences(served: Served) -> None:
         }
 
 
-CURLS = [example for example in examples() if example.commands[0].startswith("curl")]
+CURLS = [e for e in examples() if e.commands[0].startswith("curl") and "/metrics" not in e.commands[0]]
 
 
 @pytest.mark.parametrize("example", CURLS, ids=lambda e: re.search(r"8000(\S+)", e.commands[0])[1])
@@ -120,6 +120,14 @@ def test_a_curl_example_answers_as_shown(served: Served, example: Example) -> No
         assert same_shape(shown, got) == []
         if "/translate" in command and "translatedText" in shown:
             assert got["translatedText"] == shown["translatedText"]
+
+
+def test_metrics_have_the_lines_that_are_shown(served: Served) -> None:
+    test_the_promised_sentences(served)
+    with urllib.request.urlopen(f"{served.base}/metrics", timeout=60) as answer:
+        got = {line.rsplit(" ", 1)[0] for line in answer.read().decode().splitlines()}
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n# HELP parlance:")[1].split("```")[0]
+    assert [line for line in shown.splitlines()[1:] if line.rsplit(" ", 1)[0] not in got] == []
 
 
 def test_the_training_commands(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ async def _engine_error(request: Request, error: Exception) -> JsonAnswer:
         status = getattr(request.scope.get("route"), "invalid_status", status)
     if status == 500:
         logger.error("request %s failed: %s", request.scope["state"]["request_id"], error.message, exc_info=error)
+    request.app.state.services.metrics.refused(error)
     headers = {}
     if isinstance(error, Overloaded):
         headers["Retry-After"] = str(error.retry_after_s)

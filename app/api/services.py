@@ -1,4 +1,4 @@
-"""What `app.main` wires into the API: the engine, the detector and the limits."""
+"""What `app.main` wires into the API: the engine, the detector, the limits and what is counted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from app.api.limits import Limits
 from app.engine.jobs import Engine
+from app.engine.metrics import Metrics
 from app.text.detection import Detector
 
 
@@ -19,6 +20,7 @@ class Services:
     engine: Engine
     detector: Detector
     limits: Limits
+    metrics: Metrics
     admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 
 

@@ -9,6 +9,10 @@ library.py     the checkpoints that the front end knows, each in its current edi
 shelf.py       models come and go while requests run
 admission.py   who may come in
 switchboard.py who waits for what
+metrics.py     what the front end counts, for Prometheus
+meter.py       one sequence from its sending to its end
+gauges.py      what is looked up at each scrape
+series.py      the names and labels of all this
 stopping.py    stop strings
 views.py       tokens and attention as people see them
 devices.py     all device processes, watched and respawned

@@ -32,7 +32,9 @@ class Admission:
         if self.requests + requests > self.max_requests or self.tokens + tokens > self.max_tokens:
             wait = self.retry_after_s()
             raise Overloaded(
-                f"Too many requests right now; try again in {wait} second{'s' * (wait != 1)}.", retry_after_s=wait
+                f"Too many requests right now; try again in {wait} second{'s' * (wait != 1)}.",
+                retry_after_s=wait,
+                reason=f"overloaded_{'requests' if self.requests + requests > self.max_requests else 'tokens'}",
             )
         self.requests += requests
         self.tokens += tokens

@@ -20,14 +20,17 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """Base of all domain errors; `code` is stable, the message is for people, `field` names the input at fault."""
+    """Base of all domain errors; `code` is stable, the message is for people, `field` names the input at fault,
+    `reason` says for counters which of several causes a code had."""
 
     code = "engine_error"
+    was_sent = False  # set when it ended a request that had reached a device: that failed, and was not refused
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
+    def __init__(self, message: str, *, field: str | None = None, reason: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
+        self.reason = reason or self.code
 
 
 class InvalidRequest(EngineError):
@@ -61,8 +64,8 @@ class UnknownPair(EngineError):
 class Overloaded(EngineError):
     code = "overloaded"
 
-    def __init__(self, message: str, *, retry_after_s: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry_after_s: int, reason: str | None = None) -> None:
+        super().__init__(message, reason=reason)
         self.retry_after_s = retry_after_s
 
 

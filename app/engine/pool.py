@@ -28,6 +28,8 @@ from app.engine.jobs import (
     TranslationJob,
 )
 from app.engine.library import Edition, Library
+from app.engine.meter import siblings
+from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
 from app.engine.placement import device_names
 from app.engine.shelf import Shelf, load_message
@@ -45,8 +47,8 @@ LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn se
 class Pool:
     """Implements `app.engine.jobs.Engine` over device processes."""
 
-    def __init__(self, options: PoolOptions) -> None:
-        self.options = options
+    def __init__(self, options: PoolOptions, metrics: Metrics | None = None) -> None:
+        self.options, self.metrics = options, metrics or Metrics()
         self.library = Library()
         self.admission = Admission(options.max_inflight_requests, options.max_queued_source_tokens)
         self.devices = Devices(
@@ -57,10 +59,11 @@ class Pool:
             to_load=lambda: {edition.key: load_message(edition) for edition in self.library.checkpoints.values()},
             on_reply=lambda message: self.switchboard.reply(message),
             on_failure=lambda key, problem: self.library.drop(m.plain_name(key), problem),
-            on_death=lambda device: self.switchboard.device_died(device),
+            on_death=self._device_died,
+            on_beat=self.metrics.beat,
         )
         self.shelf = Shelf(options.checkpoints, self._known, self.devices, options.request_timeout_s + 1)
-        self.switchboard = Switchboard(self.devices, options.request_timeout_s)
+        self.switchboard = Switchboard(self.devices, options.request_timeout_s, self.metrics)
         self._read = self._draining = False
         self._starting: asyncio.Task[None] | None = None
 
@@ -92,6 +95,11 @@ class Pool:
         await self.drain()
         await self.shelf.stop()
         await self.devices.stop()
+
+    def _device_died(self, device: str) -> None:
+        count = self.metrics.device_gone if self._draining else self.metrics.device_died
+        count(device)
+        self.switchboard.device_died(device)
 
     # What is loaded ---------------------------------------------------------------------------------------
 
@@ -144,7 +152,7 @@ class Pool:
     def _known(self) -> Library:
         """The checkpoints, once they are read: before that, nobody can say which ones are missing."""
         if not self._read:
-            raise errors.EngineUnavailable("Models are still loading; try again in a few seconds.")
+            raise errors.EngineUnavailable("Models are still loading; try again in a few seconds.", reason="loading")
         return self.library
 
     # Requests ---------------------------------------------------------------------------------------------
@@ -278,11 +286,12 @@ class Pool:
 
     def _refuse_when_draining(self) -> None:
         if self._draining:
-            raise errors.EngineUnavailable("The service is shutting down; try again in a moment.")
+            raise errors.EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
 
 
 async def gather(work: Any) -> list[Any]:
     """Results in order; when one fails the others are cancelled, and its own error is raised."""
+    siblings()
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]

@@ -13,6 +13,8 @@ from typing import Any
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
+from app.engine.meter import RequestMeter
+from app.engine.metrics import Metrics
 from app.engine.stopping import StopWatch
 
 log = logging.getLogger(__name__)
@@ -30,12 +32,13 @@ class Waiter:
     device: str
     tokens: int
     future: asyncio.Future[Any]
+    meter: RequestMeter
     on_token: Callable[[int], None] | None = None
 
 
 class Switchboard:
-    def __init__(self, devices: Devices, timeout_s: float) -> None:
-        self.devices, self.timeout_s = devices, timeout_s
+    def __init__(self, devices: Devices, timeout_s: float, metrics: Metrics) -> None:
+        self.devices, self.timeout_s, self.metrics = devices, timeout_s, metrics
         self._waiters: dict[int, Waiter] = {}
         self._ids = itertools.count(1)
 
@@ -47,13 +50,24 @@ class Switchboard:
         watch: StopWatch | None = None,
     ) -> Any:
         """Send to the least busy device and wait; whoever stops waiting frees the slots."""
+        with self.metrics.request(model, tokens) as meter:
+            return await self._ask(model, tokens, message, watch, meter)
+
+    async def _ask(
+        self,
+        model: str,
+        tokens: int,
+        message: Callable[[int, float], Any],
+        watch: StopWatch | None,
+        meter: RequestMeter,
+    ) -> Any:
         device = self.devices.least_busy(model)
         if device is None or device.process is None:
             name = m.plain_name(model)
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, timeout = next(self._ids), self.timeout_s
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiter = Waiter(device.name, tokens, future)
+        waiter = Waiter(device.name, tokens, future, meter)
         if watch is not None:
             waiter.on_token = lambda token: resolve(future, watch.feed(token))
         self._waiters[request] = waiter
@@ -61,9 +75,11 @@ class Switchboard:
         answered = False
         try:
             async with asyncio.timeout(timeout):  # begins before the deadline is told, so that it ends before it
+                meter.sent(device.name)
                 device.process.send([message(request, time.monotonic() + timeout)])
                 result = await future
                 answered = not isinstance(result, str)
+                meter.answered(result)
                 return result
         except TimeoutError:
             raise errors.DeadlineExceeded(
@@ -81,6 +97,7 @@ class Switchboard:
                 for request, token in message.tokens:
                     waiter = self._waiters.get(request)
                     if waiter is not None and waiter.on_token is not None:
+                        waiter.meter.token()
                         self._hear(waiter, waiter.on_token, token)
             case m.Failed():
                 error = ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
@@ -106,7 +123,8 @@ class Switchboard:
         """Everything in flight there ends at once with an error that says to try again."""
         for waiter in list(self._waiters.values()):
             if waiter.device == device:
-                self._fail(waiter, errors.EngineUnavailable("The device process ended; please try again."))
+                died = errors.EngineUnavailable("The device process ended; please try again.", reason="device_died")
+                self._fail(waiter, died)
 
     async def drain(self, timeout_s: float) -> None:
         """Wait for what is in flight, but not for ever: the rest is told to try again."""
@@ -114,7 +132,8 @@ class Switchboard:
         while self._waiters and (left := end - time.monotonic()) > 0:  # one answer may need another question
             await asyncio.wait([waiter.future for waiter in self._waiters.values()], timeout=left)
         for waiter in list(self._waiters.values()):
-            self._fail(waiter, errors.EngineUnavailable("The service is shutting down; try again in a moment."))
+            over = errors.EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
+            self._fail(waiter, over)
 
 
 def resolve(future: asyncio.Future[Any], value: Any) -> None:

@@ -64,6 +64,7 @@ def some_devices(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change:
         "on_reply": lambda message: None,
         "on_failure": lambda name, problem: None,
         "on_death": deaths.append,
+        "on_beat": lambda name, beat: None,
     }
     return Devices(list(names), **{**options, **change})
 

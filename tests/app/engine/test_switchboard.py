@@ -10,6 +10,7 @@ import pytest
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
+from app.engine.metrics import Metrics
 from app.engine.stopping import StopWatch
 from app.engine.switchboard import Switchboard
 
@@ -37,7 +38,7 @@ class Watch:
 
 def a_switchboard() -> tuple[Switchboard, FakeDevice]:
     device = FakeDevice()
-    return Switchboard(cast(Devices, device), 5.0), device
+    return Switchboard(cast(Devices, device), 5.0, Metrics()), device
 
 
 def ask(board: Switchboard, watch: object = None) -> asyncio.Task[Any]:

@@ -1,0 +1,110 @@
+"""One sequence from its sending to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import ContextVar
+
+from app.engine import messages as m
+from app.engine.errors import DeadlineExceeded, EngineError, Overloaded
+from app.engine.series import ByModel, Series
+
+_siblings_failed: ContextVar[list[bool] | None] = ContextVar("_siblings_failed", default=None)
+
+
+def siblings() -> None:
+    """What starts from here are the sequences of one request: when one fails, the others are cancelled with it."""
+    _siblings_failed.set([])
+
+
+class RequestMeter:
+    """One sequence until its end, which is exactly one of: answered, cancelled, failed; or never sent, which counts
+    nothing. A context: what leaves it unanswered is how it ended."""
+
+    def __init__(self, by_model: ByModel, model: str, tokens: int) -> None:
+        self._by_model, self._model, self._read, self._written = by_model, model, tokens, 0
+        self._began_s, self._first_s = time.monotonic(), 0.0
+        self._device: str | None = None
+
+    def __enter__(self) -> RequestMeter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._device is not None:
+            self._count(error)
+            self._leave()
+
+    def sent(self, device: str) -> None:
+        """To a device, or to another after the first was lost: then it begins again."""
+        if self._device is None:
+            self._by_model.series(self._model, device).prompt_tokens.inc(self._read)
+        else:
+            self._by_model.inflight[self._model, self._device] -= 1
+        self._device, self._written = device, 0
+        self._by_model.inflight[self._model, device] += 1
+
+    def token(self) -> None:
+        """A token has come."""
+        if not self._written:
+            self._first_s = time.monotonic() - self._began_s
+        self._written += 1
+
+    def answered(self, answer: m.Finished | m.Attention | str | None) -> None:
+        """None, or the text before it: a stop string has come, and the rest is not wanted."""
+        assert self._device is not None, "nobody was asked"
+        series = self._by_model.series(self._model, self._device)
+        match answer:
+            case m.Attention():
+                series.success("attention").inc()
+            case m.Finished():
+                best = answer.hypotheses[0] if answer.hypotheses else None
+                self._written = len(best.tokens) if best else 0
+                series.success("stop" if best and best.finished else "length").inc()
+                self._observe(series, answer.timing)
+            case _:
+                series.success("stop").inc()
+                series.cancelled("stop_string").inc()
+                self._observe(series, None)
+        self._leave()
+
+    def _observe(self, series: Series, timing: m.Timing | None) -> None:
+        """The device's own times, where it tells them: they have no transfer in them."""
+        first_s, whole_s = self._first_s, time.monotonic() - self._began_s
+        series.whole.observe(whole_s)
+        if timing is not None:
+            first_s, whole_s = timing.first_token_s, timing.total_s
+            series.queue.observe(timing.queued_s)
+        if first_s:
+            series.first.observe(first_s)
+            if self._written > 1:
+                series.gap.observe((whole_s - first_s) / (self._written - 1))
+
+    def _count(self, error: BaseException | None) -> None:
+        """An end without an answer. None: whoever waited went away."""
+        assert self._device is not None
+        series, siblings_failed = self._by_model.series(self._model, self._device), _siblings_failed.get()
+        if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
+            series.cancelled("sibling" if siblings_failed else "disconnect").inc()
+            return
+        if siblings_failed is not None:
+            siblings_failed.append(True)
+        match error:
+            case Overloaded():  # a refusal still, if a late one: the device had no slot for it in time
+                error.reason = "queue_age"
+                series.cancelled(error.reason).inc()
+            case DeadlineExceeded():
+                error.was_sent = True
+                series.cancelled("deadline").inc()
+            case EngineError():
+                error.was_sent = True
+                series.failure(error.reason).inc()
+            case _:
+                series.failure("internal_error").inc()
+
+    def _leave(self) -> None:
+        """The device has nothing more to do for it."""
+        assert self._device is not None
+        self._by_model.series(self._model, self._device).generation_tokens.inc(self._written)
+        self._by_model.inflight[self._model, self._device] -= 1
+        self._device = None

@@ -1,0 +1,90 @@
+"""A real server, translated with and then scraped as Prometheus does it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from models import checkpoint as checkpoints
+from tests.serving import Server, serving
+from tests.tiny import GERMAN
+
+Samples = dict[tuple[str, ...], float]
+
+
+def scrape(server: Server) -> Samples:
+    """(name, values of its labels in order of their names) -> value."""
+    with urllib.request.urlopen(f"{server.base}/metrics", timeout=60) as answer:
+        families = parse(answer.read().decode())
+    samples = [sample for family in families for sample in family.samples]
+    return {(s.name.removeprefix("parlance:"), *(v for _, v in sorted(s.labels.items()))): s.value for s in samples}
+
+
+def test_what_was_asked_is_what_is_counted(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    of = ("cpu", "tiny-de-en")
+    with serving(tiny_checkpoints, tmp_path) as server:
+        before = scrape(server)
+        assert before["request_success_total", "cpu", "stop", "tiny-de-en"] == 0  # there before the first request
+        assert before["device_ready", "cpu"] == 1
+        assert before["models_loaded", "cpu"] == 3
+        server.ask("/translate", {"q": GERMAN, "source": "de", "target": "en"})
+        server.ask("/translate", {"q": GERMAN[0], "source": "de", "target": "en"})
+        with pytest.raises(urllib.error.HTTPError):
+            server.ask("/translate", {"q": "ich " * 40, "source": "de", "target": "en"})
+        found = scrape(server)
+        asked = len(GERMAN) + 1
+        ends = [found["request_success_total", "cpu", reason, "tiny-de-en"] for reason in ("stop", "length")]
+        assert sum(ends) == asked
+        checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+        read = sum(len(checkpoint.source_ids(text)) for text in [*GERMAN, GERMAN[0]])
+        assert found["prompt_tokens_total", *of] == read
+        assert found["generation_tokens_total", *of] > 0
+        assert found["e2e_request_latency_seconds_count", *of] == asked
+        assert 0 < found["e2e_request_latency_seconds_sum", *of] < 60 * asked
+        assert found["request_refused_total", "text_too_long"] == 1
+        assert found["http_requests_total", "POST", "/translate", "200"] == 2
+        assert found["http_requests_total", "POST", "/translate", "400"] == 1
+        assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
+        assert found["e2e_request_latency_seconds_count", "cpu", "tiny-en-es"] == 0
+        device_said(server, asked)
+        leave_midway(server)
+
+
+def device_said(server: Server, asked: int) -> None:
+    """What comes with the device's next beat."""
+    of = ("cpu", "tiny-de-en")
+    found = wait_for(server, lambda found: found["step_duration_seconds_count", *of] > 0)
+    assert found["request_queue_time_seconds_count", *of] == asked
+    assert found["time_to_first_token_seconds_count", *of] == asked
+    assert found["step_rows_total", *of] >= found["step_duration_seconds_count", *of]
+    assert found["prefill_tokens_total", *of] >= found["prompt_tokens_total", *of]
+    assert (found["slots", *of], found["slots_used", *of], found["kv_cache_usage_perc", *of]) == (64, 0, 0)
+
+
+def leave_midway(server: Server) -> None:
+    """Of a client that goes away nothing is left in work."""
+    of, sequences = ("cpu", "tiny-lyrics"), 16
+    connection = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=60)
+    body = json.dumps({"prompt": "分开", "max_new_tokens": 1024, "n": sequences, "seed": 1})
+    connection.request("POST", "/generate", body, {"Content-Type": "application/json"})
+    wait_for(server, lambda found: found["num_requests_running", *of] + found["num_requests_waiting", *of] == sequences)
+    connection.close()
+    left = ("request_cancelled_total", "cpu", "tiny-lyrics", "disconnect")
+    found = wait_for(server, lambda found: found[left] == sequences)
+    assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
+    assert sum(value for key, value in found.items() if key[0] == "request_success_total" and key[3] == of[1]) == 0
+
+
+def wait_for(server: Server, condition: Callable[[Samples], bool]) -> Samples:
+    end = time.monotonic() + 20
+    while not condition(found := scrape(server)):
+        assert time.monotonic() < end, found
+    return found
