@@ -107,6 +107,7 @@ def _pool(settings: Settings, counted: Metrics) -> Engine:
             devices=settings.devices,
             cpu_threads=settings.cpu_threads,
             cpu_workers=settings.cpu_workers,
+            precision=settings.precision,
             slots_per_model=settings.slots_per_model,
             max_inflight_requests=settings.max_inflight_requests,
             max_queued_source_tokens=settings.max_queued_source_tokens,

@@ -43,6 +43,11 @@ class Settings(BaseSettings):
         le=256,
         description="Processes that the device cpu is split into, each with a copy of every model.",
     )
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = Field(
+        default="auto",
+        description='Number format that models compute in: "auto" measures which is fastest when a model loads;'
+        " int8 is for CPUs.",
+    )
     slots_per_model: int = Field(
         default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
     )

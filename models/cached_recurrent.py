@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from models.cached_cells import CellLayer, advance
 from models.cached_layers import compiled
+from models.cached_transformer import StepShape
 from models.interface import Prompt
 from models.products import MakeProduct, product
 
@@ -51,7 +52,7 @@ class CachedRecurrent:
         self.layers = [self._layer(layer, make) for layer in range(network.config.layers)]
         self.output = make(network.output.weight, network.output.bias)
         self.device = network.device
-        self.advance = function(self.device.type)
+        self.run = function(self.device.type)
 
     def _layer(self, number: int, make: MakeProduct) -> CellLayer:
         """Of the first layer the input product is never used: the table stands for it."""
@@ -77,15 +78,25 @@ class CachedRecurrent:
         state.hidden[:, index] = hidden
         state.memory[:, index] = memory
 
-    @torch.inference_mode()
     def step(self, state: RecurrentState, tokens: Tensor, group: int = 1) -> Tensor:
-        count = len(tokens)
-        features = self.advance(
+        return self.advance(state, tokens, StepShape(len(tokens), 1, 0, 0))
+
+    def shape(self, state: RecurrentState, rows: int, group: int) -> StepShape:
+        """Of the next step of so many rows: a recurrent state has no length."""
+        return StepShape(rows, 1, 0, 0)
+
+    def stepped(self, state: RecurrentState, rows: int) -> None:
+        """The host has nothing to count."""
+
+    @torch.inference_mode()
+    def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
+        """What a step does on the device: a CUDA graph can hold it."""
+        features = self.run(
             self.config.cell,
             self.layers,
             F.embedding(tokens, self.table),
-            list(state.hidden[:, :count].unbind(0)),
-            list(state.memory[:, :count].unbind(0)),
+            list(state.hidden[:, : shape.rows].unbind(0)),
+            list(state.memory[:, : shape.rows].unbind(0)),
         )
         return product(self.output, features).float()
 

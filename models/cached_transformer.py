@@ -48,6 +48,35 @@ class TransformerState:
     flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
 
 
+class StepShape(NamedTuple):
+    """The numbers that a step's tensors are cut to. rows: live ones; group: so many in turn read one source; length,
+    width: target positions (the new one included) and source positions that are in use; ragged: whether some rows
+    use fewer."""
+
+    rows: int
+    group: int
+    length: int
+    width: int
+    ragged: bool = True
+    source_ragged: bool = True
+
+    def rounded(self, slots: int, length: int, width: int) -> StepShape:
+        """The next larger one of few, within slots of so many source and target positions: powers of two of rows (of
+        beams where these stand in groups), of positions from 32 on."""
+        beams = min(round_up(-(-self.rows // self.group)), slots // self.group)
+        return StepShape(
+            beams * self.group,
+            self.group,
+            min(max(32, round_up(self.length)), length),
+            min(max(32, round_up(self.width)), width),
+        )
+
+
+def round_up(number: int) -> int:
+    """To a power of two."""
+    return 1 << max(0, number - 1).bit_length()
+
+
 class CachedTransformer:
     """A `Decodable`: `network` with products of the kind that `make` makes. The network's own tensors are used
     wherever they serve as they are."""
@@ -164,43 +193,35 @@ class CachedTransformer:
             x = cached_layers.cross_attention(layer.cross, self.heads, x, *sources[number], source_mask)
             x = cached_layers.feed_forward(layer.feed_forward, x)
 
-    @torch.inference_mode()
     def step(self, state: TransformerState, tokens: Tensor, group: int = 1) -> Tensor:
-        count = len(tokens)
-        lengths, source_lengths = state.host_lengths[:count], state.host_source_lengths[:count:group]
-        longest, width = int(lengths.max()), int(source_lengths.max())
-        logits = self.advance(
-            state,
-            tokens,
-            group,
-            longest + 1,
-            width,
-            ragged=int(lengths.min()) < longest,
-            source_ragged=int(source_lengths.min()) < width,
-        )
-        lengths += 1
+        shape = self.shape(state, len(tokens), group)
+        logits = self.advance(state, tokens, shape)
+        self.stepped(state, shape.rows)
         return logits
 
-    def advance(
-        self,
-        state: TransformerState,
-        tokens: Tensor,
-        group: int,
-        length: int,
-        width: int,
-        *,
-        ragged: bool = True,
-        source_ragged: bool = True,
-    ) -> Tensor:
-        """What a step does on the device, without a look at any number there: a CUDA graph can hold it. At most
-        `length` target positions, the new one included, and `width` source positions are in use."""
-        count, network = len(tokens), self.network
-        position = state.lengths[:count]
+    def shape(self, state: TransformerState, rows: int, group: int) -> StepShape:
+        """Of the next step of so many rows."""
+        lengths, source_lengths = state.host_lengths[:rows], state.host_source_lengths[:rows:group]
+        longest, width = int(lengths.max()), int(source_lengths.max())
+        ragged, source_ragged = int(lengths.min()) < longest, int(source_lengths.min()) < width
+        return StepShape(rows, group, longest + 1, width, ragged, source_ragged)
+
+    def stepped(self, state: TransformerState, rows: int) -> None:
+        state.host_lengths[:rows] += 1
+
+    @torch.inference_mode()
+    def advance(self, state: TransformerState, tokens: Tensor, shape: StepShape) -> Tensor:
+        """What a step does on the device, without a look at any number there, so that a CUDA graph can hold it. Rows
+        that no request has may be among the shape's: whatever they hold, they stay finite and inside their slots."""
+        count, group, length, width = shape.rows, shape.group, shape.length, shape.width
+        network, limit = self.network, state.cache.size(2)
+        position = state.lengths[:count].clamp(max=limit - 1)
         places = state.first[:count] + position
-        mask = self._mask(position + 1, length) if ragged else None
-        source_mask = self._mask(state.source_lengths[:count:group], width) if source_ragged else None
+        mask = self._mask(position + 1, length) if shape.ragged else None
+        source_lengths = state.source_lengths[:count:group].clamp(min=1)
+        source_mask = self._mask(source_lengths, width) if shape.source_ragged else None
         x = torch.add(
-            network.positions(length).index_select(0, position),
+            network.positions(limit).index_select(0, position),
             network.target_embedding(tokens),
             alpha=network.embedding_scale,
         )

@@ -30,6 +30,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     threads: int
     slots: int
     precision: str = "fp32"
+    beam: int = 1
     prefill_tokens: int = 2048
     beat_s: float = 1.0
     log_level: str = "info"

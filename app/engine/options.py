@@ -17,6 +17,7 @@ class PoolOptions:
     devices: str = "auto"
     cpu_threads: int = 0
     cpu_workers: int = 1
+    precision: str = "auto"
     slots_per_model: int = 64
     max_inflight_requests: int = 256
     max_queued_source_tokens: int = 65_536
@@ -36,6 +37,8 @@ class PoolOptions:
             device="",
             threads=threads_each(self.cpu_threads, self.cpu_workers),
             slots=self.slots_per_model,
+            precision=self.precision,
+            beam=self.beam_size,
             prefill_tokens=self.prefill_tokens,
             beat_s=min(1.0, self.worker_hang_timeout_s / 4),
             log_level=self.log_level,

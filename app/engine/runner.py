@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from app.engine.messages import Attend, Decode, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
+from models.graphs import Graphed, Recordable
 from models.inspection import Attentive, SelectionError, attention_maps
-from models.interface import Prompt
+from models.interface import Network, Precision, Prompt
 from models.networks import load_network
+from models.precision import fastest
+
+log = logging.getLogger(__name__)
 
 
 class CannotInspect(ValueError):
@@ -26,21 +31,28 @@ class CannotInspect(ValueError):
 
 
 class Model:
-    """One loaded network and its slots."""
+    """One loaded network, made ready for decoding, and its slots. network: as it was trained, for looking inside.
+    beam: the width of most searches, for which a GPU gets ready ahead of them."""
 
-    def __init__(self, network: Any, config: checkpoints.CheckpointConfig, slots: int) -> None:
-        self.network, self.config, self.slots = network, config, slots
+    def __init__(
+        self, network: Any, decodable: Any, config: checkpoints.CheckpointConfig, slots: int, beam: int = 1
+    ) -> None:
+        self.network, self.decodable, self.config, self.slots = network, decodable, config, slots
+        self.beam = min(beam, slots) if config.max_source_tokens else 1
         self.decoder = self._decoder()
 
     def _decoder(self) -> Decoder:
         rules = TokenRules(self.config.eos, tuple(self.config.suppressed))
-        return Decoder(
-            self.network,
+        decoder = Decoder(
+            self.decodable,
             rules,
             slots=self.slots,
             source_length=max(1, self.config.max_source_tokens),
             target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
         )
+        if self.decodable.device.type == "cuda":
+            self.decodable.warm_up(decoder.state, sorted({1, self.beam}))
+        return decoder
 
     def reset(self) -> None:
         """Forget every sequence: after a failed step nothing in the slots can be trusted. The old slots are freed
@@ -82,10 +94,11 @@ class Model:
 class Runner:
     """The models of one device."""
 
-    def __init__(self, device: str, threads: int, slots: int, precision: str = "fp32") -> None:
+    def __init__(self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1) -> None:
+        """precision: "auto", which measures, or one of `models.interface.Precision`."""
         if threads:
             torch.set_num_threads(threads)
-        self.device, self.slots, self.precision = torch.device(device), slots, precision
+        self.device, self.slots, self.precision, self.beam = torch.device(device), slots, precision, beam
         self.models: dict[str, Model] = {}
 
     def check(self) -> None:
@@ -98,7 +111,25 @@ class Runner:
         if files is not None and files != checkpoint.config.files:
             raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: reload the model.")
         network = load_network(checkpoint, self.device)
-        self.models[name] = Model(network, checkpoint.config, self.slots)
+        decodable = self._decodable(name, network)
+        self.models[name] = Model(network, decodable, checkpoint.config, self.slots, self.beam)
+
+    def _decodable(self, name: str, network: Network) -> Any:
+        """In the precision asked for, or in the fastest one here."""
+        if self.precision == "auto":
+            decodable, times = fastest(network, self.device)
+            shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
+            log.info(
+                "%s computes in %s on %s (a step of 1 row and one of 16: %s)",
+                name,
+                next(iter(times)),
+                self.device,
+                shown,
+            )
+        else:
+            decodable = network.decodable(cast(Precision, self.precision))
+            log.info("%s computes in %s on %s", name, self.precision, self.device)
+        return Graphed(cast(Recordable, decodable)) if self.device.type == "cuda" else decodable
 
     def unload(self, name: str) -> None:
         """Free a model; the caller has dropped its own references. Unknown names are harmless."""
@@ -128,4 +159,6 @@ def _options(request: Decode) -> DecodingOptions:
         top_k=request.top_k,
         top_p=request.top_p,
         seed=request.seed,
+        scores=False,
+        streamed=request.wants_tokens,
     )

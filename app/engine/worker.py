@@ -77,7 +77,9 @@ def serve(connection: socket.socket) -> None:
     first, *others = inbox.take(None)
     assert isinstance(first, m.Configure), "the first message configures the process"
     logging.getLogger("app").setLevel(first.log_level.upper())
-    scheduler = Scheduler(Runner(first.device, first.threads, first.slots, first.precision), first.prefill_tokens)
+    scheduler = Scheduler(
+        Runner(first.device, first.threads, first.slots, first.precision, first.beam), first.prefill_tokens
+    )
     send([m.Started(first.device)])
     work(inbox, scheduler, send, others, first.beat_s)
 
