@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.engine import errors, intake, views
+from app.engine import asking, attending, errors, intake, views
 from app.engine import messages as m
-from app.engine.admission import Admission
+from app.engine.admission import Admission, Demand
 from app.engine.devices import Devices, device_names
 from app.engine.jobs import (
     AttentionJob,
@@ -26,11 +28,13 @@ from app.engine.jobs import (
     PoolStatus,
     Translation,
     TranslationJob,
+    Usage,
 )
 from app.engine.library import Library
-from app.engine.stopping import StopWatch
+from app.engine.streaming import Show, TextStream
 from app.engine.switchboard import Switchboard
-from models.checkpoint import Checkpoint, new_token_limit
+from app.engine.writing import Writing, together
+from models.checkpoint import Checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +51,7 @@ class PoolOptions:
     slots_per_model: int = 64
     max_inflight_requests: int = 256
     max_queued_source_tokens: int = 65_536
+    max_queue_age_s: float = 30.0
     request_timeout_s: float = 60.0
     beam_size: int = 4
     length_penalty: float = 1.0
@@ -61,9 +66,15 @@ class Pool:
     def __init__(self, options: PoolOptions) -> None:
         self.options = options
         self.library = Library()
-        self.admission = Admission(options.max_inflight_requests, options.max_queued_source_tokens)
+        names = device_names(options.devices)
+        self.admission = Admission(
+            options.max_inflight_requests,
+            options.max_queued_source_tokens,
+            slots=options.slots_per_model * len(names),
+            max_queue_age_s=options.max_queue_age_s,
+        )
         self.devices = Devices(
-            device_names(options.devices),
+            names,
             threads=options.cpu_threads,
             slots=options.slots_per_model,
             start_timeout_s=options.worker_start_timeout_s,
@@ -72,7 +83,7 @@ class Pool:
             on_failure=lambda name, problem: self.library.drop(name, problem),
             on_death=lambda device: self.switchboard.device_died(device),
         )
-        self.switchboard = Switchboard(self.devices, options.request_timeout_s)
+        self.switchboard = Switchboard(self.devices, options.request_timeout_s, self.admission.retry_after_s)
         self._read = self._draining = False
         self._starting: asyncio.Task[None] | None = None
 
@@ -142,105 +153,131 @@ class Pool:
     # Requests ---------------------------------------------------------------------------------------------
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
-        plans = [self._translation_plan(job) for job in jobs]
-        tokens = sum(len(source) for _, source in plans)
-        async with self._admitted(len(jobs), tokens):
-            return await gather(self._translate(job, *plan) for job, plan in zip(jobs, plans, strict=True))
+        return await self._translated(jobs, None)
 
-    def _translation_plan(self, job: TranslationJob) -> tuple[Checkpoint, tuple[int, ...]]:
-        checkpoint = self._known().for_pair(job.source_language, job.target_language, job.model)
-        return checkpoint, intake.source_ids(checkpoint, job.text, "q")
+    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
+        async def work(show: Show) -> Translation:
+            return (await self._translated([job], lambda text: show(text, 0)))[0]
 
-    async def _translate(self, job: TranslationJob, checkpoint: Checkpoint, source: tuple[int, ...]) -> Translation:
-        if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
-            return Translation(job.text, (), "stop", checkpoint.name)
-        hypotheses = await self._search(checkpoint, source, job.alternatives)
-        texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in hypotheses))
-        others = tuple(text for text in texts[1:] if text)[: job.alternatives]
-        reason: FinishReason = "stop" if hypotheses[0].finished else "length"
-        return Translation(texts[0], others, reason, checkpoint.name)
+        return TextStream.opened(work)
 
-    async def _search(self, checkpoint: Checkpoint, source: tuple[int, ...], alternatives: int) -> list[m.Hypothesis]:
-        """The model's translations, best first: more than asked for, since two may read the same."""
-        beam = max(self.options.beam_size, alternatives + 1)
-        config = checkpoint.config
-        result: m.Finished = await self.switchboard.ask(
-            checkpoint.name,
-            len(source),
-            lambda request, deadline: m.Decode(
-                id=request,
-                model=checkpoint.name,
-                source=list(source),
-                prefix=list(config.target_prefix),
-                deadline=deadline,
-                max_new_tokens=new_token_limit(len(source), config.max_new_tokens),
-                beam=beam,
-                n_best=beam,
-                length_penalty=self.options.length_penalty,
-            ),
+    async def _translated(
+        self, jobs: Sequence[TranslationJob], show: Callable[[str], None] | None
+    ) -> list[Translation]:
+        found = [self._known().for_pair(job.source_language, job.target_language, job.model) for job in jobs]
+        pairs = list(zip(found, jobs, strict=True))
+        sources = await intake.aside(
+            sum(len(job.text) for job in jobs),
+            lambda: [intake.source_ids(checkpoint, job.text, "q") for checkpoint, job in pairs],
         )
-        return result.hypotheses
+        demand = Demand(
+            requests=len(jobs),
+            read_tokens=sum(map(len, sources)),
+            new_tokens=sum(map(len, sources)),  # a translation is about as long as its source
+            rows=sum(self._beam(job.alternatives) for job, source in zip(jobs, sources, strict=True) if source),
+        )
+        plans = zip(jobs, found, sources, strict=True)
+        async with self._admitted(demand):
+            return await gather(self._translate(job, checkpoint, source, show) for job, checkpoint, source in plans)
+
+    async def _translate(
+        self,
+        job: TranslationJob,
+        checkpoint: Checkpoint,
+        source: tuple[int, ...],
+        show: Callable[[str], None] | None,
+    ) -> Translation:
+        if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
+            if show is not None:
+                show(job.text)
+            return Translation(job.text, (), "stop", checkpoint.name)
+        writing = Writing(checkpoint, show=show)
+        result = await self._search(checkpoint, source, job.alternatives, writing)
+        best = result.hypotheses[0]
+        writing.finish(best.tokens)
+        texts = list(dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])]))
+        others = tuple(text for text in texts[1:] if text)[: job.alternatives]
+        reason: FinishReason = "stop" if best.finished else "length"
+        return Translation(writing.text, others, reason, checkpoint.name, writing.usage(len(source), result.timing))
+
+    def _beam(self, alternatives: int) -> int:
+        """More hypotheses than asked for, since two may read the same."""
+        return max(self.options.beam_size, alternatives + 1)
+
+    async def _search(
+        self, checkpoint: Checkpoint, source: tuple[int, ...], alternatives: int, writing: Writing | None = None
+    ) -> m.Finished:
+        """The model's translations, best first."""
+        message = asking.translation(
+            checkpoint,
+            source,
+            beam=self._beam(alternatives),
+            length_penalty=self.options.length_penalty,
+            wants_tokens=writing is not None and writing.wants_tokens,
+            start_by=self._start_by(),
+        )
+        result: m.Finished = await self.switchboard.ask(message, 2 * len(source), writing)
+        return result
+
+    def _start_by(self) -> float:
+        return time.monotonic() + self.options.max_queue_age_s
 
     async def generate(self, job: GenerationJob) -> Generation:
+        return await self._generated(job, None)
+
+    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
+        return TextStream.opened(lambda show: self._generated(job, show))
+
+    async def _generated(self, job: GenerationJob, show: Show | None) -> Generation:
         checkpoint = self._known().named(job.model, "lyrics")
-        prompt = intake.prompt_ids(checkpoint, job)
+        prompt = await intake.aside(len(job.prompt), lambda: intake.prompt_ids(checkpoint, job))
         seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
-        async with self._admitted(job.n, len(prompt) * job.n):
-            continuations = await gather(self._continue(checkpoint, job, prompt, seed + i) for i in range(job.n))
-        return Generation(tuple(continuations), checkpoint.name)
+        demand = Demand(job.n, len(prompt) * job.n, job.max_new_tokens * job.n, job.n)
+        async with self._admitted(demand):
+            writings = [Writing(checkpoint, job.stop, show and partial(_shown, show, i)) for i in range(job.n)]
+            plans = enumerate(writings)
+            done = await gather(self._continue(checkpoint, job, prompt, seed + i, writing) for i, writing in plans)
+        return Generation(tuple(each for each, _ in done), checkpoint.name, together([usage for _, usage in done]))
 
     async def _continue(
-        self, checkpoint: Checkpoint, job: GenerationJob, prompt: tuple[int, ...], seed: int
-    ) -> Continuation:
-        watch = StopWatch(checkpoint, job.stop) if job.stop else None
-        asked = self.switchboard.ask(
-            checkpoint.name,
-            len(prompt),
-            lambda request, deadline: m.Decode(
-                id=request,
-                model=checkpoint.name,
-                source=[],
-                prefix=list(prompt),
-                deadline=deadline,
-                max_new_tokens=job.max_new_tokens,
-                temperature=job.temperature,
-                top_k=job.top_k,
-                top_p=job.top_p,
-                seed=seed,
-                wants_tokens=watch is not None,
-            ),
-            watch,
+        self, checkpoint: Checkpoint, job: GenerationJob, prompt: tuple[int, ...], seed: int, writing: Writing
+    ) -> tuple[Continuation, Usage]:
+        message = asking.continuation(
+            checkpoint, job, prompt, seed=seed, wants_tokens=writing.wants_tokens, start_by=self._start_by()
         )
-        result: m.Finished | str = await asked
-        if isinstance(result, str):
-            return Continuation(result, "stop", seed)
-        best = result.hypotheses[0]
-        return Continuation(checkpoint.decode(best.tokens), "stop" if best.finished else "length", seed)
+        result: m.Finished | None = await self.switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
+        reason: FinishReason = "stop"
+        if result is not None:
+            writing.finish(result.hypotheses[0].tokens)
+            reason = "stop" if writing.stopped or result.hypotheses[0].finished else "length"
+        usage = writing.usage(len(prompt), result.timing if result else None)
+        return Continuation(writing.text, reason, seed), usage
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         checkpoint = self._inspected(job.model)
-        source = intake.source_ids(checkpoint, job.source, "source")
+        size = len(job.source) + len(job.target or "")
+        source = await intake.aside(size, lambda: intake.source_ids(checkpoint, job.source, "source"))
         if not source:
             raise errors.InvalidRequest("The source has no tokens that the model reads.", field="source")
-        async with self._admitted(1, len(source)):
-            target, finished = await self._target(checkpoint, source, job.target)
+        given = None
+        if (text := job.target) is not None:
+            given = await intake.aside(size, lambda: intake.target_ids(checkpoint, text))
+        start = checkpoint.config.target_prefix
+        attending.check_values(checkpoint.config, job, len(source), len(start) + len(given or ()))
+        rows = 0 if given is not None else self._beam(0)
+        async with self._admitted(Demand(1, len(source), len(source if given is None else given), rows)):
+            target, finished = (given, True) if given is not None else await self._own_target(checkpoint, source)
             # a finished target's last input token predicts the end; an unfinished one's last token is not read
-            inputs = [*checkpoint.config.target_prefix, *(target if finished else target[:-1])]
-            result: m.Attention = await self.switchboard.ask(
-                checkpoint.name,
-                len(source),
-                lambda request, deadline: m.Attend(
-                    id=request,
-                    model=checkpoint.name,
-                    source=list(source),
-                    target=inputs,
-                    kinds=list(job.kinds),
-                    layers=None if job.layers is None else list(job.layers),
-                    heads=None if job.heads is None else list(job.heads),
-                    max_values=job.max_values,
-                ),
-            )
+            inputs = [*start, *(target if finished else target[:-1])]
+            attending.check_values(checkpoint.config, job, len(source), len(inputs))
+            message = asking.attention(checkpoint, job, source, inputs)
+            result: m.Attention = await self.switchboard.ask(message, len(source) + len(inputs))
         return views.attention_report(checkpoint, job, target, finished, result)
+
+    async def _own_target(self, checkpoint: Checkpoint, source: tuple[int, ...]) -> tuple[list[int], bool]:
+        """The model's own translation, without the start token, and whether the end token belongs behind it."""
+        best = (await self._search(checkpoint, source, 0)).hypotheses[0]
+        return list(best.tokens), best.finished
 
     def _inspected(self, name: str | None) -> Checkpoint:
         """A model of any kind if it is named, so that the device can say what it has to show."""
@@ -253,21 +290,16 @@ class Pool:
                 )
         return library.named(name, "translator")
 
-    async def _target(
-        self, checkpoint: Checkpoint, source: tuple[int, ...], text: str | None
-    ) -> tuple[list[int], bool]:
-        """Target ids without the start token, and whether the end token belongs behind them."""
-        if text is None:
-            best = (await self._search(checkpoint, source, 0))[0]
-            return list(best.tokens), best.finished
-        return intake.target_ids(checkpoint, text), True
-
     @asynccontextmanager
-    async def _admitted(self, requests: int, tokens: int) -> AsyncIterator[None]:
+    async def _admitted(self, demand: Demand) -> AsyncIterator[None]:
         if self._draining:
             raise errors.EngineUnavailable("The service is shutting down; try again in a moment.")
-        with self.admission.admitted(requests, tokens):
+        with self.admission.admitted(demand):
             yield
+
+
+def _shown(show: Show, index: int, text: str) -> None:
+    show(text, index)
 
 
 def load_message(checkpoint: Checkpoint) -> m.Load:

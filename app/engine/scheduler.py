@@ -112,9 +112,13 @@ class Scheduler:
         """Nothing is computed for a request whose time is over."""
         now = time.monotonic()
         late = [r.id for r in (*lane.waiting, *lane.active.values()) if r.deadline < now]
-        for request in late:
+        stale = [r.id for r in lane.waiting if 0 < r.start_by < now <= r.deadline]
+        for request in (*late, *stale):
             self._cancel(request)
-        return [m.Failed(request, "deadline_exceeded", "The answer did not come in time.") for request in late]
+        return [
+            *(m.Failed(request, "deadline_exceeded", "The answer did not come in time.") for request in late),
+            *(m.Failed(request, "overloaded", "The queue did not move in time; try again later.") for request in stale),
+        ]
 
     def _admit(self, lane: Lane) -> list[m.FromDevice]:
         """In order of arrival, as many as there are free slots, within the token budget of one step."""

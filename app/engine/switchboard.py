@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
-from app.engine.stopping import StopWatch
+from app.engine.writing import Writing
 
 log = logging.getLogger(__name__)
 
@@ -23,89 +25,110 @@ ERRORS: dict[str, Callable[..., errors.EngineError]] = {
 }
 
 
+class DeviceLost(errors.EngineUnavailable):
+    """The process that had the request is gone."""
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One message to a device whose answer is awaited; `on_token` hears each token as it comes."""
+    """One message to a device whose answer is awaited; `writing` hears each token as it comes."""
 
     device: str
-    tokens: int
     future: asyncio.Future[Any]
-    on_token: Callable[[int], None] | None = None
+    writing: Writing | None = None
 
 
 class Switchboard:
-    def __init__(self, devices: Devices, timeout_s: float) -> None:
-        self.devices, self.timeout_s = devices, timeout_s
+    """retry_after_s: what is told to a request that its device had no slot for in time."""
+
+    def __init__(self, devices: Devices, timeout_s: float, retry_after_s: Callable[[], int] = lambda: 1) -> None:
+        self.devices, self.timeout_s, self.retry_after_s = devices, timeout_s, retry_after_s
         self._waiters: dict[int, Waiter] = {}
         self._ids = itertools.count(1)
 
-    async def ask(
-        self,
-        model: str,
-        tokens: int,
-        message: Callable[[int, float], Any],
-        watch: StopWatch | None = None,
-    ) -> Any:
-        """Send to the least busy device and wait; whoever stops waiting frees the slots."""
-        device = self.devices.least_busy(model)
-        if device is None or device.process is None:
-            raise errors.EngineUnavailable(f"No device has {model} ready right now; try again in a few seconds.")
-        request, timeout = next(self._ids), self.timeout_s
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiter = Waiter(device.name, tokens, future)
-        if watch is not None:
-            waiter.on_token = lambda token: resolve(future, watch.feed(token))
-        self._waiters[request] = waiter
-        device.outstanding_tokens += tokens
-        answered = False
+    async def ask(self, message: m.Decode | m.Attend, work: int, writing: Writing | None = None) -> Any:
+        """Send to the device with the least work and wait; whoever stops waiting frees the slots. None: a stop string
+        has ended the writing. work: tokens to read and, probably, to write. The id and the deadline are set here.
+
+        A request whose device dies before anybody heard of it is sent once more, if another device has its model
+        right now; nobody is kept waiting for a process that may not come back.
+        """
+        deadline = time.monotonic() + self.timeout_s
         try:
-            async with asyncio.timeout(timeout):  # begins before the deadline is told, so that it ends before it
-                device.process.send([message(request, time.monotonic() + timeout)])
-                result = await future
-                answered = not isinstance(result, str)
-                return result
+            async with asyncio.timeout(self.timeout_s):  # begins before the deadline is told, so that it ends before it
+                try:
+                    return await self._ask(message, deadline, work, writing)
+                except DeviceLost:
+                    if self.devices.least_busy(message.model) is None or not (writing is None or writing.restart()):
+                        raise
+                log.info("a request for %s goes to another device", message.model)
+                return await self._ask(message, deadline, work, writing)
         except TimeoutError:
             raise errors.DeadlineExceeded(
-                f"The answer did not come within {timeout:g} seconds; send a shorter text or try again later."
+                f"The answer did not come within {self.timeout_s:g} seconds; send a shorter text or try again later."
             ) from None
+
+    async def _ask(self, message: m.Decode | m.Attend, deadline: float, work: int, writing: Writing | None) -> Any:
+        device = self.devices.least_busy(message.model)
+        if device is None or device.process is None:
+            raise errors.EngineUnavailable(
+                f"No device has {message.model} ready right now; try again in a few seconds."
+            )
+        request, process = next(self._ids), device.process
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiters[request] = Waiter(device.name, future, writing)
+        device.outstanding_tokens += work
+        answered = False
+        try:
+            process.send([msgspec.structs.replace(message, id=request, deadline=deadline)])
+            result = await future
+            answered = result is not None
+            return result
         finally:
             del self._waiters[request]
-            device.outstanding_tokens = max(0, device.outstanding_tokens - tokens)
-            if not answered and device.process is not None:
-                device.process.send([m.Cancel(request)])
+            if device.process is process:  # its successor begins without our work
+                device.outstanding_tokens = max(0, device.outstanding_tokens - work)
+                if not answered:
+                    process.send([m.Cancel(request)])
 
     def reply(self, message: m.FromDevice) -> None:
         match message:
             case m.Tokens():
                 for request, token in message.tokens:
                     waiter = self._waiters.get(request)
-                    if waiter is not None and waiter.on_token is not None:
-                        self._hear(waiter, waiter.on_token, token)
+                    if waiter is not None and waiter.writing is not None and not waiter.future.done():
+                        self._hear(waiter, waiter.writing, token)
             case m.Failed():
-                error = ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
                 if message.id in self._waiters:
-                    self._fail(self._waiters[message.id], error)
+                    self._fail(self._waiters[message.id], self._error(message))
             case m.Finished() | m.Attention():
-                if message.id in self._waiters:
-                    resolve(self._waiters[message.id].future, message)
+                waiter = self._waiters.get(message.id)
+                if waiter is not None and not waiter.future.done():
+                    waiter.future.set_result(message)
 
-    def _hear(self, waiter: Waiter, on_token: Callable[[int], None], token: int) -> None:
+    def _hear(self, waiter: Waiter, writing: Writing, token: int) -> None:
         """What one listener cannot take fails its own request, not the reading of all answers."""
         try:
-            on_token(token)
+            if writing.feed(token):
+                waiter.future.set_result(None)
         except Exception as error:
             log.exception("token %d could not be taken", token)
             self._fail(waiter, errors.EngineFailed(f"Token {token} could not be taken: {error}."))
+
+    def _error(self, message: m.Failed) -> errors.EngineError:
+        if message.code == errors.Overloaded.code:
+            return errors.Overloaded(message.reason, retry_after_s=self.retry_after_s())
+        return ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
 
     def _fail(self, waiter: Waiter, error: errors.EngineError) -> None:
         if not waiter.future.done():
             waiter.future.set_exception(error)
 
     def device_died(self, device: str) -> None:
-        """Everything in flight there ends at once with an error that says to try again."""
+        """Everything in flight there ends at once: somewhere else, or with an error that says to try again."""
         for waiter in list(self._waiters.values()):
             if waiter.device == device:
-                self._fail(waiter, errors.EngineUnavailable("The device process ended; please try again."))
+                self._fail(waiter, DeviceLost("The device process ended; please try again."))
 
     async def drain(self, timeout_s: float) -> None:
         """Wait for what is in flight, but not for ever: the rest is told to try again."""
@@ -114,8 +137,3 @@ class Switchboard:
             await asyncio.wait([waiter.future for waiter in self._waiters.values()], timeout=left)
         for waiter in list(self._waiters.values()):
             self._fail(waiter, errors.EngineUnavailable("The service is shutting down; try again in a moment."))
-
-
-def resolve(future: asyncio.Future[Any], value: Any) -> None:
-    if value is not None and not future.done():
-        future.set_result(value)

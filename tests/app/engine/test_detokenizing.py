@@ -79,7 +79,15 @@ def byte_ids(tokenizer: Tokenizer) -> list[int]:
 
 def interesting(tokenizer: Tokenizer) -> list[int]:
     """Tokens at which something may go wrong: spaces, symbols, the first and last bytes of characters."""
-    names = {"▁", "▁▁", "<ctl>", "\ufffd", " ", "", *(f"<0x{byte:02X}>" for byte in b"A \x80\xa0\xbd\xbf\xc3\xe4\xef\xf0")}
+    names = {
+        "▁",
+        "▁▁",
+        "<ctl>",
+        "\ufffd",
+        " ",
+        "",
+        *(f"<0x{byte:02X}>" for byte in b"A \x80\xa0\xbd\xbf\xc3\xe4\xef\xf0"),
+    }
     return [i for i in range(tokenizer.size) if i < 4 or tokenizer.piece(i) in names]
 
 
