@@ -1,4 +1,4 @@
-"""What `app.main` wires into the API: the engine, the detector and the limits."""
+"""What `app.main` wires into the API: the engine, the detector, the limits and the pace of streams."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.api.limits import Limits
+from app.api.sse import Pace
 from app.engine.jobs import Engine
 from app.text.detection import Detector
 
@@ -19,6 +20,7 @@ class Services:
     engine: Engine
     detector: Detector
     limits: Limits
+    pace: Pace
 
 
 async def services(request: Request) -> Services:
