@@ -16,8 +16,8 @@ import pytest
 from tests.app.api.test_streaming import events
 from tests.serving import Server, serving
 
-TIMEOUT_S = 5
-LONG = {"prompt": "分开", "max_new_tokens": 1000, "seed": 7, "n": 16, "stream": True}
+TIMEOUT_S = 30
+LONG = {"prompt": "分开", "max_new_tokens": 400, "seed": 7, "n": 16, "stream": True}
 
 
 @pytest.fixture(scope="module")
@@ -105,20 +105,17 @@ def test_a_reader_that_leaves_makes_room_for_the_next(server: Server) -> None:
 def test_a_reader_that_pauses_holds_up_nobody_and_gets_it_all(server: Server) -> None:
     all_room_is_free(server)
     host, port = server.base.removeprefix("http://").split(":")
-    body = json.dumps(LONG).encode()
-    with socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        slow.connect((host, int(port)))
-        head = f"POST /generate HTTP/1.0\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-        slow.sendall(head.encode() + body)
-        assert slow.recv(15) == b"HTTP/1.1 200 OK"
-        all_room_is_free(server)  # only once everything of the slow reader is written
-        slow.settimeout(10)
-        received = b""
-        while part := slow.recv(65536):
-            received += part
-    found = events(received.split(b"\r\n\r\n", 1)[1].decode())
+    connection = http.client.HTTPConnection(host, int(port))
+    connection.sock = socket.socket()  # whose buffer holds a few events
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.sock.settimeout(30)
+    connection.sock.connect((host, int(port)))
+    with contextlib.closing(connection):
+        connection.request("POST", "/generate", json.dumps(LONG))
+        with connection.getresponse() as answer:
+            all_room_is_free(server)  # everything of the slow reader is written
+            found = events(answer.read().decode())
     *tokens, (_, done) = found
     for index, each in enumerate([done, *done["alternatives"]]):
         assert "".join(token["text"] for _, token in tokens if token["index"] == index) == each["text"]
-        assert len(each["text"]) == 1000
+        assert len(each["text"]) == LONG["max_new_tokens"]
