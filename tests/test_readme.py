@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from models import checkpoint as checkpoints
+from tests.app.api.test_streaming import events
 from tests.readme import ROOT, Example, examples, same_shape
 from training.demo import phrasebook
 from training.demo.train import lyrics
@@ -105,7 +106,8 @@ def test_the_promised_sentences(served: Served) -> None:
         }
 
 
-CURLS = [example for example in examples() if example.commands[0].startswith("curl")]
+CURLS = [example for example in examples() if example.commands[0].startswith("curl -s ")]
+STREAMS = [command for example in examples() for command in example.commands if command.startswith("curl -sN ")]
 
 
 @pytest.mark.parametrize("example", CURLS, ids=lambda e: e.commands[0].split()[2].rsplit("8000", 1)[1])
@@ -118,6 +120,23 @@ def test_a_curl_example_answers_as_shown(served: Served, example: Example) -> No
         assert same_shape(shown, got) == []
         if "/translate" in command and "translatedText" in shown:
             assert got["translatedText"] == shown["translatedText"]
+
+
+@pytest.mark.parametrize("command", STREAMS, ids=lambda command: command.split()[2].rsplit("8000", 1)[1])
+def test_the_tokens_of_a_streamed_example_join_to_its_answer(served: Served, command: str) -> None:
+    words = shlex.split(command.replace("http://127.0.0.1:8000", served.base))
+    result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True)
+    *tokens, (last, done) = events(result.stdout.decode())
+    assert last == "done"
+    texts: dict[int, str] = {}
+    for _, token in tokens:
+        texts[token.get("index", 0)] = texts.get(token.get("index", 0), "") + token["text"]
+    answers = [done.get("translatedText", done.get("text")), *(each["text"] for each in done.get("alternatives", []))]
+    assert texts == dict(enumerate(answers))
+    (shown,) = [json.loads(line[6:]) for line in (ROOT / "README.md").read_text().splitlines() if "new_tokens" in line]
+    if "/translate" in command:
+        assert done["translatedText"] == shown["translatedText"]
+        assert [*done, *done["usage"]] == [*shown, *shown["usage"]]
 
 
 def test_the_training_commands(tmp_path: Path) -> None:
