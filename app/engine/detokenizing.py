@@ -46,10 +46,8 @@ class Detokenizer:
         return self._decode(rest)
 
     def _byte(self, token: int) -> int | None:
-        match = BYTE_PIECE.fullmatch(piece := self._tokenizer.piece(token))
-        if match is None or self._tokenizer.decode([token]) == piece:  # a token may also be called so and mean itself
-            return None
-        return int(match[1], 16)
+        match = BYTE_PIECE.fullmatch(self._tokenizer.piece(token))
+        return None if match is None else int(match[1], 16)  # a word that is spelt so is held no longer than a byte
 
     def _decode(self, tokens: list[int]) -> str:
         if not tokens:

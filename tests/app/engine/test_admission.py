@@ -106,6 +106,16 @@ def test_a_rate_measured_with_free_slots_refuses_nobody(clock: Clock) -> None:
             pass
 
 
+def test_what_ends_while_slots_are_free_does_not_count_for_the_queue(clock: Clock) -> None:
+    admission = Admission(1000, 100_000, slots=4)
+    with admission.admitted(asks(5, 50)):
+        clock.now += 2.5
+    for _ in range(20):
+        with admission.admitted(asks(1, 1000)):
+            clock.now += 0.1
+    assert admission.loaded.rate() == 20
+
+
 def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock) -> None:
     admission = Admission(3, 100)
     for _ in range(200):

@@ -115,6 +115,14 @@ def test_a_character_comes_whole_with_its_last_byte(kind: str) -> None:
     assert {"你", "🙂"} <= set(deltas)
 
 
+def test_tokens_without_text_do_not_part_a_character() -> None:
+    tokenizer = TOKENIZERS["bytes"]
+    first, *others = tokenizer.encode("你")[-3:]
+    ids = [first, 2, others[0], 3, others[1]]
+    assert joined(tokenizer, ids) == ["", "", "", "", "你", ""]
+    assert tokenizer.decode(ids) == "你"
+
+
 def test_what_never_becomes_a_character_is_held_for_three_bytes_only() -> None:
     tokenizer = TOKENIZERS["bytes"]
     bytes_of = dict(zip(map(tokenizer.piece, byte_ids(tokenizer)), byte_ids(tokenizer), strict=True))
@@ -133,7 +141,7 @@ def test_the_cost_of_a_token_does_not_grow_with_the_text(kind: str) -> None:
         joined(counted, (worst * (count // len(worst) + 1))[:count])
         return counted.decoded
 
-    assert decoded(4000) - decoded(2000) <= 6 * 2000
+    assert decoded(4000) - decoded(2000) <= 5 * 2000
 
 
 def test_a_token_that_does_not_exist_is_refused() -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +31,15 @@ def expected(stops: list[str], text: str) -> tuple[str, bool]:
 def test_any_text_ends_before_its_first_stop_string(stops: list[str], deltas: list[str]) -> None:
     shown, stopped = watched(stops, deltas)
     assert ("".join(shown), stopped) == expected(stops, "".join(deltas))
+
+
+def test_every_short_text_and_every_pair_of_short_stop_strings() -> None:
+    words = ["".join(word) for length in range(1, 5) for word in itertools.product("ab", repeat=length)]
+    texts = ["".join(word) for word in itertools.product("ab", repeat=7)]
+    for stops in [[word] for word in words] + [[one, "aab"] for one in words]:
+        for text in texts:
+            shown, stopped = watched(stops, list(text))
+            assert ("".join(shown), stopped) == expected(stops, text)
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), max_size=3), st.lists(st.text("ab", max_size=3), max_size=9))

@@ -62,6 +62,22 @@ def test_what_a_slow_reader_has_not_taken_is_one_text() -> None:
     run(scene())
 
 
+def test_what_is_put_while_the_reader_is_busy_with_the_last_delta_is_not_lost() -> None:
+    async def scene() -> None:
+        script = Script()
+        async with TextStream.opened(script) as stream:
+            heard = []
+            async for delta in stream.deltas():
+                heard.append(delta.text)
+                if len(heard) == 1:  # it writes this one for so long that all else happens meanwhile
+                    script.show("b", 0)
+                    script.end.set_result("all")
+                    await settled()
+            assert heard == ["a", "b"]
+
+    run(scene())
+
+
 def test_between_the_first_and_the_last_text_lies_the_interval() -> None:
     async def scene() -> None:
         script = Script()
