@@ -62,8 +62,23 @@ class Settings(BaseSettings):
     max_queued_source_tokens: int = Field(
         default=65_536, ge=1, description="Source tokens waiting for a slot; beyond that the answer is 429."
     )
+    max_queue_age_s: float = Field(
+        default=30,
+        gt=0,
+        le=3600,
+        description="Seconds that a request may wait for a slot, expected or measured; beyond that it is 429.",
+    )
     request_timeout_s: float = Field(
-        default=60, gt=0, le=3600, description="Seconds until a request without an answer is given up (504)."
+        default=60,
+        gt=0,
+        le=3600,
+        description="Seconds until a request without an answer is given up (504), or a stream that nobody reads.",
+    )
+    stream_interval_ms: float = Field(
+        default=20,
+        ge=0,
+        le=10_000,
+        description="Milliseconds between two token events of a stream, except the first and last; 0: each token.",
     )
     max_body_bytes: int = Field(
         default=2_000_000,

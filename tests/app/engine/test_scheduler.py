@@ -132,6 +132,20 @@ def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.Mo
     assert (reply.id, reply.code) == (1, "deadline_exceeded")
 
 
+def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    for number in range(9):  # one more than there are slots
+        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))
+    scheduler.step()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 101)
+    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model, "join", lambda requests: pytest.fail("prefilled"))
+    replies = run(scheduler)
+    assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(8, "overloaded")]
+    assert sorted(r.id for r in replies if isinstance(r, m.Finished)) == list(range(8))
+
+
 def test_a_request_that_does_not_fit_fails_alone(scheduler: Scheduler) -> None:
     scheduler.handle(m.Decode(1, "tiny-de-en", [5] * 33, [2], FAR, 5))  # the slots take 32
     scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 5))

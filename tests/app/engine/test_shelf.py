@@ -251,7 +251,7 @@ def test_a_version_that_is_not_given_back_is_freed_in_the_end(
 
 
 def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.pool, "_draining", True)
+    monkeypatch.setattr(running.pool.entrance, "draining", True)
     with pytest.raises(errors.EngineUnavailable, match="shutting down"):
         running.do(running.pool.reload_model("tiny-de-en"))
 
