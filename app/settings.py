@@ -57,7 +57,7 @@ class Settings(BaseSettings):
         description="Tokens, padding included, that one model reads between two steps.",
     )
     max_inflight_requests: int = Field(
-        default=256, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
+        default=1024, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
     )
     max_queued_source_tokens: int = Field(
         default=65_536, ge=1, description="Source tokens waiting for a slot; beyond that the answer is 429."
@@ -85,7 +85,7 @@ class Settings(BaseSettings):
         ge=1024,
         description="Largest request body in bytes; beyond that the answer is 413.",
     )
-    max_batch_texts: int = Field(default=256, ge=1, description="Texts in one POST /translate.")
+    max_batch_texts: int = Field(default=512, ge=1, description="Texts in one POST /translate.")
     max_text_characters: int = Field(
         default=100_000, ge=1, description="Characters (code points) of one text or prompt."
     )
