@@ -102,7 +102,11 @@ class CachedRecurrent:
 
     @torch.inference_mode()
     def copy(
-        self, state: RecurrentState, sources: Sequence[int], destinations: Sequence[int], since: int | None = None
+        self,
+        state: RecurrentState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
     ) -> None:
         index, onto = torch.tensor([list(sources), list(destinations)], device=self.device).unbind(0)
         for part in (state.hidden, state.memory):

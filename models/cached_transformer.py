@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,6 +25,9 @@ from models.products import MakeProduct, product
 
 if TYPE_CHECKING:
     from models.transformer import Transformer
+
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -42,8 +46,8 @@ class TransformerState:
     source_values: Tensor
     lengths: Tensor  # [slots]
     source_lengths: Tensor  # [slots]
-    host_lengths: np.ndarray  # [slots]
-    host_source_lengths: np.ndarray  # [slots]
+    host_lengths: Ints  # [slots]
+    host_source_lengths: Ints  # [slots]
     first: Tensor  # [slots]: where a row's positions begin in the flat caches
     flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
 
@@ -243,20 +247,36 @@ class CachedTransformer:
 
     @torch.inference_mode()
     def copy(
-        self, state: TransformerState, sources: Sequence[int], destinations: Sequence[int], since: int | None = None
+        self,
+        state: TransformerState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
     ) -> None:
-        index, onto = torch.tensor([sources, destinations], device=self.device).unbind(0)
-        length = int(state.host_lengths[sources].max())
-        moved = state.cache[:, :, since or 0 : length]
-        moved.index_copy_(1, onto, moved.index_select(1, index))
+        self._copy_positions(state, np.array(sources), np.array(destinations), np.array(since or [0] * len(sources)))
         if since is None:
-            width = int(state.host_source_lengths[sources].max())
-            moved = state.source_cache[:, :, :width]
+            read, write = list(sources), list(destinations)
+            index, onto = torch.tensor([read, write], device=self.device).unbind(0)
+            moved = state.source_cache[:, :, : int(state.host_source_lengths[read].max())]
             moved.index_copy_(1, onto, moved.index_select(1, index))
-            state.lengths.index_copy_(0, onto, state.lengths.index_select(0, index))
-            state.source_lengths.index_copy_(0, onto, state.source_lengths.index_select(0, index))
-            state.host_lengths[destinations] = state.host_lengths[sources]
-            state.host_source_lengths[destinations] = state.host_source_lengths[sources]
+            for lengths in (state.lengths, state.source_lengths):
+                lengths.index_copy_(0, onto, lengths.index_select(0, index))
+            for host_lengths in (state.host_lengths, state.host_source_lengths):
+                host_lengths[write] = host_lengths[read]
+
+    def _copy_positions(self, state: TransformerState, sources: Ints, destinations: Ints, since: Ints) -> None:
+        """Keys and values of the positions since[i] and on, and of no others: hypotheses of a beam seldom differ in
+        more than their last tokens."""
+        counts = state.host_lengths[sources] - since
+        total = int(counts.sum())
+        if total == 0:
+            return
+        # since[0], since[0] + 1, ..., since[1], since[1] + 1, ...
+        places = np.arange(total) - np.repeat(np.cumsum(counts) - counts - since, counts)
+        read, write = (np.repeat(rows * state.cache.size(2), counts) + places for rows in (sources, destinations))
+        index, onto = torch.from_numpy(np.stack([read, write])).to(self.device).unbind(0)
+        for flat in state.flat:
+            flat.index_copy_(0, onto, flat.index_select(0, index))
 
 
 class Functions(NamedTuple):

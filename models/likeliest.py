@@ -3,7 +3,6 @@ largest of each block first, and then into the blocks that can matter, is severa
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 BLOCK = 64
@@ -40,6 +39,7 @@ def _in_blocks(logits: Tensor, count: int) -> bool:
     return logits.device.type == "cpu" and logits.size(1) % BLOCK == 0 and logits.size(1) >= 4 * BLOCK * count
 
 
-def log_total(logits: Tensor) -> Tensor:
-    """logits [B, V] -> log of the sum of their exponentials, [B]."""
-    return torch.logsumexp(logits, dim=-1)
+def log_total(logits: Tensor, largest: Tensor) -> Tensor:
+    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. Written over the
+    logits, which are large: in memory of its own it takes twice the time."""
+    return logits.sub_(largest).exp_().sum(dim=-1).log_() + largest[:, 0]

@@ -107,7 +107,8 @@ class Rows:
                 chosen[index] = sample(logits[index], self._draws(rows[drawing]))
         if not self.scored[rows].any():
             return chosen.cpu().numpy(), None
-        gains = logits.gather(1, chosen[:, None])[:, 0].double() - log_total(logits).double()
+        gains = logits.gather(1, chosen[:, None])[:, 0].double()
+        gains -= log_total(logits, logits.amax(dim=-1, keepdim=True)).double()
         both = torch.stack([chosen.double(), gains]).cpu().numpy()
         return both[0].astype(np.int64), both[1]
 
