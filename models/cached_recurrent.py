@@ -33,7 +33,7 @@ class Advance(Protocol):
     """`models.cached_cells.advance`, in Python or compiled."""
 
     def __call__(
-        self, cell: str, layers: list[CellLayer], projected: Tensor, hidden: list[Tensor], memory: list[Tensor]
+        self, cell: str, layers: list[CellLayer], looked_up: Tensor, hidden: list[Tensor], memory: list[Tensor]
     ) -> Tensor: ...
 
 
@@ -112,5 +112,4 @@ class CachedRecurrent:
 @cache
 def function(device_type: str) -> Advance:
     """`advance` as it runs best on such a device: once a process."""
-    made: Advance = compiled(advance) if device_type == "cpu" else advance
-    return made
+    return compiled(advance) if device_type == "cpu" else advance

@@ -185,7 +185,7 @@ class CachedTransformer:
         for number, layer in enumerate(self.decoding):
             own = layer.attention
             new = product(own.projection, cached_layers.enter(own.around, x))
-            both = new[:, inner:].reshape(count, width, 2, self.heads.count, self.heads.width)
+            both = new[:, inner:].reshape(count, width, 2, self.heads.number, self.heads.width)
             state.cache[number, index, :width] = both
             query = cached_layers.split(self.heads, new[:, :inner], count)
             context = cached_layers.attended(self.heads, query, *key_value(both), mask)
@@ -284,10 +284,11 @@ def self_attention(module: MultiHeadAttention, around: Residual, make: MakeProdu
 def cross_attention(module: MultiHeadAttention, around: Residual, make: MakeProduct) -> CrossAttention:
     """Its one matrix is taken apart: queries come from the target, keys and values from the source."""
     inner, bias = module.inner, module.projection.bias
-    head, tail = module.projection.weight.split([inner, 2 * inner])
-    head_bias, tail_bias = (None, None) if bias is None else bias.split([inner, 2 * inner])
-    output = make(module.output.weight, module.output.bias)
-    return CrossAttention(make(head, head_bias), make(tail, tail_bias), output, norm(around))
+    query, key_value = (
+        make(module.projection.weight[rows], None if bias is None else bias[rows])
+        for rows in (slice(inner), slice(inner, None))
+    )
+    return CrossAttention(query, key_value, make(module.output.weight, module.output.bias), norm(around))
 
 
 def widened(layer: EncoderLayer | DecoderLayer, activation: str, make: MakeProduct) -> cached_layers.FeedForward:

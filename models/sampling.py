@@ -35,6 +35,9 @@ class Draws(NamedTuple):
     top_p: npt.NDArray[np.float64]
     uniform: npt.NDArray[np.float64]
 
+    def of(self, rows: npt.NDArray[np.int64]) -> Draws:
+        return Draws(self.temperature[rows], self.top_k[rows], self.top_p[rows], self.uniform[rows])
+
 
 def sample(logits: Tensor, draws: Draws) -> Tensor:
     """logits [B, V] -> token ids [B].
@@ -52,7 +55,7 @@ def sample(logits: Tensor, draws: Draws) -> Tensor:
     tokens = torch.empty(len(logits), dtype=torch.long, device=logits.device)
     for rows, choose in ((cut.nonzero()[0], _from_likeliest), ((~cut).nonzero()[0], _from_all)):
         index = torch.from_numpy(rows).to(logits.device)
-        tokens[index] = choose(logits[index], Draws(*(each[rows] for each in draws)))
+        tokens[index] = choose(logits[index], draws.of(rows))
     return tokens
 
 
