@@ -114,7 +114,7 @@ class CachedTransformer:
             shape = (config.decoder_layers, slots, length, 2, config.heads, config.head_width)
             return zeros(shape, self.dtype, self.device)
 
-        own, source = cache(target_length), cache(source_length)
+        own, source = cache(target_length), cache(max(1, source_length))
         return TransformerState(
             own,
             source,
@@ -131,14 +131,19 @@ class CachedTransformer:
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         index = torch.tensor(rows, device=self.device)
-        lengths = [len(p.source) for p in prompts]
-        memory, mask = self._encode(pad_rows([p.source for p in prompts], self.config.pad, self.device), lengths)
+        # an empty source has one place, which holds nothing: as in a full pass, where nobody looks at padding
+        read = [p.source or (self.config.pad,) for p in prompts]
+        empty = [number for number, p in enumerate(prompts) if not p.source]
+        lengths = [len(source) for source in read]
+        memory, mask = self._encode(pad_rows(read, self.config.pad, self.device), lengths)
         count, width = len(prompts), max(lengths)
         sources = []
         for number, layer in enumerate(self.decoding):
             both = product(layer.cross.key_value, memory).view(
                 count, width, 2, self.config.heads, self.config.head_width
             )
+            if empty:
+                both[empty] = 0
             state.source_cache[number, index, :width] = both
             sources.append(key_value(both))
         self._prefill_target(state, index, [p.prefix[:-1] for p in prompts], sources, mask)
