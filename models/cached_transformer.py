@@ -44,6 +44,7 @@ class TransformerState:
     source_lengths: Tensor  # [slots]
     host_lengths: np.ndarray  # [slots]
     host_source_lengths: np.ndarray  # [slots]
+    positions: Tensor  # [>= T, C]; kept here, for a CUDA graph reads it though the network may grow another
     first: Tensor  # [slots]: where a row's positions begin in the flat caches
     flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
 
@@ -108,7 +109,6 @@ class CachedTransformer:
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         config = self.config
-        self.network.positions(max(source_length, target_length))
 
         def cache(length: int) -> Tensor:
             shape = (config.decoder_layers, slots, length, 2, config.heads, config.head_width)
@@ -124,6 +124,7 @@ class CachedTransformer:
             source_lengths=torch.zeros(slots, dtype=torch.long, device=self.device),
             host_lengths=np.zeros(slots, dtype=np.int64),
             host_source_lengths=np.zeros(slots, dtype=np.int64),
+            positions=self.network.positions(max(source_length, target_length)),
             first=torch.arange(0, slots * target_length, target_length, device=self.device),
             flat=list(own.view(config.decoder_layers, slots * target_length, -1).unbind(0)),
         )
@@ -226,7 +227,7 @@ class CachedTransformer:
         source_lengths = state.source_lengths[:count:group].clamp(min=1)
         source_mask = self._mask(source_lengths, width) if shape.source_ragged else None
         x = torch.add(
-            network.positions(limit).index_select(0, position),
+            state.positions.index_select(0, position),
             network.target_embedding(tokens),
             alpha=network.embedding_scale,
         )
