@@ -48,6 +48,7 @@ class TransformerState:
     source_lengths: Tensor  # [slots]
     host_lengths: Ints  # [slots]
     host_source_lengths: Ints  # [slots]
+    positions: Tensor  # [>= T, C]; kept here, for a CUDA graph reads it though the network may grow another
     first: Tensor  # [slots]: where a row's positions begin in the flat caches
     flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
 
@@ -112,13 +113,12 @@ class CachedTransformer:
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         config = self.config
-        self.network.positions(max(source_length, target_length))
 
         def cache(length: int) -> Tensor:
             shape = (config.decoder_layers, slots, length, 2, config.heads, config.head_width)
             return zeros(shape, self.dtype, self.device)
 
-        own, source = cache(target_length), cache(source_length)
+        own, source = cache(target_length), cache(max(1, source_length))
         return TransformerState(
             own,
             source,
@@ -128,6 +128,7 @@ class CachedTransformer:
             source_lengths=torch.zeros(slots, dtype=torch.long, device=self.device),
             host_lengths=np.zeros(slots, dtype=np.int64),
             host_source_lengths=np.zeros(slots, dtype=np.int64),
+            positions=self.network.positions(max(source_length, target_length)),
             first=torch.arange(0, slots * target_length, target_length, device=self.device),
             flat=list(own.view(config.decoder_layers, slots * target_length, -1).unbind(0)),
         )
@@ -135,14 +136,19 @@ class CachedTransformer:
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         index = torch.tensor(rows, device=self.device)
-        lengths = [len(p.source) for p in prompts]
-        memory, mask = self._encode(pad_rows([p.source for p in prompts], self.config.pad, self.device), lengths)
+        # an empty source has one place, which holds nothing: as in a full pass, where nobody looks at padding
+        read = [p.source or (self.config.pad,) for p in prompts]
+        empty = [number for number, p in enumerate(prompts) if not p.source]
+        lengths = [len(source) for source in read]
+        memory, mask = self._encode(pad_rows(read, self.config.pad, self.device), lengths)
         count, width = len(prompts), max(lengths)
         sources = []
         for number, layer in enumerate(self.decoding):
             both = product(layer.cross.key_value, memory).view(
                 count, width, 2, self.config.heads, self.config.head_width
             )
+            if empty:
+                both[empty] = 0
             state.source_cache[number, index, :width] = both
             sources.append(key_value(both))
         self._prefill_target(state, index, [p.prefix[:-1] for p in prompts], sources, mask)
@@ -189,7 +195,7 @@ class CachedTransformer:
         for number, layer in enumerate(self.decoding):
             own = layer.attention
             new = product(own.projection, cached_layers.enter(own.around, x))
-            both = new[:, inner:].reshape(count, width, 2, self.heads.count, self.heads.width)
+            both = new[:, inner:].reshape(count, width, 2, self.heads.number, self.heads.width)
             state.cache[number, index, :width] = both
             query = cached_layers.split(self.heads, new[:, :inner], count)
             context = cached_layers.attended(self.heads, query, *key_value(both), mask)
@@ -225,7 +231,7 @@ class CachedTransformer:
         source_lengths = state.source_lengths[:count:group].clamp(min=1)
         source_mask = self._mask(source_lengths, width) if shape.source_ragged else None
         x = torch.add(
-            network.positions(limit).index_select(0, position),
+            state.positions.index_select(0, position),
             network.target_embedding(tokens),
             alpha=network.embedding_scale,
         )
@@ -304,10 +310,11 @@ def self_attention(module: MultiHeadAttention, around: Residual, make: MakeProdu
 def cross_attention(module: MultiHeadAttention, around: Residual, make: MakeProduct) -> CrossAttention:
     """Its one matrix is taken apart: queries come from the target, keys and values from the source."""
     inner, bias = module.inner, module.projection.bias
-    head, tail = module.projection.weight.split([inner, 2 * inner])
-    head_bias, tail_bias = (None, None) if bias is None else bias.split([inner, 2 * inner])
-    output = make(module.output.weight, module.output.bias)
-    return CrossAttention(make(head, head_bias), make(tail, tail_bias), output, norm(around))
+    query, key_value = (
+        make(module.projection.weight[rows], None if bias is None else bias[rows])
+        for rows in (slice(inner), slice(inner, None))
+    )
+    return CrossAttention(query, key_value, make(module.output.weight, module.output.bias), norm(around))
 
 
 def widened(layer: EncoderLayer | DecoderLayer, activation: str, make: MakeProduct) -> cached_layers.FeedForward:

@@ -12,7 +12,7 @@ def argmax(logits: Tensor) -> Tensor:
     """logits [B, V] -> the place of the largest of each row, the first one of equals, [B]."""
     if not _in_blocks(logits, 1):
         return logits.argmax(dim=-1)
-    blocks = logits.unflatten(1, (-1, BLOCK))
+    blocks = _blocks(logits)
     best = blocks.amax(dim=-1).argmax(dim=-1, keepdim=True)
     inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK))[:, 0].argmax(dim=-1)
     return best[:, 0] * BLOCK + inside
@@ -27,7 +27,7 @@ def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if not _in_blocks(logits, count):
         values, places = logits.topk(count, dim=-1)
         return values, places
-    blocks = logits.unflatten(1, (-1, BLOCK))
+    blocks = _blocks(logits)
     best = blocks.amax(dim=-1).topk(count, dim=-1).indices
     inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
     values, places = inside.topk(count, dim=-1)
@@ -37,6 +37,10 @@ def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def _in_blocks(logits: Tensor, count: int) -> bool:
     """Only on a CPU, and only where blocks leave much less to look at."""
     return logits.device.type == "cpu" and logits.size(1) % BLOCK == 0 and logits.size(1) >= 4 * BLOCK * count
+
+
+def _blocks(logits: Tensor) -> Tensor:
+    return logits.reshape(len(logits), logits.size(1) // BLOCK, BLOCK)
 
 
 def log_total(logits: Tensor, largest: Tensor) -> Tensor:
