@@ -26,7 +26,7 @@ class Hypothesis:
 
 def unchain(chain: Chain, since: int = 0, length: int | None = None) -> tuple[int, ...]:
     """Its tokens; of a chain of `length` those from place `since` on."""
-    tokens = []
+    tokens: list[int] = []
     while chain is not None and (length is None or len(tokens) < length - since):
         chain, token = chain
         tokens.append(token)

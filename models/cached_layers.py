@@ -64,9 +64,9 @@ class Decoding(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """number of them, their width, and what q·k is multiplied by."""
+    """The number of them, their width, and what q·k is multiplied by."""
 
-    count: int
+    number: int
     width: int
     scale: float
 
@@ -88,12 +88,12 @@ def leave(norm: Norm, x: Tensor, y: Tensor) -> Tensor:
 def attended(heads: Heads, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """query [B, H, Q, D] -> [B·Q, H·D]; mask: what is added to the scores."""
     context = F.scaled_dot_product_attention(query, key, value, mask, 0.0, False, scale=heads.scale)
-    return context.transpose(1, 2).reshape(-1, heads.count * heads.width)
+    return context.transpose(1, 2).reshape(-1, heads.number * heads.width)
 
 
 def split(heads: Heads, x: Tensor, rows: int) -> Tensor:
     """[rows·T, H·D] -> [rows, H, T, D]."""
-    return x.view(rows, -1, heads.count, heads.width).transpose(1, 2)
+    return x.view(rows, -1, heads.number, heads.width).transpose(1, 2)
 
 
 def feed_forward(layer: FeedForward, x: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ def step(
     """All decoder layers over one new position of each row, [B, C]. For each layer: flat, the cache [slots·T, 2·H·D]
     whose `places` take the new keys and values; keys and values, views of it, [B, H, K, D]; and those of the sources,
     [R, H, S, D], each read by B/R rows one after the other."""
-    inner = heads.count * heads.width
+    inner = heads.number * heads.width
     for number, layer in enumerate(layers):
         own = layer.attention
         new = product(own.projection, enter(own.around, x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +34,7 @@ class Advance(Protocol):
     """`models.cached_cells.advance`, in Python or compiled."""
 
     def __call__(
-        self, cell: str, layers: list[CellLayer], projected: Tensor, hidden: list[Tensor], memory: list[Tensor]
+        self, cell: str, layers: list[CellLayer], looked_up: Tensor, hidden: list[Tensor], memory: list[Tensor]
     ) -> Tensor: ...
 
 
@@ -46,6 +47,8 @@ class CachedRecurrent:
 
     def __init__(self, network: RecurrentLanguageModel, make: MakeProduct) -> None:
         self.network, self.config = network, network.config
+        self.reader = copy.copy(network.recurrent)  # the same weights, read without dropout even while they are trained
+        self.reader.training = False
         weight, bias = network.parameters_of(0)[:2]
         inputs = weight.t() if network.embedding is None else network.embedding.weight @ weight.t()
         self.table = (inputs + bias).detach().contiguous()
@@ -70,13 +73,19 @@ class CachedRecurrent:
         read = [(row, p.prefix[:-1]) for row, p in zip(rows, prompts, strict=True) if len(p.prefix) > 1]
         if not read:
             return
-        sequences = [self.network.inputs(torch.tensor(prefix, device=self.device)) for _, prefix in read]
+        sequences = [self._inputs(torch.tensor(prefix, device=self.device)) for _, prefix in read]
         packed = nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
-        last: Any = self.network.recurrent(packed)[1]
+        last: Any = self.reader(packed)[1]
         hidden, memory = last if self.config.cell == "lstm" else (last, last)
         index = torch.tensor([row for row, _ in read], device=self.device)
         state.hidden[:, index] = hidden
         state.memory[:, index] = memory
+
+    def _inputs(self, tokens: Tensor) -> Tensor:
+        embedding = self.network.embedding
+        if embedding is None:
+            return F.one_hot(tokens, self.config.vocabulary).to(self.table.dtype)
+        return F.embedding(tokens, embedding.weight)
 
     def step(self, state: RecurrentState, tokens: Tensor, group: int = 1) -> Tensor:
         return self.advance(state, tokens, StepShape(len(tokens), 1, 0, 0))
@@ -102,7 +111,11 @@ class CachedRecurrent:
 
     @torch.inference_mode()
     def copy(
-        self, state: RecurrentState, sources: Sequence[int], destinations: Sequence[int], since: int | None = None
+        self,
+        state: RecurrentState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
     ) -> None:
         index, onto = torch.tensor([list(sources), list(destinations)], device=self.device).unbind(0)
         for part in (state.hidden, state.memory):
@@ -112,5 +125,4 @@ class CachedRecurrent:
 @cache
 def function(device_type: str) -> Advance:
     """`advance` as it runs best on such a device: once a process."""
-    made: Advance = compiled(advance) if device_type == "cpu" else advance
-    return made
+    return compiled(advance) if device_type == "cpu" else advance

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,6 +25,9 @@ from models.products import MakeProduct, product
 
 if TYPE_CHECKING:
     from models.transformer import Transformer
+
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -42,8 +46,9 @@ class TransformerState:
     source_values: Tensor
     lengths: Tensor  # [slots]
     source_lengths: Tensor  # [slots]
-    host_lengths: np.ndarray  # [slots]
-    host_source_lengths: np.ndarray  # [slots]
+    host_lengths: Ints  # [slots]
+    host_source_lengths: Ints  # [slots]
+    positions: Tensor  # [>= T, C]; kept here, for a CUDA graph reads it though the network may grow another
     first: Tensor  # [slots]: where a row's positions begin in the flat caches
     flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
 
@@ -108,13 +113,12 @@ class CachedTransformer:
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         config = self.config
-        self.network.positions(max(source_length, target_length))
 
         def cache(length: int) -> Tensor:
             shape = (config.decoder_layers, slots, length, 2, config.heads, config.head_width)
             return zeros(shape, self.dtype, self.device)
 
-        own, source = cache(target_length), cache(source_length)
+        own, source = cache(target_length), cache(max(1, source_length))
         return TransformerState(
             own,
             source,
@@ -124,6 +128,7 @@ class CachedTransformer:
             source_lengths=torch.zeros(slots, dtype=torch.long, device=self.device),
             host_lengths=np.zeros(slots, dtype=np.int64),
             host_source_lengths=np.zeros(slots, dtype=np.int64),
+            positions=self.network.positions(max(source_length, target_length)),
             first=torch.arange(0, slots * target_length, target_length, device=self.device),
             flat=list(own.view(config.decoder_layers, slots * target_length, -1).unbind(0)),
         )
@@ -131,14 +136,19 @@ class CachedTransformer:
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         index = torch.tensor(rows, device=self.device)
-        lengths = [len(p.source) for p in prompts]
-        memory, mask = self._encode(pad_rows([p.source for p in prompts], self.config.pad, self.device), lengths)
+        # an empty source has one place, which holds nothing: as in a full pass, where nobody looks at padding
+        read = [p.source or (self.config.pad,) for p in prompts]
+        empty = [number for number, p in enumerate(prompts) if not p.source]
+        lengths = [len(source) for source in read]
+        memory, mask = self._encode(pad_rows(read, self.config.pad, self.device), lengths)
         count, width = len(prompts), max(lengths)
         sources = []
         for number, layer in enumerate(self.decoding):
             both = product(layer.cross.key_value, memory).view(
                 count, width, 2, self.config.heads, self.config.head_width
             )
+            if empty:
+                both[empty] = 0
             state.source_cache[number, index, :width] = both
             sources.append(key_value(both))
         self._prefill_target(state, index, [p.prefix[:-1] for p in prompts], sources, mask)
@@ -185,7 +195,7 @@ class CachedTransformer:
         for number, layer in enumerate(self.decoding):
             own = layer.attention
             new = product(own.projection, cached_layers.enter(own.around, x))
-            both = new[:, inner:].reshape(count, width, 2, self.heads.count, self.heads.width)
+            both = new[:, inner:].reshape(count, width, 2, self.heads.number, self.heads.width)
             state.cache[number, index, :width] = both
             query = cached_layers.split(self.heads, new[:, :inner], count)
             context = cached_layers.attended(self.heads, query, *key_value(both), mask)
@@ -221,7 +231,7 @@ class CachedTransformer:
         source_lengths = state.source_lengths[:count:group].clamp(min=1)
         source_mask = self._mask(source_lengths, width) if shape.source_ragged else None
         x = torch.add(
-            network.positions(limit).index_select(0, position),
+            state.positions.index_select(0, position),
             network.target_embedding(tokens),
             alpha=network.embedding_scale,
         )
@@ -243,20 +253,36 @@ class CachedTransformer:
 
     @torch.inference_mode()
     def copy(
-        self, state: TransformerState, sources: Sequence[int], destinations: Sequence[int], since: int | None = None
+        self,
+        state: TransformerState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
     ) -> None:
-        index, onto = torch.tensor([sources, destinations], device=self.device).unbind(0)
-        length = int(state.host_lengths[sources].max())
-        moved = state.cache[:, :, since or 0 : length]
-        moved.index_copy_(1, onto, moved.index_select(1, index))
+        self._copy_positions(state, np.array(sources), np.array(destinations), np.array(since or [0] * len(sources)))
         if since is None:
-            width = int(state.host_source_lengths[sources].max())
-            moved = state.source_cache[:, :, :width]
+            read, write = list(sources), list(destinations)
+            index, onto = torch.tensor([read, write], device=self.device).unbind(0)
+            moved = state.source_cache[:, :, : int(state.host_source_lengths[read].max())]
             moved.index_copy_(1, onto, moved.index_select(1, index))
-            state.lengths.index_copy_(0, onto, state.lengths.index_select(0, index))
-            state.source_lengths.index_copy_(0, onto, state.source_lengths.index_select(0, index))
-            state.host_lengths[destinations] = state.host_lengths[sources]
-            state.host_source_lengths[destinations] = state.host_source_lengths[sources]
+            for lengths in (state.lengths, state.source_lengths):
+                lengths.index_copy_(0, onto, lengths.index_select(0, index))
+            for host_lengths in (state.host_lengths, state.host_source_lengths):
+                host_lengths[write] = host_lengths[read]
+
+    def _copy_positions(self, state: TransformerState, sources: Ints, destinations: Ints, since: Ints) -> None:
+        """Keys and values of the positions since[i] and on, and of no others: hypotheses of a beam seldom differ in
+        more than their last tokens."""
+        counts = state.host_lengths[sources] - since
+        total = int(counts.sum())
+        if total == 0:
+            return
+        # since[0], since[0] + 1, ..., since[1], since[1] + 1, ...
+        places = np.arange(total) - np.repeat(np.cumsum(counts) - counts - since, counts)
+        read, write = (np.repeat(rows * state.cache.size(2), counts) + places for rows in (sources, destinations))
+        index, onto = torch.from_numpy(np.stack([read, write])).to(self.device).unbind(0)
+        for flat in state.flat:
+            flat.index_copy_(0, onto, flat.index_select(0, index))
 
 
 class Functions(NamedTuple):
@@ -284,10 +310,11 @@ def self_attention(module: MultiHeadAttention, around: Residual, make: MakeProdu
 def cross_attention(module: MultiHeadAttention, around: Residual, make: MakeProduct) -> CrossAttention:
     """Its one matrix is taken apart: queries come from the target, keys and values from the source."""
     inner, bias = module.inner, module.projection.bias
-    head, tail = module.projection.weight.split([inner, 2 * inner])
-    head_bias, tail_bias = (None, None) if bias is None else bias.split([inner, 2 * inner])
-    output = make(module.output.weight, module.output.bias)
-    return CrossAttention(make(head, head_bias), make(tail, tail_bias), output, norm(around))
+    query, key_value = (
+        make(module.projection.weight[rows], None if bias is None else bias[rows])
+        for rows in (slice(inner), slice(inner, None))
+    )
+    return CrossAttention(query, key_value, make(module.output.weight, module.output.bias), norm(around))
 
 
 def widened(layer: EncoderLayer | DecoderLayer, activation: str, make: MakeProduct) -> cached_layers.FeedForward:

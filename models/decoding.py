@@ -177,8 +177,7 @@ class Decoder:
 
     def _advance_beams(self, logits: Tensor, progress: Progress) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
-        moves: list[tuple[int, int]] = []
-        since = self.target_length
+        sources, destinations, since = list[int](), list[int](), list[int]()
         for width, group in self.beams.items():
             for (search, beam), candidates in zip(group, candidates_of(logits, group, width), strict=True):
                 beam.advance(*candidates)
@@ -187,12 +186,14 @@ class Decoder:
                     progress.finished.append((search.key, beam.results(search.options.n_best)))
                     continue
                 self.rows.feed[search.rows] = beam.tokens
-                read = len(search.prompt.prefix) + beam.length - 1
                 same = len(search.prompt.prefix) + beam.kept
-                if same < read:
-                    moves += [(search.rows[p], r) for p, r in zip(beam.parents, search.rows, strict=True)]
-                    since = min(since, same)
-        self._copy([(source, row) for source, row in moves if source != row], since)
+                for parent, row in zip(beam.parents, search.rows, strict=True):
+                    if search.rows[parent] != row:
+                        sources.append(search.rows[parent])
+                        destinations.append(row)
+                        since.append(same)
+        if sources:
+            self.network.copy(self.state, sources, destinations, since)
 
     def _tell(self, search: Search, beam: Beam, progress: Progress) -> None:
         if search.options.streamed and beam.agreed > search.told:
@@ -227,28 +228,28 @@ class Decoder:
         aligned = all(s.rows[0] % width == 0 for s in self.searches.values()) and all(blocks)
         self.group = width if aligned else 1
 
-    def _copy(self, moves: list[tuple[int, int]], since: int | None = None) -> None:
+    def _copy(self, moves: list[tuple[int, int]]) -> None:
         if moves:
-            sources, destinations = [source for source, _ in moves], [destination for _, destination in moves]
-            self.network.copy(self.state, sources, destinations, since)
+            self.network.copy(self.state, [source for source, _ in moves], [destination for _, destination in moves])
 
 
 def candidates_of(
     logits: Tensor, group: Sequence[tuple[Search, Beam]], width: int
 ) -> list[tuple[list[float], list[int], list[int]]]:
     """The 2k likeliest continuations of each beam, likeliest first: their log-probabilities, which hypothesis each
-    continues, and with what token. They are among the 2k likeliest of each row."""
+    continues, and with what token. They are among the 2k likeliest of each row. Logits of beams are used up."""
     rows = [row for search, _ in group for row in search.rows]
     if rows != list(range(len(logits))):
         logits = logits[rows]
     count = min(2 * width, logits.size(1))
     values, tokens = top(logits, count)
     so_far = torch.tensor([beam.log_probabilities for _, beam in group], device=logits.device).view(-1, 1)
-    totals = (values - log_total(logits)[:, None] + so_far).view(len(group), -1)
+    totals = (values - log_total(logits, values[:, :1])[:, None] + so_far).view(len(group), -1)
     best, places = totals.topk(min(2 * width, totals.size(1)), dim=-1)
     chosen = tokens.view(len(group), -1).gather(1, places)
-    parents = places.div(count, rounding_mode="floor")
-    return list(zip(best.tolist(), parents.tolist(), chosen.tolist(), strict=True))
+    # one look at the device for all three; float64 holds ids exactly
+    found = torch.stack([best.double(), (places // count).double(), chosen.double()]).cpu().numpy()
+    return list(zip(found[0].tolist(), found[1].astype(int).tolist(), found[2].astype(int).tolist(), strict=True))
 
 
 def decode(

@@ -96,7 +96,11 @@ class Graphed:
         self.network.prefill(state.inner, rows, prompts)
 
     def copy(
-        self, state: GraphedState, sources: Sequence[int], destinations: Sequence[int], since: int | None = None
+        self,
+        state: GraphedState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
     ) -> None:
         self.network.copy(state.inner, sources, destinations, since)
 

@@ -50,11 +50,13 @@ class Decodable(Protocol):
         counted from row 0, have the same source (the hypotheses of a beam); it need be read once for them."""
         ...
 
-    def copy(self, state: Any, sources: Sequence[int], destinations: Sequence[int], since: int | None = None) -> None:
+    def copy(
+        self, state: Any, sources: Sequence[int], destinations: Sequence[int], since: Sequence[int] | None = None
+    ) -> None:
         """Row sources[i] -> row destinations[i] for all i at once, as if read before anything is written.
 
-        since: each pair has its source and its first `since` target tokens in common (they are hypotheses of one
-        beam), so that only what comes behind need be copied; None: they have nothing in common."""
+        since: pair i has its source and its first since[i] target tokens in common (they are hypotheses of one beam),
+        so that only what comes behind need be copied; None: they have nothing in common."""
         ...
 
 

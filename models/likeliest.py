@@ -3,7 +3,6 @@ largest of each block first, and then into the blocks that can matter, is severa
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 BLOCK = 64
@@ -13,7 +12,7 @@ def argmax(logits: Tensor) -> Tensor:
     """logits [B, V] -> the place of the largest of each row, the first one of equals, [B]."""
     if not _in_blocks(logits, 1):
         return logits.argmax(dim=-1)
-    blocks = logits.unflatten(1, (-1, BLOCK))
+    blocks = _blocks(logits)
     best = blocks.amax(dim=-1).argmax(dim=-1, keepdim=True)
     inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK))[:, 0].argmax(dim=-1)
     return best[:, 0] * BLOCK + inside
@@ -28,7 +27,7 @@ def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if not _in_blocks(logits, count):
         values, places = logits.topk(count, dim=-1)
         return values, places
-    blocks = logits.unflatten(1, (-1, BLOCK))
+    blocks = _blocks(logits)
     best = blocks.amax(dim=-1).topk(count, dim=-1).indices
     inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
     values, places = inside.topk(count, dim=-1)
@@ -40,6 +39,11 @@ def _in_blocks(logits: Tensor, count: int) -> bool:
     return logits.device.type == "cpu" and logits.size(1) % BLOCK == 0 and logits.size(1) >= 4 * BLOCK * count
 
 
-def log_total(logits: Tensor) -> Tensor:
-    """logits [B, V] -> log of the sum of their exponentials, [B]."""
-    return torch.logsumexp(logits, dim=-1)
+def _blocks(logits: Tensor) -> Tensor:
+    return logits.reshape(len(logits), logits.size(1) // BLOCK, BLOCK)
+
+
+def log_total(logits: Tensor, largest: Tensor) -> Tensor:
+    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. Written over the
+    logits, which are large: in memory of its own it takes twice the time."""
+    return logits.sub_(largest).exp_().sum(dim=-1).log_() + largest[:, 0]

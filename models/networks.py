@@ -81,7 +81,7 @@ def load_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Any:
-    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Decodable`.
+    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`.
 
     CheckpointError if the architecture is unknown or the weights do not fit it.
     """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from models.decoding import DecodingOptions
 
 SEED_BITS = (1 << 64) - 1
+LARGEST = (1 << 63) - 1
 
 
 class Owner(Protocol):
@@ -57,7 +58,8 @@ class Rows:
     def start(self, row: int, options: DecodingOptions) -> None:
         """A new request in this row."""
         self.lengths[row], self.limits[row], self.log_probability[row] = 0, options.max_new_tokens, 0.0
-        self.temperature[row], self.top_k[row], self.top_p[row] = options.temperature, options.top_k, options.top_p
+        self.temperature[row], self.top_p[row] = options.temperature, options.top_p
+        self.top_k[row] = min(options.top_k, LARGEST)  # any number is allowed, and as many tokens there are not
         self.seed[row] = options.seed & SEED_BITS
         self.scored[row], self.streamed[row] = options.scores, options.streamed
 
@@ -107,7 +109,8 @@ class Rows:
                 chosen[index] = sample(logits[index], self._draws(rows[drawing]))
         if not self.scored[rows].any():
             return chosen.cpu().numpy(), None
-        gains = logits.gather(1, chosen[:, None])[:, 0].double() - log_total(logits).double()
+        gains = logits.gather(1, chosen[:, None])[:, 0].double()
+        gains -= log_total(logits, logits.amax(dim=-1, keepdim=True)).double()
         both = torch.stack([chosen.double(), gains]).cpu().numpy()
         return both[0].astype(np.int64), both[1]
 

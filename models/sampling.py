@@ -13,6 +13,7 @@ from torch import Tensor
 from models.likeliest import top
 
 CANDIDATES = 256  # likeliest tokens among which a top-p cut is looked for before all are sorted
+COLDEST = 1e-30  # a temperature that leaves nothing but the likeliest, and that float32 can tell from 0
 
 
 def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
@@ -35,6 +36,9 @@ class Draws(NamedTuple):
     top_p: npt.NDArray[np.float64]
     uniform: npt.NDArray[np.float64]
 
+    def of(self, rows: npt.NDArray[np.int64]) -> Draws:
+        return Draws(self.temperature[rows], self.top_k[rows], self.top_p[rows], self.uniform[rows])
+
 
 def sample(logits: Tensor, draws: Draws) -> Tensor:
     """logits [B, V] -> token ids [B].
@@ -52,17 +56,16 @@ def sample(logits: Tensor, draws: Draws) -> Tensor:
     tokens = torch.empty(len(logits), dtype=torch.long, device=logits.device)
     for rows, choose in ((cut.nonzero()[0], _from_likeliest), ((~cut).nonzero()[0], _from_all)):
         index = torch.from_numpy(rows).to(logits.device)
-        tokens[index] = choose(logits[index], Draws(*(each[rows] for each in draws)))
+        tokens[index] = choose(logits[index], draws.of(rows))
     return tokens
 
 
 def _weights(logits: Tensor, draws: Draws) -> Tensor:
     """exp((logits - their largest) / temperature): from the likeliest down, so that a temperature next to 0 leaves it
-    at 1. float64 where the temperature could not be told from 0 in float32."""
-    if draws.temperature.min() < 1e-3:
-        logits = logits.double()
-    largest = logits.amax(dim=-1, keepdim=True)
-    return ((logits - largest) / _column(draws.temperature, logits).to(logits.dtype)).exp_()
+    at 1. In one format whatever the rows ask for, or a row would draw otherwise beside another."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    temperature = _column(draws.temperature.clip(min=COLDEST), logits).to(logits.dtype)
+    return ((logits - logits.amax(dim=-1, keepdim=True)) / temperature).exp_()
 
 
 def _from_all(logits: Tensor, draws: Draws) -> Tensor:
@@ -90,7 +93,7 @@ def _from_likeliest(logits: Tensor, draws: Draws) -> Tensor:
     if needed + 1 < size:
         values, places = _ordered(*top(logits, needed + 1))
         last, next_to_last = values[:, -1], values[:, -2]
-        tied = (last == next_to_last) & last.isfinite()  # then who is a candidate is chance
+        tied = (last == next_to_last) & last.isfinite()  # then who is among the needed is chance
         total = _weights(logits, draws).sum(dim=-1, dtype=torch.float64) if without_k.any() else None
         chosen, reached = _draw_among(values, draws, total)
         if reached and not tied.any():
@@ -108,19 +111,20 @@ def _ordered(values: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _draw_among(values: Tensor, draws: Draws, total: Tensor | None) -> tuple[Tensor, bool]:
-    """values [B, K] descending -> the rank drawn in each row, and whether K was enough for every row's top-p. total:
-    the weight of all tokens of a row, where these are not all."""
+    """values [B, K] descending -> the rank drawn in each row, and whether K - 1 were enough for every row's top-p: the
+    last may be one of several that tie, who is in is then chance, and it must not be drawn. total: the weight of all
+    tokens of a row, where these are not all."""
     rank = torch.arange(values.size(1), device=values.device)
     weights = _weights(values, draws).double()
     limit = _column(np.where(draws.top_k > 0, draws.top_k, np.iinfo(np.int64).max), values)
     kept = weights.masked_fill(rank >= limit, 0.0)
     cumulative = kept.cumsum(dim=-1)
-    mass = cumulative[:, -1:]
+    before, mass = cumulative - kept, cumulative[:, -1:]
     if total is not None:
         mass = torch.where(_column(draws.top_k, values) > 0, mass, total[:, None])
     needed = _column(draws.top_p, values) * mass
-    reached = total is None or bool(((cumulative[:, -1:] >= needed) | (_column(draws.top_k, values) > 0)).all())
-    kept = kept.masked_fill((cumulative - kept >= needed) & (rank > 0), 0.0)
+    reached = total is None or bool(((before[:, -1:] >= needed) | (_column(draws.top_k, values) > 0)).all())
+    kept = kept.masked_fill((before >= needed) & (rank > 0), 0.0)
     return _invert(kept, draws), reached
 
 

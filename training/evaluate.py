@@ -14,7 +14,7 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, new_token_limit
 from models.decoding import DecodingOptions, TokenRules, decode
-from models.interface import Decodable, Prompt
+from models.interface import Network, Prompt
 from models.networks import load_network
 from training.corpus import Pairs, read_pairs, read_text
 from training.errors import TrainingError
@@ -22,7 +22,7 @@ from training.lyrics import negative_log_likelihood
 
 
 def translate(
-    checkpoint: Checkpoint, network: Decodable, sources: Sequence[str], *, beam: int = 1, slots: int = 64
+    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, slots: int = 64
 ) -> list[str]:
     """The best translation of each source."""
     config = checkpoint.config
@@ -33,7 +33,7 @@ def translate(
     return [checkpoint.decode(hypotheses[0].tokens) if hypotheses else "" for hypotheses in results]
 
 
-def score_translator(checkpoint: Checkpoint, network: Decodable, pairs: Pairs, *, beam: int = 1) -> dict[str, Any]:
+def score_translator(checkpoint: Checkpoint, network: Network, pairs: Pairs, *, beam: int = 1) -> dict[str, Any]:
     """sacreBLEU's BLEU and chrF of detokenised, cased output, with BLEU's signature."""
     started = time.monotonic()
     outputs = translate(checkpoint, network, pairs.sources, beam=beam)

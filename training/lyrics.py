@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.recurrent import RecurrentLanguageModel, RecurrentState
+from models.cached_recurrent import RecurrentState
+from models.recurrent import RecurrentLanguageModel
 from training.batches import TextBatch, consecutive_windows, random_windows
 from training.config import LyricsConfig
 

@@ -74,16 +74,17 @@ class Scripted:
         state: list[History | None],
         sources: Sequence[int],
         destinations: Sequence[int],
-        since: int | None = None,
+        since: Sequence[int] | None = None,
     ) -> None:
         read = [state[row] for row in sources]
         assert len(set(destinations)) == len(read), "two rows into one"
-        for row, history in zip(destinations, read, strict=True):
-            if since is not None:  # what need not be copied must be there already
+        if since is not None:  # what need not be copied must be there already
+            for row, history, same in zip(destinations, read, since, strict=True):
                 old = state[row]
                 assert history is not None
                 assert old is not None
-                assert (old[0], old[1][:since]) == (history[0], history[1][:since])
+                assert (old[0], old[1][:same]) == (history[0], history[1][:same])
+        for row, history in zip(destinations, read, strict=True):
             state[row] = history
 
     # What a decoder ought to find ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import torch
 
 from models.beam import Hypothesis
 from models.decoding import Decoder, DecodingOptions, TokenRules, decode
-from models.interface import Decodable, Prompt
+from models.interface import Prompt
 from tests.models import tiny
 
 RULES = TokenRules(2, (0, 1))
@@ -73,8 +73,8 @@ def test_mixed_batches_equal_each_alone(name: str) -> None:
 @pytest.mark.parametrize("name", ["post", "gru"])
 def test_joining_and_leaving_in_the_middle(name: str) -> None:
     make, prompts = NETWORKS[name]
-    network: Decodable = make()
-    decoder = Decoder(network, RULES, slots=8, source_length=9, target_length=18)
+    network = make()
+    decoder = Decoder(network.decodable(), RULES, slots=8, source_length=9, target_length=18)
     finished: dict[Any, list[Hypothesis]] = {}
     for n in (0, 1, 2):
         decoder.join([(n, prompts[n], chosen(n))])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.inspection import Attentive, attention_maps, resolve
-from models.precision import cast
+from models.precision import prepared
 from tests.models import tiny
 
 SOURCE, TARGET = (3, 4, 5, 6), (1, 7, 8)
@@ -76,7 +76,7 @@ def test_an_empty_source_has_empty_maps() -> None:
 
 
 def test_maps_of_a_narrow_network_are_float32() -> None:
-    maps = attention_maps(cast(tiny.transformer(), "bf16"), SOURCE, TARGET, ["cross"])["cross"]  # type: ignore[arg-type]
+    maps = attention_maps(prepared(tiny.transformer(), "bf16")[0], SOURCE, TARGET, ["cross"])["cross"]
     assert maps.weights.dtype == torch.float32
     expected = attention_maps(tiny.transformer(), SOURCE, TARGET, ["cross"])["cross"]
     torch.testing.assert_close(maps.weights, expected.weights, rtol=0, atol=0.05)

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models import cells
-from models.interface import Prompt
-from models.recurrent import KERNELS, RecurrentConfig, RecurrentLanguageModel, RecurrentState
+from models.cached_recurrent import RecurrentState
+from models.recurrent import KERNELS, RecurrentConfig, RecurrentLanguageModel
 from tests.models import tiny
 
 CELLS = pytest.mark.parametrize("cell", KERNELS)
@@ -123,9 +123,10 @@ def test_fused_scan_and_step_agree(cell: str, embedding: int, layers: int) -> No
     torch.testing.assert_close(scan, fused, **TOLERANCE)
     same_state(network, after_scan, after_fused)
     logits, after = network(tokens, begin)
+    decodable = network.decodable()
     stepping = RecurrentState(begin.hidden.clone(), begin.memory.clone())
     for number in range(12):
-        found = network.step(stepping, tokens[:, number])
+        found = decodable.step(stepping, tokens[:, number])
         torch.testing.assert_close(found, logits[:, number], **TOLERANCE)
     same_state(network, stepping, after)
     assert logits.std() > 0.1
@@ -187,59 +188,6 @@ def test_without_a_recurrent_bias_it_stays_0(cell: str) -> None:
         optimizer.step()
     assert all((bias == 0).all() and not bias.requires_grad for bias in biases)
     assert not torch.equal(before, network.output.weight)
-
-
-# Decodable ----------------------------------------------------------------------------------------------
-
-PROMPTS = [
-    Prompt((), (3, 4, 5, 6)),
-    Prompt((), (7,)),
-    Prompt((), (8, 9, 10, 11, 12, 13, 14)),
-    Prompt((), (3, 3)),
-]
-
-
-@EMBEDDINGS
-@CELLS
-def test_prefill_of_ragged_prompts_is_stepping(cell: str, embedding: int) -> None:
-    network = tiny.recurrent(cell=cell, embedding=embedding)
-    state = a_state(network, 6)  # whatever the rows held before
-    network.prefill(state, [4, 0, 2, 5], PROMPTS)
-    for row, prompt in zip([4, 0, 2, 5], PROMPTS, strict=True):
-        expected = network.zeros(1)
-        for token in prompt.prefix[:-1]:
-            network.step(expected, torch.tensor([token]))
-        of_row = RecurrentState(state.hidden[:, row : row + 1], state.memory[:, row : row + 1])
-        same_state(network, of_row, expected)
-    untouched = a_state(network, 6)
-    assert torch.equal(state.hidden[:, [1, 3]], untouched.hidden[:, [1, 3]])
-
-
-def test_prefill_of_single_tokens_is_zeros() -> None:
-    network = tiny.recurrent()
-    state = a_state(network, 2)
-    network.prefill(state, [1], [Prompt((), (7,))])
-    assert (state.hidden[:, 1] == 0).all()
-    assert (state.memory[:, 1] == 0).all()
-    assert (state.hidden[:, 0] != 0).all()
-
-
-@CELLS
-def test_rows_step_alone_and_move_at_once(cell: str) -> None:
-    network = tiny.recurrent(cell=cell)
-    state = a_state(network, 5)
-    before = RecurrentState(state.hidden.clone(), state.memory.clone())
-    network.copy(state, torch.tensor([0, 1, 1, 3]), torch.tensor([1, 0, 3, 2]))
-    order = [1, 0, 3, 1, 4]
-    assert torch.equal(state.hidden, before.hidden[:, order])
-    assert torch.equal(state.memory, before.memory[:, order])
-    logits = network.step(state, torch.tensor([5, 6]))
-    assert torch.equal(state.hidden[:, 2:], before.hidden[:, order][:, 2:]), "rows that wait keep still"
-    for row, token in ((0, 5), (1, 6)):
-        single = RecurrentState(
-            before.hidden[:, order[row] : order[row] + 1].clone(), before.memory[:, order[row] : order[row] + 1].clone()
-        )
-        torch.testing.assert_close(network.step(single, torch.tensor([token]))[0], logits[row], **TOLERANCE)
 
 
 def test_dropout_is_for_training_alone() -> None:

@@ -92,9 +92,10 @@ def test_a_lyricists_scores_are_those_of_the_text(folders: dict[str, Path], caps
     checkpoint = checkpoints.read(folders["lyricist"])
     network = load_network(checkpoint)
     ids = torch.tensor(checkpoint.tokenizers["target"].encode(folders["song.txt"].read_text()))
-    state, nats = network.zeros(1), 0.0
+    decodable, nats = network.decodable(), 0.0
+    state = decodable.allocate(1, 0, len(ids))
     for token, following in itertools.pairwise(ids):  # step by step, as it is served
-        log_p = torch.log_softmax(network.step(state, token[None])[0].double(), -1)
+        log_p = torch.log_softmax(decodable.step(state, token[None])[0].double(), -1)
         nats -= float(log_p[following])
     mean = nats / 153
     assert (found["characters"], found["unknown_characters"]) == (153, 4)

@@ -181,7 +181,7 @@ def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
     for request in asked:
         scheduler.handle(request)
     replies = scheduler.step() + scheduler.step()
-    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.network, "step", 1, RuntimeError("a hiccup"))
+    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.decodable, "step", 1, RuntimeError("a hiccup"))
     replies += run(scheduler)
     finished = {r.id: [h.tokens for h in r.hypotheses] for r in replies if isinstance(r, m.Finished)}
     assert finished == {request.id: alone(tiny_checkpoints, request) for request in asked}
@@ -190,7 +190,7 @@ def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
 def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = scheduler.lanes["tiny-lyrics"].model.network
+    network = scheduler.lanes["tiny-lyrics"].model.decodable
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
     scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 5))
     scheduler.handle(m.Decode(4, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
@@ -206,7 +206,7 @@ def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
 def test_a_step_on_a_lost_device_ends_the_process(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = RuntimeError("CUDA error: device-side assert triggered")
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
-    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.network, "step", 1, lost)
+    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.decodable, "step", 1, lost)
     fails(monkeypatch, scheduler.runner, "check", 1, lost)
     with pytest.raises(RuntimeError, match="device-side assert"):
         scheduler.step()
@@ -214,17 +214,17 @@ def test_a_step_on_a_lost_device_ends_the_process(scheduler: Scheduler, monkeypa
 
 def test_new_slots_are_made_after_the_old_ones_are_gone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     model = scheduler.lanes["tiny-lyrics"].model
-    old, allocate, alive = weakref.ref(model.decoder), model.network.allocate, []
+    old, allocate, alive = weakref.ref(model.decoder), model.decodable.allocate, []
 
     def watched(*given: Any) -> Any:
         alive.append(old())
         return allocate(*given)
 
-    monkeypatch.setattr(model.network, "allocate", watched)
+    monkeypatch.setattr(model.decodable, "allocate", watched)
     # the tests' own log keeps every traceback, and with it the frames that hold the slots
     monkeypatch.setattr("app.engine.scheduler.log", logging.Logger("nobody listens"))
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 3))
-    fails(monkeypatch, model.network, "step", 1, RuntimeError("a hiccup"))
+    fails(monkeypatch, model.decodable, "step", 1, RuntimeError("a hiccup"))
     run(scheduler)
     assert alive == [None]
 
@@ -240,7 +240,7 @@ def test_a_prefill_without_memory_is_halved_until_it_fits(
     error: Exception, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lane = scheduler.lanes["tiny-lyrics"]
-    prefill, sizes = lane.model.network.prefill, list[int]()
+    prefill, sizes = lane.model.decodable.prefill, list[int]()
 
     def small(state: Any, rows: Any, prompts: Any) -> None:
         sizes.append(len(prompts))
@@ -248,7 +248,7 @@ def test_a_prefill_without_memory_is_halved_until_it_fits(
             raise error
         prefill(state, rows, prompts)
 
-    monkeypatch.setattr(lane.model.network, "prefill", small)
+    monkeypatch.setattr(lane.model.decodable, "prefill", small)
     # the check of a lost device allocates too: where memory is short it would end the process for nothing
     monkeypatch.setattr(scheduler.runner, "check", lambda: pytest.fail("took a full device for a lost one"))
     for number in range(8):
@@ -360,7 +360,7 @@ def test_a_lost_device_ends_the_process_instead_of_failing_every_request(
     def lost(*_: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model.network, "prefill", lost)
+    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model.decodable, "prefill", lost)
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 5))
     (reply,) = scheduler.step()  # the device itself still answers
     assert isinstance(reply, m.Failed)
