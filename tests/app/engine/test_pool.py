@@ -58,7 +58,8 @@ class Running:
 
 
 def options(root: Path, **change: Any) -> PoolOptions:
-    return PoolOptions(**{"checkpoints": root, "devices": "cpu", "cpu_threads": 1, "slots_per_model": 8, **change})
+    tests = {"devices": "cpu", "cpu_threads": 1, "slots_per_model": 8, "precision": "fp32"}
+    return PoolOptions(**{"checkpoints": root, **tests, **change})
 
 
 @pytest.fixture(scope="module")
