@@ -61,9 +61,8 @@ class Opened:
     def requests(self, work: Work) -> Iterator[m.Decode]:
         config = self.model.config
         for number, (source, limit) in enumerate(zip(work.sources, work.limits, strict=True)):
-            ids = [*source, *config.source_suffix]
             prefix = list(config.target_prefix)
-            yield m.Decode(number, "raced", ids, prefix, math.inf, max_new_tokens=limit, beam=work.beam)
+            yield m.Decode(number, "raced", list(source), prefix, math.inf, max_new_tokens=limit, beam=work.beam)
 
     def translate(self, work: Work) -> list[tuple[int, ...]]:
         """The tokens of each sentence, the end token left out."""

@@ -1,7 +1,7 @@
 """Contenders in processes of their own, started before the clock: the same pipes and the same clock for everybody.
 
-A crew is one or more processes that hold the same engine; work is split between them. The clock runs from the sending of
-the work to the last result, as it does between a server's front end and its device processes.
+A crew is one or more processes that hold the same engine; work is split between them. The clock runs from the sending
+of the work to the last result, as it does between a server's front end and its device processes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ START_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Sentences to translate. concurrent: how many at once. limits: the most new tokens of each."""
+    """Sentences to translate. concurrent: how many at once. limits: the most new tokens of each. forced: the weights
+    never choose the end token, so that every output has the length of its limit."""
 
     sources: tuple[tuple[int, ...], ...]
     limits: tuple[int, ...]
     beam: int
     concurrent: int
+    forced: bool = False
 
     def part(self, index: int, count: int) -> Work:
         """Every count-th sentence, from the index-th on."""

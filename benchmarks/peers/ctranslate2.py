@@ -72,7 +72,7 @@ def compute_types(device: str) -> list[str]:
 
 
 def convert(checkpoint: Path, folder: Path) -> Path:
-    """`folder`, now a CTranslate2 model with the checkpoint's weights. ValueError if CTranslate2 has no such network."""
+    """`folder`, now a CTranslate2 model with the checkpoint's weights. ValueError if it has no such network."""
     from ctranslate2.specs import TransformerSpec, common_spec
     from safetensors.numpy import load_file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,9 @@ class Opened:
         if setting.precision == "bf16":
             self.model = self.model.bfloat16()
         elif setting.precision == "int8":
-            self.model = torch.ao.quantization.quantize_dynamic(self.model, {torch.nn.Linear}, torch.qint8)
+            with warnings.catch_warnings():  # of a later removal, to be seen once and not by every process
+                warnings.simplefilter("ignore")
+                self.model = torch.ao.quantization.quantize_dynamic(self.model, {torch.nn.Linear}, torch.qint8)
 
     def translate(self, work: Work) -> list[list[int]]:
         """Batches of `concurrent`, run to completion, in order of length so that little is padded."""
@@ -67,7 +70,12 @@ class Opened:
         mask = torch.tensor([[1] * len(s) + [0] * (longest - len(s)) for s in sources])
         with torch.inference_mode():
             answer = self.model.generate(
-                input_ids=ids, attention_mask=mask, num_beams=beam, do_sample=False, use_cache=True, max_new_tokens=limit
+                input_ids=ids,
+                attention_mask=mask,
+                num_beams=beam,
+                do_sample=False,
+                use_cache=True,
+                max_new_tokens=limit,
             )
         rows = [row[1:] for row in answer.tolist()]  # without the start token
         return [row[: row.index(config.eos_token_id)] if config.eos_token_id in row else row for row in rows]
@@ -158,7 +166,7 @@ def block_weights(base: str, block: str, rest: str, tensor: Any) -> dict[str, An
     if block in norms:
         return {f"{base}.{norms[block]}.{kind}": tensor}
     if block == "feed_forward":
-        return {f"{base}.{ {'widen': 'fc1', 'narrow': 'fc2'}[part]}.{kind}": tensor}
+        return {f"{base}.{ {'widen': 'fc1', 'narrow': 'fc2'}[part] }.{kind}": tensor}
     if part == "output":
         return {f"{base}.{attentions[block]}.out_proj.{kind}": tensor}
     return {
