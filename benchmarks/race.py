@@ -16,6 +16,7 @@ from benchmarks.processes import ContenderError, Crew, Setting, Work
 TURN_S = 0.4  # a turn repeats its work until it lasts about so long, so that a clock tick or an interrupt is small
 PAUSE_S = 0.25  # OpenMP's threads go on spinning for a while after their last work: not into the next one's turn
 HOPELESS = 2.5  # times slower than the best so far: measured once and no more
+PATIENCE, LEAST_PATIENCE_S, MOST_S = 8, 2.0, 600.0  # so many times the best so far, and it is not waited for
 MOST_REPEATS = 50
 
 
@@ -44,23 +45,33 @@ class Scanned(NamedTuple):
 
 
 def scan(settings: Sequence[Setting], cells: Mapping[str, Work], runs: int = 2) -> dict[str, list[Scanned]]:
-    """cell -> the settings that can run it, the fastest first. A setting that fails is reported on standard error."""
+    """cell -> the settings that can run it, the fastest first. One that fails in a cell, or is far behind the best so
+    far, is out of that cell; standard error says so."""
     found: dict[str, list[Scanned]] = {name: [] for name in cells}
     for setting in settings:
-        say(f"scan {type(setting).__name__} {setting}")
-        try:
-            with Crew(setting) as crew:
-                crew.translate(next(iter(cells.values())))
-                for name, work in cells.items():
-                    best = min((s.seconds for s in found[name]), default=math.inf)
-                    found[name].append(Scanned(_scanned(crew, work, runs, best), setting))
-        except ContenderError as error:
-            say(f"{type(setting).__name__} {setting}: {error}")
+        say(f"{time.strftime('%H:%M:%S')} scan {type(setting).__name__} {setting}")
+        crew: Crew | None = None
+        for name, work in cells.items():
+            best = min((s.seconds for s in found[name]), default=math.inf)
+            try:
+                crew = crew or warmed(setting, work)
+                found[name].append(Scanned(_scanned(crew, work, runs, best), setting))
+            except ContenderError as error:  # its crew is closed
+                say(f"{type(setting).__name__} {setting}, {name}: {error}")
+                crew = None
+        if crew is not None:
+            crew.close()
     return {name: sorted(scanned, key=lambda s: s.seconds) for name, scanned in found.items()}
 
 
+def warmed(setting: Setting, work: Work) -> Crew:
+    crew = Crew(setting)
+    crew.translate(work.part(0, len(work.sources)))  # one sentence
+    return crew
+
+
 def _scanned(crew: Crew, work: Work, runs: int, best: float) -> float:
-    seconds = crew.translate(work)[0]
+    seconds = crew.translate(work, min(MOST_S, max(LEAST_PATIENCE_S, PATIENCE * best)))[0]
     if seconds < HOPELESS * best:
         seconds = min(seconds, *(crew.translate(work)[0] for _ in range(runs)))
     time.sleep(PAUSE_S)
