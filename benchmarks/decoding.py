@@ -23,7 +23,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ours import Parlance, precisions
+from benchmarks.ours import PRECISIONS, Parlance
 from benchmarks.peers import ctranslate2, marian
 from benchmarks.processes import ContenderError, Setting, Work
 from benchmarks.race import Crews, Scanned, interleave, ratio, say, scan
@@ -61,10 +61,10 @@ def forced_cells(shape: str, batches: Sequence[int], beam_batches: Sequence[int]
 def our_settings(checkpoint: Path, cells: Mapping[str, Work]) -> tuple[Parlance, list[Setting]]:
     """The server's default, and all that are scanned; these have slots for a whole batch."""
     rows = max(work.concurrent * work.beam for work in cells.values())
-    default, *others = precisions()
+    default, *others = PRECISIONS
     scanned: list[Setting] = [
         Parlance(str(checkpoint), processes, threads, precision, max(DEFAULT_SLOTS, -(-rows // processes)))
-        for precision in (others or [default])
+        for precision in others
         for processes, threads in LAYOUTS
     ]
     return Parlance(str(checkpoint), 1, 0, default, DEFAULT_SLOTS), scanned

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.limit import Copying, bytes_per_step
-from benchmarks.ours import Parlance, takes_precision
+from benchmarks.ours import Parlance
 from benchmarks.peers import ctranslate2
 from benchmarks.peers.eager import Loop
 from benchmarks.processes import ContenderError, Crew, Setting, Work
@@ -120,7 +120,7 @@ def slots(plan: Plan) -> int:
 
 def measure_ours(plan: Plan, folder: str) -> tuple[Cells, list[dict[str, Any]]]:
     """tokens/s, step time, host time and the limit of each cell, as far as they could be had."""
-    precision = "bf16" if takes_precision() else "fp32"
+    precision = "bf16" if plan.device.startswith("cuda") else "fp32"
     setting = Parlance(folder, 1, 0, precision, slots(plan), plan.device)
     cells: Cells = {cell: {"beam": cell[0], "batch": cell[1], "ours": precision} for cell in plan.cells}
     whole = rate(plan.runs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,16 +14,7 @@ if TYPE_CHECKING:
     from app.engine.runner import Model
 
 
-def takes_precision() -> bool:
-    """REMOVE once `Runner` takes its fourth parameter everywhere: until then it computes in fp32 alone."""
-    from app.engine.runner import Runner
-
-    return "precision" in inspect.signature(Runner).parameters
-
-
-def precisions() -> tuple[str, ...]:
-    """The server's default first."""
-    return ("auto", "int8", "bf16", "fp32") if takes_precision() else ("fp32",)
+PRECISIONS = ("auto", "int8", "bf16", "fp32")  # the server's default first
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +42,7 @@ class Opened:
     def __init__(self, setting: Parlance) -> None:
         from app.engine.runner import Runner
 
-        options = {"precision": setting.precision} if takes_precision() else {}
-        runner = Runner(setting.device, setting.threads, setting.slots, **options)
+        runner = Runner(setting.device, setting.threads, setting.slots, setting.precision)
         runner.load("raced", setting.folder)
         self.model: Model = runner.models["raced"]
         self.slots = setting.slots
