@@ -3,4 +3,23 @@
 report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
+serving.py       the real server under load, against the same network behind LitServe and dynamic batching
+race.py          the parts of a serving run
+promises.py      what a serving run is to reach
+sweep.py         arrival rates up to the knee
+page.py          a page of 300 paragraphs at once
+overhead.py      what HTTP and IPC cost
+streams.py       lyricist streams against one nn.GRU loop
+cancelling.py    what is still computed after a cancel
+agreement.py     answers under load against answers alone
+sentences.py     what is asked
+served.py        the models that are served
+servers.py       our server and the peers as processes
+peer_settings.py the best setting of a peer
+engine.py        the engine alone
+load.py          open-loop Poisson and closed-loop load
+wire.py          a lean HTTP client
+occupancy.py     how full the slots were
+distribution.py  percentiles
+peers/           whom we are measured against
 """
