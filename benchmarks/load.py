@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from benchmarks.distribution import percentile, percentiles_ms
@@ -86,7 +87,7 @@ def summary(outcomes: Sequence[Outcome], offered: float, slo_s: float, client_cp
     refused = [o for o in outcomes if o.answer.status in REFUSED]
     seconds = max(o.answer.ended for o in outcomes) - min(o.intended for o in outcomes)
     events = [(o, [when for when, name, _ in o.events if name == "token"]) for o in answered]
-    between = [b - a for _, times in events for a, b in zip(times, times[1:], strict=False)]
+    between = [b - a for _, times in events for a, b in pairwise(times)]
     return {
         "offered": round(offered, 1),
         "requests": len(outcomes),

@@ -27,7 +27,8 @@ async def scan(
     rows = []
     for setting in SETTINGS:
         with peer(module, name, checkpoint, beam=beam, threads=threads, **setting._asdict()) as server:
-            rate = await capacity(server, texts, CONCURRENCY)
+            with server.awake():
+                rate = await capacity(server, texts, CONCURRENCY)
         rows.append({"setting": name, **setting._asdict(), "answers_per_s": round(rate, 1)})
     best = max(range(len(SETTINGS)), key=lambda i: rows[i]["answers_per_s"])
     return SETTINGS[best], rows

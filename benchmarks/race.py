@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -60,6 +59,7 @@ class Race:
         self.settings: dict[str, Any] = {"cpu_threads": threads, "slots_per_model": SLOTS, **room, **settings}
         self.best = dict.fromkeys(PEERS, SETTINGS[-2])
         self.rows: list[dict[str, Any]] = []
+        self._stack, self._servers = contextlib.ExitStack(), list[Server]()
         self._started = time.monotonic()
 
     def note(self, row: dict[str, Any]) -> None:
@@ -76,15 +76,19 @@ class Race:
         precision = str(self.settings.get("precision", "fp32"))
         return engine(self.served.translator, threads=self.threads, slots=SLOTS, precision=precision)
 
-    @contextlib.asynccontextmanager
-    async def _all(self) -> AsyncIterator[list[Server]]:
-        """Ours first; those that wait use no processor time, so that all can be asked in turn."""
-        with contextlib.ExitStack() as stack:
-            servers = [stack.enter_context(self._ours())]
+    def _all(self) -> list[Server]:
+        """Ours first. Started at the first call, then kept."""
+        if not self._servers:
+            self._servers.append(self._stack.enter_context(self._ours()))
             for name, module in PEERS.items():
                 options = {"beam": self.beam, "threads": self.threads, **self.best[name]._asdict()}
-                servers.append(stack.enter_context(peer(module, name, self.served.translator, **options)))
-            yield servers
+                self._servers.append(self._stack.enter_context(peer(module, name, self.served.translator, **options)))
+        return self._servers
+
+    def close(self) -> None:
+        """End the servers."""
+        self._stack.close()
+        self._servers.clear()
 
     async def _scan(self) -> None:
         """Each peer's best setting."""
@@ -98,39 +102,39 @@ class Race:
                 self.note(row)
 
     async def _page(self) -> None:
-        async with self._all() as servers:
-            for repeat in range(self.plan.repeats):
-                paragraphs = self.sentences.paragraphs(self.plan.paragraphs, repeat)
-                for way in page.WAYS:
-                    for server in servers:
-                        if way != page.WAYS[2] or server.name != LITSERVE:  # which takes one text a request
-                            self.note(await page.page(server, paragraphs, way))
+        servers = self._all()
+        for repeat in range(self.plan.repeats):
+            paragraphs = self.sentences.paragraphs(self.plan.paragraphs, repeat)
+            for way in page.WAYS:
+                for server in servers:
+                    if way == page.WAYS[2] and server.name == LITSERVE:
+                        continue  # it takes one text a request
+                    with server.awake():
+                        self.note(await page.page(server, paragraphs, way))
 
     async def _sweep(self) -> None:
         """Rates relative to what each server can do at most, and one that is low for all."""
-        plan = self.plan
+        plan, servers, most = self.plan, self._all(), dict[str, float]()
         sweep = Sweep(self.sentences.drawn, plan.duration_s, plan.seeds)
-        async with self._all() as servers:
-            most = {}
-            for server in servers:
-                texts = self.sentences.drawn(plan.sentences, 0)
-                most[server.name] = await capacity(server, texts, SATURATING)
-                self.note({"capacity": server.name, "answers_per_s": round(most[server.name], 1)})
-            low = 0.4 * min(most.values())
-            for server in servers:
-                self.note(await sweep.at(server, low))
-                for share in plan.of_capacity:
-                    self.note(await sweep.at(server, share * most[server.name]))
-            for rate in (low, 0.8 * most[servers[0].name]):
-                row = await sweep.at(servers[0], rate, stream=True)
-                if row["first_token_ms"] is None:
-                    self.note({"sweep": servers[0].name, "streaming": "not available yet"})
-                    return
-                self.note(row)
+        for server in servers:
+            with server.awake():
+                most[server.name] = await capacity(server, self.sentences.drawn(plan.sentences, 0), SATURATING)
+            self.note({"capacity": server.name, "answers_per_s": round(most[server.name], 1)})
+        low = 0.4 * min(most.values())
+        for server in servers:
+            for rate in (low, *(share * most[server.name] for share in plan.of_capacity)):
+                with server.awake():
+                    self.note(await sweep.at(server, rate))
+        for rate in (low, 0.8 * most[servers[0].name]):
+            row = await sweep.at(servers[0], rate, stream=True)
+            if row["first_token_ms"] is None:
+                self.note({"sweep": servers[0].name, "streaming": "not available yet"})
+                return
+            self.note(row)
 
     async def _overhead(self) -> None:
-        plan = self.plan
-        with self._ours() as server, self._engine() as alone:
+        plan, server = self.plan, self._all()[0]
+        with self._engine() as alone:
             alone.translate(self.sentences.drawn(20, 0), self.beam)  # warm
             self.note(await overhead.one_client(server, alone, self.sentences.drawn(plan.overhead, 1), self.beam))
             texts = self.sentences.drawn(plan.sentences, 2)
@@ -140,20 +144,18 @@ class Race:
         texts = [" ".join(self.sentences.drawn(4, seed)) for seed in range(self.plan.cancelled)]
         with self._engine() as alone:
             tokens = alone.translate(texts, self.beam).tokens
-        async with self._all() as servers:
-            for server in servers:
+        for server in self._all():
+            with server.awake():
                 self.note(await cancelling.after_a_cancel(server, texts, tokens))
 
     async def _lyricist(self) -> None:
-        plan = self.plan
-        with self._ours() as server:
-            race = streams.race(
-                server, self.served.lyricist, plan.streams, plan.stream_tokens, plan.repeats, os.cpu_count() or 1
-            )
-            self.note(await race)
+        plan, server = self.plan, self._all()[0]
+        length, cores = plan.stream_tokens, os.cpu_count() or 1
+        self.note(await streams.race(server, self.served.lyricist, plan.streams, length, plan.repeats, cores))
 
     async def _agreement(self) -> None:
         """fp32 first; a beam of 1 by default, so that one server answers greedy and beam requests."""
+        self.close()
         requests = agreement.mixed(self.sentences.test, self.plan.mixed, 5)
         change = {"precision": "fp32"} if knows("precision") else {}
         with self._ours(beam_size=1, **change) as server:

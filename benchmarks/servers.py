@@ -24,9 +24,27 @@ START_TIMEOUT_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Server:
+    """pausable: a peer, which may be stopped while others are measured, for some poll while nobody asks them. Ours
+    may not: it would take a pause for the death of its device process."""
+
     name: str
     port: int
     process: subprocess.Popen[bytes]
+    pausable: bool = False
+
+    def pause(self) -> None:
+        if self.pausable:
+            os.killpg(self.process.pid, signal.SIGSTOP)
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """While it is asked; paused before and after."""
+        if self.pausable:
+            os.killpg(self.process.pid, signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.pause()
 
     def pids(self) -> list[int]:
         """The process and all below it, that which does the work included."""
@@ -80,22 +98,25 @@ def ours(checkpoints: Path, **settings: Any) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def peer(module: str, name: str, checkpoint: Path, **options: Any) -> Iterator[Server]:
-    """A server of `benchmarks.peers`."""
+    """A server of `benchmarks.peers`, paused until it is `awake`."""
     command = ["-m", f"benchmarks.peers.{module}", "--checkpoint", str(checkpoint)]
     for option, value in options.items():
         command += [f"--{option.replace('_', '-')}", str(value)]
-    with _running(name, command, "/health", {}) as server:
+    with _running(name, command, "/health", {}, pausable=True) as server:
+        server.pause()
         yield server
 
 
 @contextlib.contextmanager
-def _running(name: str, command: list[str], health: str, environment: dict[str, str]) -> Iterator[Server]:
+def _running(
+    name: str, command: list[str], health: str, environment: dict[str, str], *, pausable: bool = False
+) -> Iterator[Server]:
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
     process = subprocess.Popen(
         [sys.executable, *command, "--port", str(port)], cwd=ROOT, env={**given, **environment}, start_new_session=True
     )
-    server = Server(name, port, process)
+    server = Server(name, port, process, pausable)
     try:
         _wait(server, health)
         yield server
@@ -119,6 +140,8 @@ def _wait(server: Server, health: str) -> None:
 def _end(server: Server) -> None:
     """SIGTERM, then SIGKILL to its whole session: LitServe leaves its workers behind."""
     server.process.send_signal(signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.process.pid, signal.SIGCONT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         server.process.wait(10)
     with contextlib.suppress(ProcessLookupError):

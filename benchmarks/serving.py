@@ -76,9 +76,12 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str,
             "load_before": round(os.getloadavg()[0], 2),
         }
     )
-    for part in Race.PARTS:
-        if arguments.only is None or part in arguments.only:
-            await race.run(part)
+    try:
+        for part in Race.PARTS:
+            if arguments.only is None or part in arguments.only:
+                await race.run(part)
+    finally:
+        race.close()
     return race.rows
 
 

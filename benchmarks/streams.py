@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ async def served(server: Server, streams: int, length: int) -> dict[str, Any]:
         "streamed": outcomes[0].answer.streamed,
         "tokens_per_s": streams * length / seconds,
         "first_token_ms": percentiles_ms(t[0] - o.intended for o, t in zip(outcomes, tokens, strict=True) if t),
-        "inter_event_ms": percentiles_ms(b - a for t in tokens for a, b in zip(t, t[1:], strict=False)),
+        "inter_event_ms": percentiles_ms(b - a for t in tokens for a, b in pairwise(t)),
     }
 
 
