@@ -4,7 +4,7 @@ report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching
-race.py          the parts of a serving run
+serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee
 page.py          a page of 300 paragraphs at once
@@ -12,7 +12,7 @@ overhead.py      what HTTP and IPC cost
 streams.py       lyricist streams against one nn.GRU loop
 cancelling.py    what is still computed after a cancel
 agreement.py     answers under load against answers alone
-sentences.py     what is asked
+serving_sentences.py  what the servers are asked
 served.py        the models that are served
 servers.py       our server and the peers as processes
 peer_settings.py the best setting of a peer

@@ -26,9 +26,9 @@ async def scan(
     """The setting with the most answers a second at saturation, and a row for each."""
     rows = []
     for setting in SETTINGS:
-        with peer(module, name, checkpoint, beam=beam, threads=threads, **setting._asdict()) as server:
-            with server.awake():
-                rate = await capacity(server, texts, CONCURRENCY)
+        started = peer(module, name, checkpoint, beam=beam, threads=threads, **setting._asdict())
+        with started as server, server.awake():
+            rate = await capacity(server, texts, CONCURRENCY)
         rows.append({"setting": name, **setting._asdict(), "answers_per_s": round(rate, 1)})
     best = max(range(len(SETTINGS)), key=lambda i: rows[i]["answers_per_s"])
     return SETTINGS[best], rows

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.page import WAYS
-from benchmarks.race import BATCHING
 from benchmarks.report import goal
+from benchmarks.serving_race import BATCHING
 from benchmarks.sweep import best_goodput
 
 Rows = Sequence[Mapping[str, Any]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.sentences import SOURCE, TARGET, Sentences
+from benchmarks.serving_sentences import SOURCE, TARGET, Sentences
 from models import checkpoint as checkpoints
 from models import networks
 from models.checkpoint import CheckpointConfig

@@ -19,24 +19,35 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import sentences as corpora
+from benchmarks import serving_sentences as corpora
 from benchmarks.promises import goals
-from benchmarks.race import Plan, Race
 from benchmarks.report import finish
 from benchmarks.served import prepare
 from benchmarks.servers import knows
+from benchmarks.serving_race import PEERS, Plan, Race
 
 QUICK = Plan(
-    scanned=False, duration_s=2.0, seeds=(1,), of_capacity=(0.6,), paragraphs=40, repeats=1, overhead=10,
-    sentences=60, streams=8, stream_tokens=30, cancelled=4, mixed=60, mixed_narrow=30,
-)  # fmt: skip
+    scanned=False,
+    duration_s=1.5,
+    seeds=(1,),
+    of_capacity=(0.7,),
+    paragraphs=30,
+    repeats=1,
+    overhead=5,
+    sentences=40,
+    streams=8,
+    stream_tokens=30,
+    cancelled=4,
+    mixed=60,
+    mixed_narrow=30,
+)
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="Multi30k's folder")
     parser.add_argument("--checkpoint", type=Path, help="a de→en translator")
-    parser.add_argument("--train-minutes", type=float, help="without --checkpoint (default: 2, or 0.2 with --quick)")
+    parser.add_argument("--train-minutes", type=float, help="without --checkpoint (default: 2, or 0.1 with --quick)")
     parser.add_argument("--beam", type=int, default=4, help="of all servers; 1 is greedy (default: 4, as the service)")
     parser.add_argument("--threads", type=int, default=1, help="of each server's network (default: 1)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of our server")
@@ -60,7 +71,7 @@ def settings(given: list[str]) -> dict[str, str]:
 
 async def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     plan = QUICK if arguments.quick else Plan()
-    minutes = arguments.train_minutes or (0.2 if arguments.quick else 2.0)
+    minutes = arguments.train_minutes or (0.1 if arguments.quick else 2.0)
     sentences = corpora.multi30k(arguments.data) if arguments.data else corpora.made_up(folder)
     checkpoints = folder / "checkpoints"
     checkpoints.mkdir()
@@ -73,6 +84,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str,
             "beam": arguments.beam,
             "threads": arguments.threads,
             "settings": race.settings,
+            "without": sorted(set(PEERS) - set(race.best)),  # not installed: pip install -e '.[bench]'
             "load_before": round(os.getloadavg()[0], 2),
         }
     )

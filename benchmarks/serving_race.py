@@ -7,15 +7,17 @@ import json
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from benchmarks import agreement, cancelling, overhead, page, streams
 from benchmarks.engine import Engine, engine
 from benchmarks.peer_settings import SETTINGS, scan
-from benchmarks.sentences import Sentences
 from benchmarks.served import Served
 from benchmarks.servers import Server, knows, ours, peer
+from benchmarks.serving_sentences import Sentences
 from benchmarks.sweep import OF_CAPACITY, Sweep, capacity
 
 BATCHING, LITSERVE = "FastAPI with dynamic batching", "LitServe"
@@ -58,6 +60,8 @@ class Race:
         room = {"max_inflight_requests": 1024, "max_batch_texts": 512, "request_timeout_s": 120}
         self.settings: dict[str, Any] = {"cpu_threads": threads, "slots_per_model": SLOTS, **room, **settings}
         self.best = dict.fromkeys(PEERS, SETTINGS[-2])
+        if find_spec("litserve") is None:
+            del self.best[LITSERVE]
         self.rows: list[dict[str, Any]] = []
         self._stack, self._servers = contextlib.ExitStack(), list[Server]()
         self._started = time.monotonic()
@@ -67,6 +71,7 @@ class Race:
         print(f"{time.monotonic() - self._started:6.1f} s  {json.dumps(row, ensure_ascii=False)}", file=sys.stderr)
 
     async def run(self, part: str) -> None:
+        """One of `PARTS`."""
         await getattr(self, f"_{part}")()
 
     def _ours(self, **change: Any) -> contextlib.AbstractContextManager[Server]:
@@ -79,10 +84,12 @@ class Race:
     def _all(self) -> list[Server]:
         """Ours first. Started at the first call, then kept."""
         if not self._servers:
-            self._servers.append(self._stack.enter_context(self._ours()))
-            for name, module in PEERS.items():
-                options = {"beam": self.beam, "threads": self.threads, **self.best[name]._asdict()}
-                self._servers.append(self._stack.enter_context(peer(module, name, self.served.translator, **options)))
+            options = {"beam": self.beam, "threads": self.threads}
+            starting = [self._ours()]
+            for name, setting in self.best.items():
+                starting.append(peer(PEERS[name], name, self.served.translator, **options, **setting._asdict()))
+            with ThreadPoolExecutor() as pool:  # each takes seconds to import torch
+                self._servers += pool.map(self._stack.enter_context, starting)
         return self._servers
 
     def close(self) -> None:
@@ -95,8 +102,8 @@ class Race:
         if not self.plan.scanned:
             return
         texts = self.sentences.drawn(self.plan.sentences // 2, 0)
-        for name, module in PEERS.items():
-            best, rows = await scan(module, name, self.served.translator, texts, self.beam, self.threads)
+        for name in self.best:
+            best, rows = await scan(PEERS[name], name, self.served.translator, texts, self.beam, self.threads)
             self.best[name] = best
             for row in rows:
                 self.note(row)
