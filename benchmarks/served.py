@@ -45,7 +45,7 @@ def prepare(folder: Path, given: Path | None, sentences: Sentences, minutes: flo
         origin = f"{given.name}, as given"
     else:
         _train(folder / TRANSLATOR, sentences, minutes)
-        origin = f"recipe tiny, trained for {minutes:g} minutes on {sentences.origin.split(',')[0]}"
+        origin = f"recipe tiny, trained for {minutes:g} minutes on {sentences.corpus}"
     _write_lyricist(folder)
     return Served(folder, origin)
 

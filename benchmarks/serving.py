@@ -31,15 +31,15 @@ QUICK = Plan(
     duration_s=1.5,
     seeds=(1,),
     of_capacity=(0.7,),
-    paragraphs=30,
+    paragraphs=15,
     repeats=1,
     overhead=5,
     sentences=40,
     streams=8,
     stream_tokens=30,
     cancelled=4,
-    mixed=60,
-    mixed_narrow=30,
+    mixed=30,
+    mixed_narrow=10,
 )
 
 
@@ -80,7 +80,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str,
     race.note(
         {
             "translator": served.origin,
-            "sentences": sentences.origin,
+            "sentences": f"{sentences.corpus}, {sentences.part}",
             "beam": arguments.beam,
             "threads": arguments.threads,
             "settings": race.settings,

@@ -16,7 +16,8 @@ SOURCE, TARGET = "de", "en"
 class Sentences:
     """train and valid: what `python -m training translator` takes; test: source sentences not trained on."""
 
-    origin: str
+    corpus: str
+    part: str  # that `test` is
     train: str
     valid: str
     test: tuple[str, ...]
@@ -48,7 +49,7 @@ def multi30k(folder: Path) -> Sentences:
 
     with gzip.open(folder / f"test_2016_flickr.{SOURCE}.gz", "rt", encoding="utf-8") as lines:
         test = tuple(line.strip() for line in lines if line.strip())
-    return Sentences("Multi30k, test_2016_flickr", pair("train"), pair("val"), test)
+    return Sentences("Multi30k", "test_2016_flickr", pair("train"), pair("val"), test)
 
 
 def made_up(folder: Path) -> Sentences:
@@ -57,4 +58,4 @@ def made_up(folder: Path) -> Sentences:
     pairs = phrasebook.pairs(SOURCE, TARGET, held_out=False)
     path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     test = tuple(source for source, _ in phrasebook.pairs(SOURCE, TARGET, held_out=True))
-    return Sentences("the phrasebook's held-out tenth (made up)", str(path), "", test)
+    return Sentences("the phrasebook (made up)", "its held-out tenth", str(path), "", test)

@@ -144,6 +144,7 @@ class Client:
             return answer
 
     def close(self) -> None:
+        """Hang up; what is still asked is left alone."""
         for connection in self.idle:
             connection.close()
         self.idle.clear()
