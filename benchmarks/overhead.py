@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,7 @@ async def one_client(server: Server, engine: Engine, texts: Sequence[str], beam:
         (outcome,), _ = await closed_loop(client, [translation(text)], 1)
         assert outcome.succeeded, outcome.answer.body
         whole.append(outcome.latency_s)
-        inside.append(engine.translate([text], beam).seconds)
+        inside.append((await asyncio.to_thread(engine.translate, [text], beam)).seconds)
     client.close()
     differences = [1000 * (a - b) for a, b in zip(whole, inside, strict=True)]
     return {
@@ -39,16 +40,16 @@ async def saturated(
 ) -> dict[str, Any]:
     """The same sentences through HTTP with `concurrency` clients and in the engine alone, in turn: the share of the
     engine's throughput that is kept."""
-    client = Client(server.port)
     requests, shares, http, alone = [translation(text) for text in texts], [], [], []
     for _ in range(repeats):
-        run = engine.translate(texts, beam)
+        run = await asyncio.to_thread(engine.translate, texts, beam)
+        client = Client(server.port)  # a new one: meanwhile the server may have hung up on idle connections
         outcomes, seconds = await closed_loop(client, requests, concurrency)
+        client.close()
         assert all(o.succeeded for o in outcomes), [o.answer.body for o in outcomes if not o.succeeded][:1]
         shares.append(run.seconds / seconds)
         http.append(run.tokens / seconds)
         alone.append(run.tokens / run.seconds)
-    client.close()
     return {
         "throughput": f"{len(texts)} sentences, {concurrency} clients",
         "http_tokens_per_s": round(statistics.median(http)),

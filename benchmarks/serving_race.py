@@ -32,18 +32,18 @@ class Plan:
     """How much of everything: by default the whole run."""
 
     scanned: bool = True
-    duration_s: float = 8.0
+    duration_s: float = 6.0
     seeds: tuple[int, ...] = (1, 2, 3)
     of_capacity: tuple[float, ...] = OF_CAPACITY
     paragraphs: int = 300
-    repeats: int = 3
+    repeats: int = 2
     overhead: int = 100
     sentences: int = 400
     streams: int = 64
     stream_tokens: int = 200
     cancelled: int = 8
     mixed: int = 2000
-    mixed_narrow: int = 500
+    mixed_narrow: int = 300
 
 
 class Race:

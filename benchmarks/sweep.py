@@ -14,7 +14,7 @@ from benchmarks.servers import Server
 from benchmarks.wire import Client, post
 
 SLO_S = 2.0
-OF_CAPACITY = (0.6, 0.8, 0.9, 1.0, 1.15)
+OF_CAPACITY = (0.7, 0.85, 1.0, 1.15)
 KEPT_UP = 0.9  # a rate is held if the answers come at nine tenths of it at least: otherwise a queue grows
 MOST_REFUSED = 0.01
 
