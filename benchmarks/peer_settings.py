@@ -17,7 +17,7 @@ class Setting(NamedTuple):
     window_ms: float
 
 
-SETTINGS = (Setting(8, 2), Setting(16, 5), Setting(32, 5), Setting(64, 10))
+SETTINGS = (Setting(16, 5), Setting(32, 5), Setting(64, 10), Setting(128, 10))
 
 
 async def scan(
