@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -99,6 +100,8 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str,
 
 def main() -> None:
     arguments = parsed()
+    # `timeout` and supervisors say SIGTERM: leave by the same way as with Ctrl-C, which ends the servers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as temporary:
         try:
             rows = asyncio.run(measure(arguments, Path(temporary)))
