@@ -11,8 +11,19 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import new_token_limit
 from models.decoding import DecodingOptions, TokenRules, decode
-from models.interface import Prompt
+from models.interface import Decodable, Network, Precision, Prompt
 from models.networks import load_network
+
+
+class Prepared:
+    """A network made ready for decoding once: a peer that did it for every batch would be slowed down by us."""
+
+    def __init__(self, network: Network) -> None:
+        self._decodable = network.decodable("fp32")
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        assert precision == "fp32"
+        return self._decodable
 
 
 class Translator:
@@ -21,7 +32,7 @@ class Translator:
     def __init__(self, folder: Path, *, beam: int, threads: int) -> None:
         torch.set_num_threads(threads)
         self.checkpoint, self.beam = checkpoints.read(folder), beam
-        self.network = load_network(self.checkpoint)
+        self.network = Prepared(load_network(self.checkpoint))
         config = self.checkpoint.config
         self.rules = TokenRules(config.eos, tuple(config.suppressed))
 

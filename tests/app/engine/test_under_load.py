@@ -14,6 +14,7 @@ import pytest
 from app.engine import messages as m
 from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
+from benchmarks.peers.translator import Prepared
 from models import checkpoint as checkpoints
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
@@ -79,7 +80,7 @@ def under_load(folder: Path, asked: Sequence[m.Decode], seed: int) -> tuple[dict
 @cache
 def loaded(folder: Path) -> tuple[Any, TokenRules]:
     checkpoint = checkpoints.read(folder)
-    return load_network(checkpoint), TokenRules(checkpoint.config.eos, tuple(checkpoint.config.suppressed))
+    return Prepared(load_network(checkpoint)), TokenRules(checkpoint.config.eos, tuple(checkpoint.config.suppressed))
 
 
 def alone(folder: Path, r: m.Decode) -> list[list[int]]:
