@@ -87,8 +87,12 @@ image-check:
 compose-check:
 	bash .ci/compose-check
 
-bench: $(VENV)/.installed-dev
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	@echo "Installing what the benchmarks are measured against ..."
 	@$(PIP) -e '.[dev,bench]'
+	@touch $@
+
+bench: $(VENV)/.installed-bench
 	@test -n "$(MULTI30K)$(CORPUS)" || \
 	  echo "More is measured with MULTI30K=FOLDER (Multi30k's .gz files) and CORPUS=FILE (a Chinese text)." >&2
 	$(RUN) -m benchmarks.decoding --json \
@@ -96,6 +100,7 @@ bench: $(VENV)/.installed-dev
 	$(RUN) -m benchmarks.gpu --json
 	$(if $(MULTI30K),$(RUN) -m benchmarks.multi30k --data "$(MULTI30K)" --json)
 	$(if $(CORPUS),$(RUN) -m benchmarks.lyricists --corpus "$(CORPUS)" --json)
+	$(RUN) -m benchmarks.serving $(if $(MULTI30K),--data "$(MULTI30K)") --json
 
 clean:
 	rm -rf $(VENV) .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

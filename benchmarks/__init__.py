@@ -13,4 +13,23 @@ steps.py         the time of one step, and the host's share of it
 limit.py         the bytes that a step must move, and how fast a copy moves them
 peers/           whom we race
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
+serving.py       the real server under load, against the same network behind LitServe and dynamic batching
+serving_race.py  the parts of a serving run
+promises.py      what a serving run is to reach
+sweep.py         arrival rates up to the knee
+page.py          a page of 300 paragraphs at once
+overhead.py      what HTTP and IPC cost
+streams.py       lyricist streams against one nn.GRU loop
+cancelling.py    what is still computed after a cancel
+agreement.py     answers under load against answers alone
+serving_sentences.py  what the servers are asked
+served.py        the models that are served
+servers.py       our server and the peers as processes
+peer_settings.py the best setting of a peer
+engine.py        the engine alone
+load.py          open-loop Poisson and closed-loop load
+wire.py          a lean HTTP client
+occupancy.py     how full the slots were
+distribution.py  percentiles
+peers/           whom we are measured against
 """
