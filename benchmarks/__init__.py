@@ -11,7 +11,6 @@ processes.py     contenders in processes of their own, and the clock
 ours.py          Parlance as a contender: the engine's own runner
 steps.py         the time of one step, and the host's share of it
 limit.py         the bytes that a step must move, and how fast a copy moves them
-peers/           whom we race
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching
 serving_race.py  the parts of a serving run
@@ -31,5 +30,5 @@ load.py          open-loop Poisson and closed-loop load
 wire.py          a lean HTTP client
 occupancy.py     how full the slots were
 distribution.py  percentiles
-peers/           whom we are measured against
+peers/           whom we race
 """

@@ -8,4 +8,3 @@ batching_server.py  plain FastAPI with dynamic batching
 litserve_server.py  the same behind LitServe
 gru_loop.py         one nn.GRU, a Python loop, one stream after another
 """
-"""
