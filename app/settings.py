@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = Field(
         default="auto",
         description='Number format that models compute in: "auto" measures which is fastest when a model loads;'
-        " int8 is for CPUs.",
+        " int8 is for CPUs, fp16 for GPUs; also fp32, bf16.",
     )
     slots_per_model: int = Field(
         default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
