@@ -154,7 +154,7 @@ class Decoder:
         progress = Progress()
         if not self.owners:
             return progress
-        feed = torch.from_numpy(self.rows.feed[: len(self.owners)]).to(self.network.device, non_blocking=True)
+        feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
         logits = self.network.step(self.state, feed, self.group)
         if len(self.suppressed):
             logits.index_fill_(1, self.suppressed, -torch.inf)
