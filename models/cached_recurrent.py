@@ -16,6 +16,7 @@ from models.cached_cells import CellLayer, advance
 from models.cached_layers import compiled
 from models.cached_transformer import StepShape
 from models.interface import Prompt
+from models.likeliest import whole_blocks
 from models.products import MakeProduct, product
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class CachedRecurrent:
         inputs = weight.t() if network.embedding is None else network.embedding.weight @ weight.t()
         self.table = (inputs + bias).detach().contiguous()
         self.layers = [self._layer(layer, make) for layer in range(network.config.layers)]
-        self.output = make(network.output.weight, network.output.bias)
+        self.output = make(*whole_blocks(network.output.weight, network.output.bias))
         self.device = network.device
         self.run = function(self.device.type)
 

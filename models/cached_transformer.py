@@ -21,6 +21,7 @@ from models.attention import MultiHeadAttention
 from models.cached_layers import CrossAttention, Decoding, Encoding, Heads, Norm, SelfAttention
 from models.interface import Prompt
 from models.layers import DecoderLayer, EncoderLayer, KeyValue, Residual
+from models.likeliest import whole_blocks
 from models.products import MakeProduct, product
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class CachedTransformer:
             for each in network.decoder_layers
         ]
         table = network.target_embedding if network.output is None else network.output
-        self.projection = make(table.weight, network.output_bias)
+        self.projection = make(*whole_blocks(table.weight, network.output_bias))
         reference = network.source_embedding.weight
         self.dtype, self.device = reference.dtype, reference.device
         self.run = functions(self.device.type)

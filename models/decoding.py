@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.beam import Beam, Hypothesis
-from models.interface import Decodable, Network, Prompt
+from models.interface import Decodable, Network, Precision, Prompt
 from models.likeliest import log_total, top
 from models.rows import Rows
 
@@ -154,7 +154,7 @@ class Decoder:
         progress = Progress()
         if not self.owners:
             return progress
-        feed = torch.from_numpy(self.rows.feed[: len(self.owners)]).to(self.network.device, non_blocking=True)
+        feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
         logits = self.network.step(self.state, feed, self.group)
         if len(self.suppressed):
             logits.index_fill_(1, self.suppressed, -torch.inf)
@@ -259,6 +259,7 @@ def decode(
     options: Sequence[DecodingOptions] | DecodingOptions,
     *,
     slots: int = 64,
+    precision: Precision = "fp32",
 ) -> list[list[Hypothesis]]:
     """Decode all prompts and answer in their order: the hypotheses of each, best first.
 
@@ -269,7 +270,7 @@ def decode(
         return []
     slots = max(slots, *(o.beam for o in each))
     decoder = Decoder(
-        network.decodable(),
+        network.decodable(precision),
         rules,
         slots=min(slots, sum(o.beam for o in each)),
         source_length=max(len(p.source) for p in prompts),

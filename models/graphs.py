@@ -132,9 +132,9 @@ class Graphed:
         recorded when they first come. Only before anything was prefilled. Returns how many graphs there are."""
         prompt = Prompt((1,) * min(2, state.source_length), (1,))
         for group in groups:
-            rows = group
-            while rows <= state.slots:
+            most = state.slots // group
+            for beams in {min(1 << power, most) for power in range(most.bit_length() + 1)}:
+                rows = beams * group
                 self.network.prefill(state.inner, range(rows), [prompt] * rows)
                 self.step(state, state.tokens[:rows].clone(), group)
-                rows *= 2
         return len(state.recordings)

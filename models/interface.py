@@ -46,8 +46,11 @@ class Decodable(Protocol):
         ...
 
     def step(self, state: Any, tokens: Tensor, group: int = 1) -> Tensor:
-        """Feed tokens [B] to rows 0..B-1; the logits [B, V], float32, of what comes next. group: each so many rows,
-        counted from row 0, have the same source (the hypotheses of a beam); it need be read once for them."""
+        """Feed tokens [B] to rows 0..B-1; the logits, float32, of what comes next: [B, V], or more columns, of which
+        those behind the vocabulary are -inf. The caller may write over them.
+
+        group: each so many rows, counted from row 0, have the same source (the hypotheses of a beam); it need be
+        read once for them."""
         ...
 
     def copy(

@@ -35,7 +35,8 @@ class Rows:
 
     def __init__(self, slots: int, longest: int, eos: int | None, device: torch.device) -> None:
         self.eos, self.device = eos, device
-        self.feed = np.zeros(slots, dtype=np.int64)
+        self.fed = torch.zeros(slots, dtype=torch.long, pin_memory=device.type == "cuda")  # the same memory as feed
+        self.feed: npt.NDArray[np.int64] = self.fed.numpy()
         self.alone: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.written = np.zeros((slots, longest), dtype=np.int64)
         self.lengths = np.zeros(slots, dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models.likeliest import top
+from models.likeliest import BLOCK, blocks, in_blocks, top
 
 CANDIDATES = 256  # likeliest tokens among which a top-p cut is looked for before all are sorted
 COLDEST = 1e-30  # a temperature that leaves nothing but the likeliest, and that float32 can tell from 0
@@ -63,24 +63,37 @@ def sample(logits: Tensor, draws: Draws) -> Tensor:
 def _weights(logits: Tensor, draws: Draws) -> Tensor:
     """exp((logits - their largest) / temperature): from the likeliest down, so that a temperature next to 0 leaves it
     at 1. In one format whatever the rows ask for, or a row would draw otherwise beside another."""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    temperature = _column(draws.temperature.clip(min=COLDEST), logits).to(logits.dtype)
-    return ((logits - logits.amax(dim=-1, keepdim=True)) / temperature).exp_()
+    weights = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    coldness = _column(1 / draws.temperature.clip(min=COLDEST), logits).to(weights.dtype)
+    return (weights - weights.amax(dim=-1, keepdim=True)).mul_(coldness).exp_()
 
 
 def _from_all(logits: Tensor, draws: Draws) -> Tensor:
-    """Without a cut, nothing needs to be sorted."""
+    """Without a cut, nothing needs to be sorted; and of a large vocabulary only the block is searched in which the
+    cumulated weights pass the row's share of their sum."""
     weights = _weights(logits, draws)
-    return _invert(weights, draws)
+    if not in_blocks(weights, 1):
+        return _invert(weights.cumsum(dim=-1, dtype=torch.float64), draws)
+    parts = blocks(weights)
+    cumulative = parts.sum(dim=-1).cumsum(dim=-1, dtype=torch.float64)
+    block = _invert(cumulative, draws)[:, None]
+    before = cumulative.gather(1, (block - 1).clamp(min=0)).masked_fill(block == 0, 0.0)
+    inside = parts.gather(1, block[:, :, None].expand(-1, -1, BLOCK))[:, 0].cumsum(dim=-1, dtype=torch.float64)
+    share = _column(draws.uniform, weights) * cumulative[:, -1:] - before
+    return block[:, 0] * BLOCK + _first_above(inside, share)
 
 
-def _invert(weights: Tensor, draws: Draws) -> Tensor:
-    """The place in each row where the cumulated weights pass the row's share of their sum. Never one of weight 0: a
-    uniform number close to 1 may round up to the sum."""
-    cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
+def _invert(cumulative: Tensor, draws: Draws) -> Tensor:
+    """The place in each row where the cumulated weights pass the row's share of their sum."""
+    return _first_above(cumulative, _column(draws.uniform, cumulative) * cumulative[:, -1:])
+
+
+def _first_above(cumulative: Tensor, threshold: Tensor) -> Tensor:
+    """Never a place of weight 0, whatever was rounded: a threshold that reaches the sum is taken below it, and one
+    below 0 to it."""
     total = cumulative[:, -1:]
-    threshold = torch.minimum(_column(draws.uniform, weights) * total, total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=weights.size(1) - 1)
+    threshold = torch.minimum(threshold.clamp(min=0), total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.size(1) - 1)
 
 
 def _from_likeliest(logits: Tensor, draws: Draws) -> Tensor:
@@ -90,7 +103,8 @@ def _from_likeliest(logits: Tensor, draws: Draws) -> Tensor:
     needed = int(draws.top_k.max())
     if without_k.any():
         needed = max(needed, CANDIDATES)
-    if needed + 1 < size:
+    # a GPU sorts all in no time, and need not be asked whether the candidates were enough
+    if needed + 1 < size and logits.device.type == "cpu":
         values, places = _ordered(*top(logits, needed + 1))
         last, next_to_last = values[:, -1], values[:, -2]
         tied = (last == next_to_last) & last.isfinite()  # then who is among the needed is chance
@@ -125,7 +139,7 @@ def _draw_among(values: Tensor, draws: Draws, total: Tensor | None) -> tuple[Ten
     needed = _column(draws.top_p, values) * mass
     reached = total is None or bool(((before[:, -1:] >= needed) | (_column(draws.top_k, values) > 0)).all())
     kept = kept.masked_fill((before >= needed) & (rank > 0), 0.0)
-    return _invert(kept, draws), reached
+    return _invert(kept.cumsum(dim=-1), draws), reached
 
 
 def _column(values: npt.NDArray[np.generic], like: Tensor) -> Tensor:

@@ -1,0 +1,101 @@
+"""What int8 and bf16 change: BLEU against fp32's, answers that differ from fp32's, and answers that differ beside
+others from those alone.
+
+python -m benchmarks.precision --checkpoint FOLDER --data MULTI30K [--beam 4] [--sentences 1014] [--json]
+
+Sentences come from Multi30k's validation part: its test part is for scores, and is read once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import time
+from pathlib import Path
+from typing import Any
+
+import sacrebleu
+import torch
+
+from benchmarks.report import finish, goal
+from models.checkpoint import Checkpoint, new_token_limit, read
+from models.decoding import DecodingOptions, TokenRules, decode
+from models.interface import Precision, Prompt
+from models.networks import load_network
+from models.products import exact_int8
+
+CANDIDATES: tuple[Precision, ...] = ("fp32", "int8", "bf16")
+GOAL_BLEU_LOST = 0.2
+ALONE = 200  # sentences that are also decoded alone
+
+
+def lines(data: Path, language: str, count: int) -> list[str]:
+    with gzip.open(data / f"val.{language}.gz", "rt", encoding="utf-8") as file:
+        return [line.strip() for line in file][:count]
+
+
+def translate(
+    checkpoint: Checkpoint, network: Any, texts: list[str], beam: int, precision: Precision, slots: int
+) -> list[str]:
+    config = checkpoint.config
+    prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in texts]
+    options = [
+        DecodingOptions(max_new_tokens=new_token_limit(len(p.source), config.max_new_tokens), beam=beam)
+        for p in prompts
+    ]
+    rules = TokenRules(config.eos, tuple(config.suppressed))
+    found = decode(network, rules, prompts, options, slots=slots, precision=precision)
+    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in found]
+
+
+def measure(checkpoint: Checkpoint, texts: list[str], references: list[str], beam: int) -> list[dict[str, Any]]:
+    network, rows, exact = load_network(checkpoint), list[dict[str, Any]](), list[str]()
+    for precision in CANDIDATES:
+        if precision == "int8" and not exact_int8():
+            continue
+        started = time.monotonic()
+        together = translate(checkpoint, network, texts, beam, precision, 64 * beam)
+        seconds = time.monotonic() - started
+        alone = [translate(checkpoint, network, [text], beam, precision, beam)[0] for text in texts[:ALONE]]
+        exact = exact or together
+        rows.append(
+            {
+                "precision": precision,
+                "bleu": round(sacrebleu.corpus_bleu(together, [references]).score, 2),
+                "differ_from_fp32": round(sum(a != b for a, b in zip(together, exact, strict=True)) / len(texts), 4),
+                "differ_from_alone": sum(a != b for a, b in zip(together, alone, strict=False)) / len(alone),
+                "seconds": round(seconds, 1),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--sentences", type=int, default=1014)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    checkpoint = read(arguments.checkpoint)
+    source, target = (
+        lines(arguments.data, str(language), arguments.sentences)
+        for language in (checkpoint.config.source_language, checkpoint.config.target_language)
+    )
+    rows = measure(checkpoint, source, target, arguments.beam)
+    bleu = {row["precision"]: row["bleu"] for row in rows}
+    goals = [
+        goal(f"BLEU that {name} loses", round(bleu["fp32"] - score, 2), GOAL_BLEU_LOST, "BLEU", "lower")
+        for name, score in bleu.items()
+        if name != "fp32"
+    ]
+    together = next(row["differ_from_alone"] for row in rows if row["precision"] == "fp32")
+    goals.append(goal("fp32 answers that differ from those alone", together, 0.0, "share", "lower"))
+    finish("precision", rows, goals, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()
