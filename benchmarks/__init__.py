@@ -10,6 +10,7 @@ race.py          a scan for everybody's best setting, then turns, then ratios
 processes.py     contenders in processes of their own, and the clock
 ours.py          Parlance as a contender: the engine's own runner
 steps.py         the time of one step, and the host's share of it
+precision.py     what int8 and bf16 change in BLEU and in answers
 limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching

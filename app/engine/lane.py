@@ -66,8 +66,7 @@ class Lane:
         self.steps = 0
         self.tally = Tally()
         self._fresh: list[Ticket] = []  # started, and no step made yet
-        self._deadlines = Deadlines(lambda request: request in self.waiting or request in self.active)
-        self._starts = Deadlines(lambda request: request in self.waiting)
+        self._deadlines, self._starts = Deadlines(), Deadlines()
         self._numbers = itertools.count()
 
     @property
@@ -80,9 +79,9 @@ class Lane:
 
     def add(self, request: m.Decode, now: float) -> None:
         self.waiting[request.id] = Ticket(request, next(self._numbers), now)
-        self._deadlines.add(request.deadline, request.id)
+        self._deadlines.add(request.deadline, request.id, self._here)
         if request.start_by:
-            self._starts.add(request.start_by, request.id)
+            self._starts.add(request.start_by, request.id, self._here)
 
     def remove(self, request: int) -> bool:
         """Whether it was here, waiting or running; its rows are free at once."""
@@ -96,11 +95,15 @@ class Lane:
 
     def late(self, now: float) -> list[int]:
         """The requests whose deadline has passed; each is named once."""
-        return self._deadlines.passed(now)
+        return self._deadlines.passed(now, self._here)
 
     def stale(self, now: float) -> list[int]:
         """Those who should have begun by now and never did; each is named once. Who begins again has had its turn."""
-        return [request for request in self._starts.passed(now) if not self.waiting[request].began]
+        passed = self._starts.passed(now, self.waiting.__contains__)
+        return [request for request in passed if not self.waiting[request].began]
+
+    def _here(self, request: int) -> bool:
+        return request in self.waiting or request in self.active
 
     def take(self, now: float) -> list[list[Ticket]]:
         """Who starts now, in groups to prefill together: as many as there are free rows for, within the budget of
