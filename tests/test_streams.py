@@ -15,6 +15,7 @@ import pytest
 
 from tests.app.api.test_streaming import events
 from tests.serving import Server, serving
+from tests.tiny import GERMAN
 
 TIMEOUT_S = 30
 LONG = {"prompt": "分开", "max_new_tokens": 400, "seed": 7, "n": 16, "stream": True}
@@ -57,13 +58,18 @@ def all_room_is_free(server: Server) -> None:
     assert status == 200
 
 
-def test_a_translation_by_beam_joins_to_the_answer_without_a_stream(server: Server) -> None:
-    body = {"q": "ich möchte ein bier", "source": "de", "target": "en", "alternatives": 2}
+@pytest.mark.parametrize("alternatives", [0, 2, 5])
+def test_a_translation_by_beam_joins_to_the_answer_without_a_stream(server: Server, alternatives: int) -> None:
+    body = {"q": GERMAN[0], "source": "de", "target": "en", "alternatives": alternatives}
     *tokens, (last, done) = streamed(server, "/translate", body)
     whole = server.ask("/translate", body)
     assert last == "done"
+    if alternatives < 4:  # six hypotheses of this network never agree
+        assert len(tokens) > 1  # beside the last text there is one that came before all was decided
+    assert [event for event, _ in tokens] == ["token"] * len(tokens)
     assert "".join(token["text"] for _, token in tokens) == done["translatedText"] == whole["translatedText"]
-    assert done["alternatives"] == whole["alternatives"]
+    assert done.get("alternatives", []) == whole.get("alternatives", [])
+    assert len(done.get("alternatives", [])) == alternatives
     assert done["usage"]["source_tokens"] == 5
     assert done["usage"]["new_tokens"] > 0
     assert 0 < done["timing"]["first_token_ms"] <= done["timing"]["total_ms"]

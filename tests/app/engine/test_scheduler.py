@@ -107,6 +107,27 @@ def test_tokens_come_step_by_step_to_those_who_want_them_and_join_to_the_answer(
     assert [token for _, token in streamed] == answer.hypotheses[0].tokens
 
 
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(scheduler: Scheduler, n_best: int) -> None:
+    asked = m.Decode(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam=4, n_best=n_best, wants_tokens=True)
+    scheduler.handle(asked)
+    scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 30, beam=4))
+    by_step = []
+    while scheduler.busy:
+        by_step.append(scheduler.step())
+    streamed = [
+        (i, *pair) for i, step in enumerate(by_step) for r in step if isinstance(r, m.Tokens) for pair in r.tokens
+    ]
+    ((end, answer),) = [
+        (i, r) for i, step in enumerate(by_step) for r in step if isinstance(r, m.Finished) and r.id == 1
+    ]
+    tokens = [token for _, request, token in streamed if request == 1]
+    assert len(tokens) == len(streamed)  # the other did not ask for any
+    assert len({i for i, *_ in streamed if i < end}) > 2
+    assert tokens == answer.hypotheses[0].tokens[: len(tokens)]
+    assert len(answer.hypotheses) == n_best
+
+
 def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler: Scheduler) -> None:
     for number in range(12):  # eight run, four wait
         scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 1000))
