@@ -115,12 +115,9 @@ def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(schedule
     by_step = []
     while scheduler.busy:
         by_step.append(scheduler.step())
-    streamed = [
-        (i, *pair) for i, step in enumerate(by_step) for r in step if isinstance(r, m.Tokens) for pair in r.tokens
-    ]
-    ((end, answer),) = [
-        (i, r) for i, step in enumerate(by_step) for r in step if isinstance(r, m.Finished) and r.id == 1
-    ]
+    replies = [(i, reply) for i, step in enumerate(by_step) for reply in step]
+    streamed = [(i, *pair) for i, reply in replies if isinstance(reply, m.Tokens) for pair in reply.tokens]
+    ((end, answer),) = [(i, r) for i, r in replies if isinstance(r, m.Finished) and r.id == 1]
     tokens = [token for _, request, token in streamed if request == 1]
     assert len(tokens) == len(streamed)  # the other did not ask for any
     assert len({i for i, *_ in streamed if i < end}) > 2
