@@ -35,6 +35,21 @@ def test_requests_and_tokens_are_bounded_and_come_back() -> None:
     assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
 
 
+def test_a_refusal_says_which_bound_it_met(clock: Clock) -> None:
+    reasons = []
+    for ask in (asks(2, 1), asks(1, 60)):
+        admission = Admission(max_requests=2, max_tokens=100)
+        with admission.admitted(asks(1, 60)), pytest.raises(Overloaded) as refused, admission.admitted(ask):
+            pass
+        reasons.append(refused.value.reason)
+    admission = Admission(100, 1000, slots=1, max_queue_age_s=1)
+    with admission.admitted(asks(2, 20)):
+        clock.now += 2
+    with admission.admitted(asks(3, 30)), pytest.raises(Overloaded) as refused, admission.admitted(asks(1, 1)):
+        pass
+    assert [*reasons, refused.value.reason] == ["overloaded_requests", "overloaded_tokens", "queue_age"]
+
+
 def test_room_comes_back_when_the_request_fails() -> None:
     admission = Admission(3, 100)
     with pytest.raises(KeyError), admission.admitted(asks(1, 10, 10)):

@@ -222,6 +222,73 @@ def test_a_request_that_no_device_took_is_a_refusal_alone() -> None:
     assert gauges_there(metrics) == set()
 
 
+def test_a_stream_that_is_left_has_had_its_first_token() -> None:
+    class Reader:
+        def feed(self, token: int) -> bool:
+            return False
+
+    async def scene(on: Scripted) -> None:
+        asked = on.ask(watch=Reader())
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens([(1, 5)]))
+        assert on.value("time_to_first_token_seconds_count") == 1  # already
+        on.board.reply(m.Tokens([(1, 6), (1, 7)]))
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        asked = on.ask(watch=Reader())
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens([(2, 5)]))
+        on.board.reply(finished(2, tokens=3, timing=m.Timing(0.1, 100.0, 102.0)))
+        await asked
+
+    on = play(scene)
+    assert on.ends() == {"disconnect": 1, "stop": 1}
+    assert on.value("generation_tokens_total") == 3 + 3
+    assert [on.value(f"{name}_count") for name in TIMES] == [1, 2, 1]
+    assert on.value("time_to_first_token_seconds_sum") < 5  # what the reader saw
+    assert on.value("inter_token_latency_seconds_sum") == 1.0  # what the device says
+
+
+def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> None:
+    class Listener:
+        def feed(self, token: int) -> bool:
+            return False
+
+        def restart(self) -> bool:
+            return True
+
+    async def scene(on: Scripted) -> None:
+        asked = on.ask(watch=Listener())
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens([(1, 5)]))
+        on.board.device_died(on.name)  # and the next process is ready at once
+        await asyncio.sleep(0.01)
+        assert (on.in_flight(), on.ends()) == (1, {})
+        on.board.reply(m.Tokens([(2, 5)]))
+        on.board.reply(finished(2, tokens=2))
+        await asked
+
+    on = play(scene)
+    assert (on.ends(), on.in_flight()) == ({"stop": 1}, 0)
+    assert (on.value("prompt_tokens_total"), on.value("generation_tokens_total")) == (3, 2)
+    assert on.value("time_to_first_token_seconds_count") == 1
+
+
+def test_what_a_device_refuses_by_the_age_of_its_queue_is_a_refusal() -> None:
+    async def scene(on: Scripted) -> None:
+        asked = on.ask()
+        await asyncio.sleep(0)
+        on.board.reply(m.Failed(1, "overloaded", "Later."))
+        with pytest.raises(errors.Overloaded) as refused:
+            await asked
+        on.metrics.refused(refused.value)
+
+    on = play(scene)
+    assert (on.ends(), on.in_flight()) == ({"queue_age": 1}, 0)
+    assert refusals(on.metrics) == {"queue_age": 1}
+
+
 def test_a_slot_that_was_not_free_in_time_is_a_refusal_and_a_cancellation() -> None:
     metrics, error = Metrics(), errors.Overloaded("Later.", retry_after_s=1)
     with pytest.raises(errors.Overloaded), a_request(metrics):
