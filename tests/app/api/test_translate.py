@@ -27,6 +27,11 @@ def refused(client: Client, **fields: Any) -> Any:
     return answer.json()
 
 
+def test_a_web_page_is_one_request_by_default() -> None:
+    page = [f"absatz {number}" for number in range(300)]
+    assert len(translate(Client(), q=page)["translatedText"]) == len(page)
+
+
 def test_one_text_answers_with_one_text_and_nothing_else() -> None:
     client = Client()
     assert translate(client) == {"translatedText": "en:hallo"}
