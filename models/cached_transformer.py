@@ -153,10 +153,12 @@ class CachedTransformer:
             state.source_cache[number, index, :width] = both
             sources.append(key_value(both))
         self._prefill_target(state, index, [p.prefix[:-1] for p in prompts], sources, mask)
+        held = state.host_lengths[list(rows)], state.host_source_lengths[list(rows)]
         state.host_lengths[rows] = [len(p.prefix) - 1 for p in prompts]
         state.host_source_lengths[rows] = lengths
         state.lengths[index] = torch.tensor([len(p.prefix) - 1 for p in prompts], device=self.device)
         state.source_lengths[index] = torch.tensor(lengths, device=self.device)
+        self._forget(state, rows, held)
 
     def _encode(self, source: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """source [B, S] -> its representation [B·S, C], and what to add to scores of its positions, [B, 1, 1, S]."""
@@ -268,8 +270,21 @@ class CachedTransformer:
             moved.index_copy_(1, onto, moved.index_select(1, index))
             for lengths in (state.lengths, state.source_lengths):
                 lengths.index_copy_(0, onto, lengths.index_select(0, index))
+            held = state.host_lengths[write], state.host_source_lengths[write]
             for host_lengths in (state.host_lengths, state.host_source_lengths):
                 host_lengths[write] = host_lengths[read]
+            self._forget(state, write, held)
+
+    def _forget(self, state: TransformerState, rows: Sequence[int], held: tuple[Ints, Ints]) -> None:
+        """Zeros behind what `rows` hold now, where they held more target and source tokens before. Masked it has no
+        weight, but 0 · NaN is NaN, and in a narrow format a sentence may have come to that. On a GPU free rows are
+        stepped along and hold more than was counted."""
+        caches = (state.cache, state.host_lengths, held[0]), (state.source_cache, state.host_source_lengths, held[1])
+        for cache, lengths, before in caches:
+            ends = before.tolist() if self.device.type == "cpu" else [cache.size(2)] * len(rows)
+            for row, end in zip(rows, ends, strict=True):
+                if lengths[row] < end:
+                    cache[:, row, int(lengths[row]) : end] = 0
 
     def _copy_positions(self, state: TransformerState, sources: Ints, destinations: Ints, since: Ints) -> None:
         """Keys and values of the positions since[i] and on, and of no others: hypotheses of a beam seldom differ in

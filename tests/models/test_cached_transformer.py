@@ -285,7 +285,8 @@ def test_nothing_is_left_of_what_a_slot_held(name: str, value: float) -> None:
         torch.testing.assert_close(decodable.step(state, feed), expected[:, number], **TOLERANCE)
 
 
-def test_a_sentence_that_came_to_nan_spoils_no_later_one() -> None:
+@pytest.mark.parametrize("prefilled", [True, False], ids=["prefilled", "moved in"])
+def test_a_sentence_that_came_to_nan_spoils_no_later_one(prefilled: bool) -> None:
     """In fp16 a network may overflow; 0 · NaN is NaN, so weights of 0 alone would not keep it out."""
     network = tiny.transformer()
     decodable: Any = network.decodable()
@@ -296,8 +297,10 @@ def test_a_sentence_that_came_to_nan_spoils_no_later_one() -> None:
     state.source_cache[:, 1, :7] = float("nan")
     assert decodable.step(state, torch.tensor([7, 7]))[0].isfinite().all(), "nor its neighbour"
     decodable.copy(state, [1], [2])
-    for row in (1, 2):
+    for row in (1, 2)[: 1 + prefilled]:
         decodable.prefill(state, [row], [Prompt((4,), (1,))])
+    if not prefilled:
+        decodable.copy(state, [1], [2])
     histories = [[1, 3, 4, 5, 6, 7, 2], [1], [1]]
     for _ in range(3):
         check_step(network, decodable, state, [long[0].source, (4,), (4,)], histories)
