@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models import cached_layers
-from models.cached_transformer import CachedTransformer, Functions, TransformerState, pad_rows, zeros
+from models.cached_transformer import CachedTransformer, Functions, pad_rows
 from models.interface import Decodable, Prompt
 from models.transformer import Transformer
+from models.transformer_state import TransformerState, zeros
 from tests.models import tiny
 
 ALL = pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())
