@@ -3,4 +3,5 @@
 report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
+precision.py     what int8 and bf16 change: BLEU, and answers beside others
 """

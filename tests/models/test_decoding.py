@@ -396,7 +396,7 @@ def test_a_stream_joins_to_the_answer_and_of_a_beam_to_its_beginning(streamed: b
     early = set()
     while decoder.searches:
         progress = decoder.step()
-        done = {key: found for key, found in progress.finished}
+        done = dict(progress.finished)
         for key, token in progress.tokens:
             told[key].append(token)
             early |= {key} - done.keys()
