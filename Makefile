@@ -7,9 +7,10 @@ PORT ?= $(or $(PARLANCE_PORT),8000)
 CHECKPOINTS ?= checkpoints
 # An extra package index for torch, such as PyTorch's own CPU wheels: far smaller where there is no GPU.
 TORCH_INDEX ?=
-# What `make bench` measures on; neither comes with this project.
+# What `make bench` measures on besides random weights; none comes with this project.
 MULTI30K ?=
 CORPUS ?=
+TRANSLATOR ?=
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -25,7 +26,7 @@ help:
 	@echo "make test         install, lint, types, import contracts, the fast tests"
 	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
-	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE"
+	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
 	@echo "make clean        remove what make has made, but no checkpoints"
 
 $(VENV)/bin/python:
@@ -86,10 +87,20 @@ image-check:
 compose-check:
 	bash .ci/compose-check
 
-bench: $(VENV)/.installed-dev
-	@test -n "$(MULTI30K)$(CORPUS)" || { echo "Say MULTI30K=FOLDER (Multi30k's .gz files) and CORPUS=FILE (a Chinese text)." >&2; exit 2; }
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	@echo "Installing what the benchmarks are measured against ..."
+	@$(PIP) -e '.[dev,bench]'
+	@touch $@
+
+bench: $(VENV)/.installed-bench
+	@test -n "$(MULTI30K)$(CORPUS)" || \
+	  echo "More is measured with MULTI30K=FOLDER (Multi30k's .gz files) and CORPUS=FILE (a Chinese text)." >&2
+	$(RUN) -m benchmarks.decoding --json \
+	  $(if $(MULTI30K),$(if $(TRANSLATOR),--checkpoint "$(TRANSLATOR)" --data "$(MULTI30K)"))
+	$(RUN) -m benchmarks.gpu --json
 	$(if $(MULTI30K),$(RUN) -m benchmarks.multi30k --data "$(MULTI30K)" --json)
 	$(if $(CORPUS),$(RUN) -m benchmarks.lyricists --corpus "$(CORPUS)" --json)
+	$(RUN) -m benchmarks.serving $(if $(MULTI30K),--data "$(MULTI30K)") --json
 
 clean:
 	rm -rf $(VENV) .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

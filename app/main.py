@@ -20,6 +20,7 @@ from app.api.limits import Limits
 from app.api.metrics import HttpCounter
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
+from app.api.sse import Pace
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
@@ -61,8 +62,9 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
+    pace = Pace(settings.stream_interval_ms / 1000, settings.request_timeout_s)
     admin_key = settings.admin_key.get_secret_value()
-    app.state.services = Services(engine, Detector(), _limits(settings), counted, admin_key)
+    app.state.services = Services(engine, Detector(), _limits(settings), pace, counted, admin_key)
     for family in (translate, generate, attention, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
@@ -111,6 +113,7 @@ def _pool(settings: Settings, counted: Metrics) -> Engine:
             slots_per_model=settings.slots_per_model,
             max_inflight_requests=settings.max_inflight_requests,
             max_queued_source_tokens=settings.max_queued_source_tokens,
+            max_queue_age_s=settings.max_queue_age_s,
             request_timeout_s=settings.request_timeout_s,
             beam_size=settings.beam_size,
             length_penalty=settings.length_penalty,

@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = Field(
         default="auto",
         description='Number format that models compute in: "auto" measures which is fastest when a model loads;'
-        " int8 is for CPUs.",
+        " int8 is for CPUs, fp16 for GPUs; also fp32, bf16.",
     )
     slots_per_model: int = Field(
         default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
@@ -57,20 +57,35 @@ class Settings(BaseSettings):
         description="Tokens, padding included, that one model reads between two steps.",
     )
     max_inflight_requests: int = Field(
-        default=256, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
+        default=1024, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
     )
     max_queued_source_tokens: int = Field(
         default=65_536, ge=1, description="Source tokens waiting for a slot; beyond that the answer is 429."
     )
+    max_queue_age_s: float = Field(
+        default=30,
+        gt=0,
+        le=3600,
+        description="Seconds that a request may wait for a slot, expected or measured; beyond that it is 429.",
+    )
     request_timeout_s: float = Field(
-        default=60, gt=0, le=3600, description="Seconds until a request without an answer is given up (504)."
+        default=60,
+        gt=0,
+        le=3600,
+        description="Seconds until a request without an answer is given up (504), or a stream that nobody reads.",
+    )
+    stream_interval_ms: float = Field(
+        default=20,
+        ge=0,
+        le=10_000,
+        description="Milliseconds between two token events of a stream, except the first and last; 0: each token.",
     )
     max_body_bytes: int = Field(
         default=2_000_000,
         ge=1024,
         description="Largest request body in bytes; beyond that the answer is 413.",
     )
-    max_batch_texts: int = Field(default=256, ge=1, description="Texts in one POST /translate.")
+    max_batch_texts: int = Field(default=512, ge=1, description="Texts in one POST /translate.")
     max_text_characters: int = Field(
         default=100_000, ge=1, description="Characters (code points) of one text or prompt."
     )

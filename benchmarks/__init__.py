@@ -2,6 +2,34 @@
 
 report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
+decoding.py      our decoding against CTranslate2's and Hugging Face Marian's, the same weights, on a CPU
+gpu.py           our decoding on a CUDA device, against CTranslate2 or plain loops and against the bytes moved
+shapes.py        the shapes that are raced, with random weights
+sentences.py     real sentences for the natural-length run
+race.py          a scan for everybody's best setting, then turns, then ratios
+processes.py     contenders in processes of their own, and the clock
+ours.py          Parlance as a contender: the engine's own runner
+steps.py         the time of one step, and the host's share of it
+precision.py     what int8 and bf16 change in BLEU and in answers
+limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained, scored once, served, asked over HTTP
-precision.py     what int8 and bf16 change: BLEU, and answers beside others
+serving.py       the real server under load, against the same network behind LitServe and dynamic batching
+serving_race.py  the parts of a serving run
+promises.py      what a serving run is to reach
+sweep.py         arrival rates up to the knee
+page.py          a page of 300 paragraphs at once
+overhead.py      what HTTP and IPC cost
+streams.py       lyricist streams against one nn.GRU loop
+cancelling.py    what is still computed after a cancel
+agreement.py     answers under load against answers alone
+serving_sentences.py  what the servers are asked
+served.py        the models that are served
+servers.py       our server and the peers as processes
+peer_settings.py the best setting of a peer
+engine.py        the engine alone
+load.py          open-loop Poisson and closed-loop load
+wire.py          a lean HTTP client
+occupancy.py     how full the slots were
+distribution.py  percentiles
+peers/           whom we race
 """

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -37,14 +38,22 @@ def goal(
 
 
 def finish(
-    benchmark: str, rows: Sequence[Mapping[str, Any]], goals: Sequence[Mapping[str, Any]], *, as_json: bool
+    benchmark: str,
+    rows: Sequence[Mapping[str, Any]],
+    goals: Sequence[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    out: Path | None = None,
 ) -> None:
+    """out: a file that gets the object too, as `benchmarks/results/` keeps them."""
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items()))
     for each in goals:
         sign = {"higher": "≥", "lower": "≤"}[each["better"]]
         verdict = {True: "met", False: "NOT MET", None: f"not measured: {each.get('why', '')}"}[each["met"]]
         print(f"{each['name']}: {each['value']} {each['unit']} (goal {sign} {each['goal']}): {verdict}")
+    result = {"benchmark": benchmark, "environment": environment(), "rows": rows, "goals": goals}
+    if out is not None:
+        out.write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
     if as_json:
-        result = {"benchmark": benchmark, "environment": environment(), "rows": rows, "goals": goals}
         print(json.dumps(result, ensure_ascii=False))

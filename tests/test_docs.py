@@ -77,6 +77,7 @@ def test_every_command_of_the_readme_is_one_that_a_test_runs() -> None:
         "make test": ".ci/run",
         "curl -s http://127.0.0.1:8000/": "tests/test_readme.py",
         "curl -s -X POST http://127.0.0.1:8000/models/": "tests/test_readme.py",
+        "curl -sN http://127.0.0.1:8000/": "tests/test_readme.py",
         ".venv/bin/python -m training ": "tests/test_readme.py",
     }
     for command in (command for example in examples() for command in example.commands):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from models import checkpoint as checkpoints
+from tests.app.api.test_streaming import events
 from tests.readme import ROOT, Example, examples, same_shape
 from training.demo import phrasebook
 from training.demo.train import lyrics
@@ -107,7 +108,8 @@ def test_the_promised_sentences(served: Served) -> None:
         }
 
 
-CURLS = [e for e in examples() if e.commands[0].startswith("curl") and "/metrics" not in e.commands[0]]
+CURLS = [e for e in examples() if e.commands[0].startswith("curl -s ") and "/metrics" not in e.commands[0]]
+STREAMS = [command for example in examples() for command in example.commands if command.startswith("curl -sN ")]
 
 
 @pytest.mark.parametrize("example", CURLS, ids=lambda e: re.search(r"8000(\S+)", e.commands[0])[1])
@@ -128,6 +130,24 @@ def test_metrics_have_the_lines_that_are_shown(served: Served) -> None:
         got = {line.rsplit(" ", 1)[0] for line in answer.read().decode().splitlines()}
     shown = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n# HELP parlance:")[1].split("```")[0]
     assert [line for line in shown.splitlines()[1:] if line.rsplit(" ", 1)[0] not in got] == []
+
+
+@pytest.mark.parametrize("command", STREAMS, ids=lambda command: command.split()[2].rsplit("8000", 1)[1])
+def test_the_tokens_of_a_streamed_example_join_to_its_answer(served: Served, command: str) -> None:
+    words = shlex.split(command.replace("http://127.0.0.1:8000", served.base))
+    result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True)
+    *tokens, (last, done) = events(result.stdout.decode())
+    assert last == "done"
+    texts: dict[int, str] = {}
+    for _, token in tokens:
+        texts[token.get("index", 0)] = texts.get(token.get("index", 0), "") + token["text"]
+    answers = [done.get("translatedText", done.get("text")), *(each["text"] for each in done.get("alternatives", []))]
+    assert texts == dict(enumerate(answers))
+    if "/translate" in command:
+        lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        (shown,) = [json.loads(line[6:]) for line in lines if line.startswith('data: {"translatedText"')]
+        assert done["translatedText"] == shown["translatedText"]
+        assert [*done, *done["usage"]] == [*shown, *shown["usage"]]
 
 
 def test_the_training_commands(tmp_path: Path) -> None:

@@ -12,6 +12,13 @@ from starlette.exceptions import HTTPException
 T = TypeVar("T")
 
 
+class ClientLeft(HTTPException):
+    """The client closed the connection before the answer was there."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "The client closed the connection before the answer was there.")
+
+
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled as soon as the client of `request` has disconnected."""
     working = asyncio.ensure_future(work)
@@ -20,7 +27,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise HTTPException(499, "The client closed the connection before the answer was there.")
+        raise ClientLeft
     finally:
         working.cancel()
         leaving.cancel()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -77,6 +78,41 @@ def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
     return {status: {"model": ErrorAnswer, "description": text} for status, text in texts.items()}
 
 
+class Meaning(NamedTuple):
+    """A domain error in HTTP's terms."""
+
+    status: int
+    code: str
+    message: str
+    field: str | None
+    headers: dict[str, str]
+
+
+def meaning(scope: Scope, error: EngineError) -> Meaning:
+    """Also logs what is a fault of ours."""
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    if isinstance(error, InvalidRequest):
+        status = getattr(scope.get("route"), "invalid_status", status)
+    if status == 500:
+        logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
+    headers = {}
+    if isinstance(error, Overloaded):
+        headers["Retry-After"] = str(error.retry_after_s)
+    elif isinstance(error, EngineUnavailable):
+        headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)
+    return Meaning(status, error.code, error.message, error.field, headers)
+
+
+def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> dict[str, str | None]:
+    """An error in our form. Whatever is quoted in the message becomes encodable on the way."""
+    return {
+        "error": message.encode("utf-8", "replace").decode("utf-8"),
+        "code": code,
+        "field": field,
+        "request_id": scope.get("state", {}).get("request_id", ""),
+    }
+
+
 def error_answer(
     scope: Scope,
     status: int,
@@ -86,14 +122,7 @@ def error_answer(
     field: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JsonAnswer:
-    """An error in our form. Whatever is quoted in the message becomes encodable on the way."""
-    body = {
-        "error": message.encode("utf-8", "replace").decode("utf-8"),
-        "code": code,
-        "field": field,
-        "request_id": scope.get("state", {}).get("request_id", ""),
-    }
-    return JsonAnswer(body, status_code=status, headers=headers)
+    return JsonAnswer(error_body(scope, code, message, field), status_code=status, headers=headers)
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -105,18 +134,9 @@ def install_error_handlers(app: FastAPI) -> None:
 
 async def _engine_error(request: Request, error: Exception) -> JsonAnswer:
     assert isinstance(error, EngineError)
-    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    if isinstance(error, InvalidRequest):
-        status = getattr(request.scope.get("route"), "invalid_status", status)
-    if status == 500:
-        logger.error("request %s failed: %s", request.scope["state"]["request_id"], error.message, exc_info=error)
     request.app.state.services.metrics.refused(error)
-    headers = {}
-    if isinstance(error, Overloaded):
-        headers["Retry-After"] = str(error.retry_after_s)
-    elif isinstance(error, EngineUnavailable):
-        headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)
-    return error_answer(request.scope, status, error.code, error.message, field=error.field, headers=headers)
+    case = meaning(request.scope, error)
+    return error_answer(request.scope, case.status, case.code, case.message, field=case.field, headers=case.headers)
 
 
 async def _validation_error(request: Request, error: Exception) -> JsonAnswer:

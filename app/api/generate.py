@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 
 from app.api.disconnect import while_connected
 from app.api.errors import documented
 from app.api.limits import Limits
 from app.api.route import JsonRoute
-from app.api.schemas.generate import ContinuationAnswer, GenerateAnswer, GenerateRequest
+from app.api.schemas.generate import (
+    ContinuationAnswer,
+    GenerateAnswer,
+    GenerateDone,
+    GenerateRequest,
+    GenerateUsage,
+)
+from app.api.schemas.streaming import TimingAnswer
 from app.api.services import ServicesDependency
+from app.api.sse import EventStream, documented_stream
 from app.engine.jobs import Continuation, Generation, GenerationJob
 
 router = APIRouter(tags=["Generate"], route_class=JsonRoute)
+
+_EVENTS = """\
+event: token
+data: {"text":"后的"}
+
+event: token
+data: {"text":"街道下着旧雨"}
+
+event: done
+data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"model":"lyrics-zh",\
+"usage":{"prompt_tokens":2,"new_tokens":8},"timing":{"queued_ms":0.4,"first_token_ms":3.1,"total_ms":11.7}}
+
+"""
 
 
 @router.post(
     "/generate",
     summary="Continue a text",
+    response_model=GenerateAnswer,
     response_model_exclude_none=True,
-    responses=documented(
+    responses=documented_stream(_EVENTS)
+    | documented(
         s404="No model of that name is loaded.",
         s413="The body is too large.",
         s415="The body is not JSON.",
@@ -29,9 +54,11 @@ router = APIRouter(tags=["Generate"], route_class=JsonRoute)
         s504="The generation took too long.",
     ),
 )
-async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> GenerateAnswer:
+async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Any:
     """Continues `prompt`. The answer's `seed` writes the same text again."""
     job = _job(body, services.limits)
+    if body.stream:
+        return EventStream(services.engine.stream_generation(job), _done, services.pace, indexed=job.n > 1)
     return _answer(await while_connected(request, services.engine.generate(job)))
 
 
@@ -57,6 +84,16 @@ def _job(body: GenerateRequest, limits: Limits) -> GenerationJob:
 def _answer(generation: Generation) -> GenerateAnswer:
     first, *others = [_continuation(each) for each in generation.continuations]
     return GenerateAnswer(**dict(first), model=generation.model, alternatives=others or None)
+
+
+def _done(generation: Generation) -> dict[str, Any]:
+    usage = generation.usage
+    last = GenerateDone(
+        **dict(_answer(generation)),
+        usage=GenerateUsage(prompt_tokens=usage.read_tokens, new_tokens=usage.new_tokens),
+        timing=TimingAnswer.of(usage),
+    )
+    return last.model_dump(exclude_none=True)
 
 
 def _continuation(each: Continuation) -> ContinuationAnswer:

@@ -1,4 +1,4 @@
-"""What `app.main` wires into the API: the engine, the detector, the limits and what is counted."""
+"""What `app.main` wires into the API: the engine, the detector, the limits, the pace of streams, what is counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.api.limits import Limits
+from app.api.sse import Pace
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.text.detection import Detector
@@ -20,6 +21,7 @@ class Services:
     engine: Engine
     detector: Detector
     limits: Limits
+    pace: Pace
     metrics: Metrics
     admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,9 +12,19 @@ from app.api.disconnect import while_connected
 from app.api.errors import documented
 from app.api.pairs import LoadedPairs
 from app.api.route import LibreTranslateRoute
-from app.api.schemas.translate import DetectedLanguage, Language, TranslateAnswer, TranslateRequest
+from app.api.schemas.streaming import TimingAnswer
+from app.api.schemas.translate import (
+    DetectedLanguage,
+    Language,
+    TranslateAnswer,
+    TranslateDone,
+    TranslateRequest,
+    TranslateUsage,
+)
 from app.api.services import Services, ServicesDependency
+from app.api.sse import EventStream, documented_stream
 from app.engine.jobs import Translation, TranslationJob
+from app.engine.streaming import Show, TextStream
 from app.text.detection import Detection
 from app.text.languages import language_name
 
@@ -25,14 +35,28 @@ _FORM_BODY: dict[str, Any] = {
         "content": {"application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/TranslateRequest"}}}
     }
 }
+_EVENTS = """\
+event: token
+data: {"text":"I want"}
+
+event: token
+data: {"text":" a beer"}
+
+event: done
+data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":5},\
+"timing":{"queued_ms":0.4,"first_token_ms":9.1,"total_ms":21.7}}
+
+"""
 
 
 @router.post(
     "/translate",
     summary="Translate texts",
+    response_model=TranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=_FORM_BODY,
-    responses=documented(
+    responses=documented_stream(_EVENTS)
+    | documented(
         s400="The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
         s413="The body is too large.",
         s415="The body is neither JSON nor a form.",
@@ -41,7 +65,7 @@ _FORM_BODY: dict[str, Any] = {
         s504="The translation took too long.",
     ),
 )
-async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> TranslateAnswer:
+async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Any:
     """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
     texts = [body.q] if isinstance(body.q, str) else body.q
     services.limits.check_texts(texts, "q")
@@ -52,6 +76,9 @@ async def translate(body: TranslateRequest, request: Request, services: Services
         for index, (text, pair) in enumerate(zip(texts, pairs, strict=True))
         if text.strip()  # white space alone is its own translation
     }
+    if body.stream:
+        opened = services.engine.stream_translation(jobs[0]) if jobs else TextStream.opened(_unchanged(texts[0]))
+        return EventStream(opened, lambda translation: _done(body, translation, detections), services.pace)
     done: list[Translation] = []
     if jobs:
         done = await while_connected(request, services.engine.translate(list(jobs.values())))
@@ -101,3 +128,23 @@ def _answer(
     if isinstance(body.q, str):
         return TranslateAnswer(**{name: column[0] for name, column in columns.items()})
     return TranslateAnswer(**columns)
+
+
+def _unchanged(text: str) -> Callable[[Show], Coroutine[Any, Any, Translation]]:
+    """A stream of a text that needs no engine."""
+
+    async def work(show: Show) -> Translation:
+        show(text, 0)
+        return Translation(text, (), "stop", "")
+
+    return work
+
+
+def _done(body: TranslateRequest, translation: Translation, detections: Sequence[Detection] | None) -> dict[str, Any]:
+    usage = translation.usage
+    last = TranslateDone(
+        **dict(_answer(body, [translation], detections)),
+        usage=TranslateUsage(source_tokens=usage.read_tokens, new_tokens=usage.new_tokens),
+        timing=TimingAnswer.of(usage),
+    )
+    return last.model_dump(exclude_none=True)

@@ -2,18 +2,27 @@
 
 errors.py      what can go wrong, in words
 jobs.py        what is asked and answered
-pool.py        front end: tokenizes, checks lengths, admits, asks, puts answers together
+streaming.py   answers bit by bit, to readers who may be slow
+pool.py        front end: what is started, loaded and stopped
 options.py     how it is set up
+entrance.py    what a request passes on its way in, and keeps until it ends
+translating.py translations: tokenized, admitted, asked, put together
+continuing.py  what lyricists write on, in the same way
+attending.py   what a translator looks at, and how large that answer would be
 intake.py      texts to token ids, or a refusal that names the limit
+asking.py      the messages that ask a device
 library.py     the checkpoints that the front end knows, each in its current edition
 shelf.py       models come and go while requests run
 admission.py   who may come in
+throughput.py  how much is done in a second of work
 switchboard.py who waits for what
+writing.py     one text while it is written
+detokenizing.py  tokens to text, one at a time
+stopping.py    stop strings
 metrics.py     what the front end counts, for Prometheus
 meter.py       one sequence from its sending to its end
 gauges.py      what is looked up at each scrape
 series.py      the names and labels of all this
-stopping.py    stop strings
 views.py       tokens and attention as people see them
 devices.py     all device processes, watched and respawned
 placement.py   which device processes there are
@@ -22,5 +31,6 @@ messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
 scheduler.py   which requests share the next step
 lane.py        one model's requests there: who waits, who runs, who starts next
+deadlines.py   whose time is over
 runner.py      the only caller of torch
 """

@@ -1,61 +1,93 @@
-"""Who may come in: bounded requests and bounded work, decided before anything is sent to a device."""
+"""Who may come in: bounded requests, tokens and waiting time, decided before anything is sent to a device."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from app.engine.errors import InvalidRequest, Overloaded
+from app.engine.throughput import Throughput
 
-WINDOW_S = 30.0  # throughput is measured over so long
+LONGEST_RETRY_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a request asks for. read_tokens: of its sources and prompts; new_tokens: how many it will probably write;
+    rows: the slots that it needs, a beam of k counts k."""
+
+    requests: int
+    read_tokens: int
+    new_tokens: int
+    rows: int
+
+    @property
+    def work(self) -> int:
+        return self.read_tokens + self.new_tokens
 
 
 class Admission:
-    """Counts requests in flight and the tokens that a device has to read for them (source or prompt)."""
+    """slots: of one model on all devices. Throughput is measured twice: `loaded` while there is more to do than
+    fits the slots, which is the only rate that says how fast a queue moves; `busy` while there is anything to do."""
 
-    def __init__(self, max_requests: int, max_tokens: int) -> None:
+    def __init__(
+        self, max_requests: int, max_tokens: int, *, slots: int = 64, max_queue_age_s: float = math.inf
+    ) -> None:
         self.max_requests, self.max_tokens = max_requests, max_tokens
-        self.requests = self.tokens = 0
-        self._finished: deque[tuple[float, int]] = deque()
+        self.slots, self.max_queue_age_s = slots, max_queue_age_s
+        self.requests = self.tokens = self.work = self.rows = 0
+        self.busy, self.loaded = Throughput(), Throughput()
 
     @contextmanager
-    def admitted(self, requests: int, tokens: int) -> Iterator[None]:
-        """Room for so many requests together, or Overloaded; InvalidRequest if they could never fit."""
-        if requests > self.max_requests or tokens > self.max_tokens:
+    def admitted(self, demand: Demand) -> Iterator[None]:
+        """Room for all of it together, or Overloaded; InvalidRequest if it could never fit."""
+        self._check(demand)
+        self._count(demand, 1)
+        try:
+            yield
+            self.busy.finished(demand.work)  # not what failed or was cancelled: nobody knows how much of it was done
+            self.loaded.finished(demand.work)
+        finally:
+            self._count(demand, -1)
+
+    def _check(self, demand: Demand) -> None:
+        if demand.requests > self.max_requests or demand.read_tokens > self.max_tokens:
             raise InvalidRequest(
-                f"This asks for {requests} sequences of {tokens:,} tokens at once; the service takes"
-                f" {self.max_requests} and {self.max_tokens:,}. Send it in parts."
+                f"This asks for {demand.requests} sequences of {demand.read_tokens:,} tokens at once; the service"
+                f" takes {self.max_requests} and {self.max_tokens:,}. Send it in parts."
             )
-        if self.requests + requests > self.max_requests or self.tokens + tokens > self.max_tokens:
+        full = {
+            "overloaded_requests": self.requests + demand.requests > self.max_requests,
+            "overloaded_tokens": self.tokens + demand.read_tokens > self.max_tokens,
+            "queue_age": self.queue_s() > self.max_queue_age_s,
+        }
+        if reason := next((reason for reason, true in full.items() if true), None):
             wait = self.retry_after_s()
             raise Overloaded(
                 f"Too many requests right now; try again in {wait} second{'s' * (wait != 1)}.",
                 retry_after_s=wait,
-                reason=f"overloaded_{'requests' if self.requests + requests > self.max_requests else 'tokens'}",
+                reason=reason,
             )
-        self.requests += requests
-        self.tokens += tokens
-        try:
-            yield
-        finally:
-            self.requests -= requests
-            self.tokens -= tokens
-            self._finished.append((time.monotonic(), tokens))
-            self._forget()
 
-    def _forget(self) -> None:
-        """Here, and not only when someone is sent away: a service that never is full would remember every request."""
-        while self._finished and self._finished[0][0] < time.monotonic() - WINDOW_S:
-            self._finished.popleft()
+    def _count(self, demand: Demand, sign: int) -> None:
+        self.requests += sign * demand.requests
+        self.tokens += sign * demand.read_tokens
+        self.work += sign * demand.work
+        self.rows += sign * demand.rows
+        self.busy.run(self.requests > 0)
+        self.loaded.run(self.rows > self.slots or self.requests >= self.max_requests)
+
+    def queue_s(self) -> float:
+        """How long a new request would wait for a slot: the work that has none, over the measured throughput.
+        0 while there is none to measure: a first burst is let in."""
+        rate = self.loaded.rate()
+        if self.rows <= self.slots or not rate:
+            return 0.0
+        return self.work * (self.rows - self.slots) / self.rows / rate
 
     def retry_after_s(self) -> int:
-        """How long the work in flight will take at the throughput of the last half minute; 1 to 60."""
-        self._forget()
-        if not self._finished:
-            return 1
-        since = time.monotonic() - self._finished[0][0]
-        rate = sum(tokens for _, tokens in self._finished) / max(since, 1.0)
-        return max(1, min(60, math.ceil(self.tokens / max(rate, 1e-9))))
+        """How long the work in flight will take at the measured throughput, in whole seconds; 1 to 60."""
+        rate = self.loaded.rate() or self.busy.rate()
+        return max(1, min(LONGEST_RETRY_S, math.ceil(self.work / rate))) if rate else 1

@@ -6,11 +6,26 @@ Lengths are in tokens, log-probabilities in nats, times in seconds unless a name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from app.engine.streaming import TextStream
+
 AttentionKind = Literal["encoder", "decoder", "cross"]
 FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer took. Times count from its admission: queued_s until a device began to read, where the device
+    says so; first_token_s where somebody listened. Several continuations: the first to begin, the last to end."""
+
+    read_tokens: int = 0
+    new_tokens: int = 0
+    queued_s: float | None = None
+    first_token_s: float | None = None
+    total_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,7 @@ class Translation:
     alternatives: tuple[str, ...]
     finish_reason: FinishReason
     model: str
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,7 @@ class Generation:
 
     continuations: tuple[Continuation, ...]
     model: str
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +178,12 @@ class Engine(Protocol):
         ...
 
     async def generate(self, job: GenerationJob) -> Generation: ...
+
+    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
+        """The same answer, its text as it is found. Until the context is open nothing has been said."""
+        ...
+
+    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]: ...
 
     async def attention(self, job: AttentionJob) -> AttentionReport: ...
 

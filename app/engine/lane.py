@@ -7,13 +7,13 @@ Those that start together are prefilled in groups of similar length, because a g
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.engine import messages as m
+from app.engine.deadlines import Deadlines
 from app.engine.runner import Model
 
 MOST_OVERTAKES = 16
@@ -66,7 +66,7 @@ class Lane:
         self.steps = 0
         self.tally = Tally()
         self._fresh: list[Ticket] = []  # started, and no step made yet
-        self._deadlines: list[tuple[float, int]] = []  # a heap; those who left are dropped when their time comes
+        self._deadlines, self._starts = Deadlines(), Deadlines()
         self._numbers = itertools.count()
 
     @property
@@ -79,10 +79,9 @@ class Lane:
 
     def add(self, request: m.Decode, now: float) -> None:
         self.waiting[request.id] = Ticket(request, next(self._numbers), now)
-        heapq.heappush(self._deadlines, (request.deadline, request.id))
-        if len(self._deadlines) > 1024 + 2 * (len(self.waiting) + len(self.active)):
-            self._deadlines = [each for each in self._deadlines if each[1] in self.waiting or each[1] in self.active]
-            heapq.heapify(self._deadlines)
+        self._deadlines.add(request.deadline, request.id, self._here)
+        if request.start_by:
+            self._starts.add(request.start_by, request.id, self._here)
 
     def remove(self, request: int) -> bool:
         """Whether it was here, waiting or running; its rows are free at once."""
@@ -96,12 +95,15 @@ class Lane:
 
     def late(self, now: float) -> list[int]:
         """The requests whose deadline has passed; each is named once."""
-        found = []
-        while self._deadlines and self._deadlines[0][0] < now:
-            request = heapq.heappop(self._deadlines)[1]
-            if request in self.waiting or request in self.active:
-                found.append(request)
-        return found
+        return self._deadlines.passed(now, self._here)
+
+    def stale(self, now: float) -> list[int]:
+        """Those who should have begun by now and never did; each is named once. Who begins again has had its turn."""
+        passed = self._starts.passed(now, self.waiting.__contains__)
+        return [request for request in passed if not self.waiting[request].began]
+
+    def _here(self, request: int) -> bool:
+        return request in self.waiting or request in self.active
 
     def take(self, now: float) -> list[list[Ticket]]:
         """Who starts now, in groups to prefill together: as many as there are free rows for, within the budget of

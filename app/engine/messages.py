@@ -53,7 +53,7 @@ class Unload(Message, frozen=True, tag=True, array_like=True):
 
 class Decode(Message, frozen=True, tag=True, array_like=True):
     """Decode one sequence. wants_tokens: send each token as it comes; of a beam those on which all live hypotheses
-    agree."""
+    agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute; 0: no limit."""
 
     id: int
     model: str
@@ -69,10 +69,11 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     top_p: float = 1.0
     seed: int = 0
     wants_tokens: bool = False
+    start_by: float = 0.0
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):
-    """Attention maps of one sentence; target is the decoder's input. deadline 0: none."""
+    """Attention maps of one sentence; target is the decoder's input. Nothing is computed after deadline; 0: none."""
 
     id: int
     model: str

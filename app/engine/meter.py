@@ -24,7 +24,7 @@ class RequestMeter:
 
     def __init__(self, by_model: ByModel, model: str, tokens: int) -> None:
         self._by_model, self._model, self._read, self._written = by_model, model, tokens, 0
-        self._began_s, self._first_s = time.monotonic(), 0.0
+        self._began_s, self._first_s, self._first_observed = time.monotonic(), 0.0, False
         self._device: str | None = None
 
     def __enter__(self) -> RequestMeter:
@@ -41,13 +41,14 @@ class RequestMeter:
             self._by_model.series(self._model, device).prompt_tokens.inc(self._read)
         else:
             self._by_model.inflight[self._model, self._device] -= 1
-        self._device, self._written = device, 0
+        self._device, self._written, self._first_s = device, 0, 0.0
         self._by_model.inflight[self._model, device] += 1
 
     def token(self) -> None:
-        """A token has come."""
+        """A token has come. The first is counted now: a reader who leaves has waited for it like any other."""
         if not self._written:
             self._first_s = time.monotonic() - self._began_s
+            self._observe_first(self._first_s)
         self._written += 1
 
     def answered(self, answer: m.Finished | m.Attention | str | None) -> None:
@@ -76,9 +77,16 @@ class RequestMeter:
             first_s, whole_s = timing.first_token_s, timing.total_s
             series.queue.observe(timing.queued_s)
         if first_s:
-            series.first.observe(first_s)
+            self._observe_first(first_s)
             if self._written > 1:
                 series.gap.observe((whole_s - first_s) / (self._written - 1))
+
+    def _observe_first(self, first_s: float) -> None:
+        """Once, wherever the sequence goes on."""
+        if not self._first_observed:
+            assert self._device is not None
+            self._by_model.series(self._model, self._device).first.observe(first_s)
+            self._first_observed = True
 
     def _count(self, error: BaseException | None) -> None:
         """An end without an answer. None: whoever waited went away."""

@@ -19,8 +19,9 @@ class PoolOptions:
     cpu_workers: int = 1
     precision: str = "auto"
     slots_per_model: int = 64
-    max_inflight_requests: int = 256
+    max_inflight_requests: int = 1024
     max_queued_source_tokens: int = 65_536
+    max_queue_age_s: float = 30.0
     request_timeout_s: float = 60.0
     beam_size: int = 4
     length_penalty: float = 1.0

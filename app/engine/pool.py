@@ -1,24 +1,23 @@
-"""The front end of the engine: tokenizes, checks lengths, admits or refuses, picks a device, resolves waiters."""
+"""The front end of the engine: starts and stops what the others stand on, and says what is loaded."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
-from app.engine import errors, intake, views
+from app.engine import errors
 from app.engine import messages as m
 from app.engine.admission import Admission
+from app.engine.attending import Attending
+from app.engine.continuing import Continuing
 from app.engine.devices import Devices
+from app.engine.entrance import Entrance
 from app.engine.jobs import (
     AttentionJob,
     AttentionReport,
-    Continuation,
-    FinishReason,
     Generation,
     GenerationJob,
     ModelChange,
@@ -28,20 +27,17 @@ from app.engine.jobs import (
     TranslationJob,
 )
 from app.engine.library import Edition, Library
-from app.engine.meter import siblings
 from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
 from app.engine.placement import device_names
 from app.engine.shelf import Shelf, load_message
-from app.engine.stopping import StopWatch
+from app.engine.streaming import TextStream
 from app.engine.switchboard import Switchboard
-from models.checkpoint import new_token_limit
+from app.engine.translating import Translating
 
 log = logging.getLogger(__name__)
 
 __all__ = ["Pool", "PoolOptions"]
-
-LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
 
 
 class Pool:
@@ -50,9 +46,15 @@ class Pool:
     def __init__(self, options: PoolOptions, metrics: Metrics | None = None) -> None:
         self.options, self.metrics = options, metrics or Metrics()
         self.library = Library()
-        self.admission = Admission(options.max_inflight_requests, options.max_queued_source_tokens)
+        names = device_names(options.devices, options.cpu_workers)
+        self.admission = Admission(
+            options.max_inflight_requests,
+            options.max_queued_source_tokens,
+            slots=options.slots_per_model * len(names),
+            max_queue_age_s=options.max_queue_age_s,
+        )
         self.devices = Devices(
-            device_names(options.devices, options.cpu_workers),
+            names,
             configure=options.configure(),
             start_timeout_s=options.worker_start_timeout_s,
             hang_timeout_s=options.worker_hang_timeout_s,
@@ -62,9 +64,16 @@ class Pool:
             on_death=self._device_died,
             on_beat=self.metrics.beat,
         )
-        self.shelf = Shelf(options.checkpoints, self._known, self.devices, options.request_timeout_s + 1)
-        self.switchboard = Switchboard(self.devices, options.request_timeout_s, self.metrics)
-        self._read = self._draining = False
+        self.switchboard = Switchboard(
+            self.devices, options.request_timeout_s, self.metrics, self.admission.retry_after_s
+        )
+        longest_s = 2 * options.request_timeout_s + 1  # attention asks twice
+        self.shelf = Shelf(options.checkpoints, self._known, self.devices, longest_s)
+        self.entrance = Entrance(self._known, self.shelf, self.admission, options.max_queue_age_s)
+        self._translating = Translating(self.entrance, self.switchboard, options.beam_size, options.length_penalty)
+        self._continuing = Continuing(self.entrance, self.switchboard)
+        self._attending = Attending(self.entrance, self.switchboard, self._translating)
+        self._read = False
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -76,7 +85,7 @@ class Pool:
         self._read = True
         for problem in self.library.problems.values():
             log.error("%s", problem)
-        if self._draining:
+        if self.entrance.draining:
             return
         if self.library.checkpoints:
             self.devices.spawn_all()
@@ -85,7 +94,7 @@ class Pool:
 
     async def drain(self) -> None:
         """Refuse new work and be ready for none; what is in flight may finish until the drain timeout."""
-        self._draining = True
+        self.entrance.draining = True
         if self._starting is not None:
             await self._starting
         await self.switchboard.drain(self.options.drain_timeout_s)
@@ -97,7 +106,7 @@ class Pool:
         await self.devices.stop()
 
     def _device_died(self, device: str) -> None:
-        count = self.metrics.device_gone if self._draining else self.metrics.device_died
+        count = self.metrics.device_gone if self.entrance.draining else self.metrics.device_died
         count(device)
         self.switchboard.device_died(device)
 
@@ -107,9 +116,9 @@ class Pool:
         devices = {name: device.state for name, device in self.devices.all.items()}
         able = [device for device in self.devices.all.values() if device.state == "ready" and device.loaded]
         problems = [*self.library.problems.values(), *self.devices.problems()]
-        if self._draining:
+        if self.entrance.draining:
             problems.append("The service is shutting down.")
-        ready = self._read and bool(self.library.checkpoints) and bool(able) and not self._draining
+        ready = self._read and bool(self.library.checkpoints) and bool(able) and not self.entrance.draining
         return PoolStatus(ready, devices, len(self.library.checkpoints), tuple(problems))
 
     def models(self) -> list[ModelInfo]:
@@ -144,7 +153,7 @@ class Pool:
         return await self._change(name, self.shelf.unload)
 
     async def _change(self, name: str, change: Callable[[str], Awaitable[Edition]]) -> ModelChange:
-        self._refuse_when_draining()
+        self.entrance.refuse_when_draining()
         began = time.monotonic()
         edition = await change(name)
         return ModelChange(self._info(edition), time.monotonic() - began)
@@ -158,143 +167,16 @@ class Pool:
     # Requests ---------------------------------------------------------------------------------------------
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
-        plans = [self._translation_plan(job) for job in jobs]
-        tokens = sum(len(source) for _, source in plans)
-        async with self._admitted([edition for edition, _ in plans], len(jobs), tokens):
-            return await gather(self._translate(job, *plan) for job, plan in zip(jobs, plans, strict=True))
+        return await self._translating.translate(jobs)
 
-    def _translation_plan(self, job: TranslationJob) -> tuple[Edition, tuple[int, ...]]:
-        checkpoint = self._known().for_pair(job.source_language, job.target_language, job.model)
-        return checkpoint, intake.source_ids(checkpoint, job.text, "q")
-
-    async def _translate(self, job: TranslationJob, checkpoint: Edition, source: tuple[int, ...]) -> Translation:
-        if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
-            return Translation(job.text, (), "stop", checkpoint.name)
-        hypotheses = await self._search(checkpoint, source, job.alternatives)
-        texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in hypotheses))
-        others = tuple(text for text in texts[1:] if text)[: job.alternatives]
-        reason: FinishReason = "stop" if hypotheses[0].finished else "length"
-        return Translation(texts[0], others, reason, checkpoint.name)
-
-    async def _search(self, checkpoint: Edition, source: tuple[int, ...], alternatives: int) -> list[m.Hypothesis]:
-        """The model's translations, best first: more than asked for, since two may read the same."""
-        beam = max(self.options.beam_size, alternatives + 1)
-        config = checkpoint.config
-        result: m.Finished = await self.switchboard.ask(
-            checkpoint.key,
-            len(source),
-            lambda request, deadline: m.Decode(
-                id=request,
-                model=checkpoint.key,
-                source=list(source),
-                prefix=list(config.target_prefix),
-                deadline=deadline,
-                max_new_tokens=new_token_limit(len(source), config.max_new_tokens),
-                beam=beam,
-                n_best=beam,
-                length_penalty=self.options.length_penalty,
-            ),
-        )
-        return result.hypotheses
+    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
+        return self._translating.stream(job)
 
     async def generate(self, job: GenerationJob) -> Generation:
-        checkpoint = self._known().named(job.model, "lyrics")
-        prompt = intake.prompt_ids(checkpoint, job)
-        seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
-        async with self._admitted([checkpoint], job.n, len(prompt) * job.n):
-            continuations = await gather(self._continue(checkpoint, job, prompt, seed + i) for i in range(job.n))
-        return Generation(tuple(continuations), checkpoint.name)
+        return await self._continuing.generate(job)
 
-    async def _continue(
-        self, checkpoint: Edition, job: GenerationJob, prompt: tuple[int, ...], seed: int
-    ) -> Continuation:
-        watch = StopWatch(checkpoint, job.stop) if job.stop else None
-        asked = self.switchboard.ask(
-            checkpoint.key,
-            len(prompt),
-            lambda request, deadline: m.Decode(
-                id=request,
-                model=checkpoint.key,
-                source=[],
-                prefix=list(prompt),
-                deadline=deadline,
-                max_new_tokens=job.max_new_tokens,
-                temperature=job.temperature,
-                top_k=job.top_k,
-                top_p=job.top_p,
-                seed=seed,
-                wants_tokens=watch is not None,
-            ),
-            watch,
-        )
-        result: m.Finished | str = await asked
-        if isinstance(result, str):
-            return Continuation(result, "stop", seed)
-        best = result.hypotheses[0]
-        return Continuation(checkpoint.decode(best.tokens), "stop" if best.finished else "length", seed)
+    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
+        return self._continuing.stream(job)
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
-        checkpoint = self._inspected(job.model)
-        source = intake.source_ids(checkpoint, job.source, "source")
-        if not source:
-            raise errors.InvalidRequest("The source has no tokens that the model reads.", field="source")
-        async with self._admitted([checkpoint], 1, len(source)):
-            target, finished = await self._target(checkpoint, source, job.target)
-            # a finished target's last input token predicts the end; an unfinished one's last token is not read
-            inputs = [*checkpoint.config.target_prefix, *(target if finished else target[:-1])]
-            result: m.Attention = await self.switchboard.ask(
-                checkpoint.key,
-                len(source),
-                lambda request, deadline: m.Attend(
-                    id=request,
-                    model=checkpoint.key,
-                    source=list(source),
-                    target=inputs,
-                    kinds=list(job.kinds),
-                    layers=None if job.layers is None else list(job.layers),
-                    heads=None if job.heads is None else list(job.heads),
-                    max_values=job.max_values,
-                    deadline=deadline,
-                ),
-            )
-        return views.attention_report(checkpoint, job, target, finished, result)
-
-    def _inspected(self, name: str | None) -> Edition:
-        """A model of any kind if it is named, so that the device can say what it has to show."""
-        library = self._known()
-        if name is not None and name in library.checkpoints:
-            checkpoint = library.checkpoints[name]
-            if "source" not in checkpoint.tokenizers:
-                raise errors.InvalidRequest(
-                    f"{name} is a lyricist and has no attention to show; name a translator.", field="model"
-                )
-        return library.named(name, "translator")
-
-    async def _target(self, checkpoint: Edition, source: tuple[int, ...], text: str | None) -> tuple[list[int], bool]:
-        """Target ids without the start token, and whether the end token belongs behind them."""
-        if text is None:
-            best = (await self._search(checkpoint, source, 0))[0]
-            return list(best.tokens), best.finished
-        return intake.target_ids(checkpoint, text), True
-
-    @asynccontextmanager
-    async def _admitted(self, editions: Sequence[Edition], requests: int, tokens: int) -> AsyncIterator[None]:
-        """Room for a request, which keeps the editions that it has begun with until it ends."""
-        self._refuse_when_draining()
-        with self.admission.admitted(requests, tokens), self.shelf.in_use(editions):
-            yield
-
-    def _refuse_when_draining(self) -> None:
-        if self._draining:
-            raise errors.EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
-
-
-async def gather(work: Any) -> list[Any]:
-    """Results in order; when one fails the others are cancelled, and its own error is raised."""
-    siblings()
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
-    except* errors.EngineError as failures:
-        raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]
+        return await self._attending.attention(job)

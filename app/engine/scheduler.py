@@ -18,6 +18,7 @@ from models.checkpoint import CheckpointError
 log = logging.getLogger(__name__)
 
 LATE = "The answer did not come in time."
+STALE = "The queue did not move in time; try again later."
 
 
 class Scheduler:
@@ -114,10 +115,17 @@ class Scheduler:
 
     def _expire(self, lane: Lane) -> list[m.FromDevice]:
         """Nothing is computed for a request whose time is over."""
-        late = lane.late(time.monotonic())
+        now = time.monotonic()
+        late = lane.late(now)
         for request in late:
             lane.remove(request)
-        return [m.Failed(request, "deadline_exceeded", LATE) for request in late]
+        stale = lane.stale(now)
+        for request in stale:
+            lane.remove(request)
+        return [
+            *(m.Failed(request, "deadline_exceeded", LATE) for request in late),
+            *(m.Failed(request, "overloaded", STALE) for request in stale),
+        ]
 
     def _join(self, lane: Lane, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
         """Prefill together; if that fails, each half of them, so that in the end one bad request fails alone."""

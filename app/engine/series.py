@@ -41,7 +41,9 @@ class Families:
         self.cancelled = counter("request_cancelled", "Sequences that were ended early, by reason.", "reason")
         self.cancelled_tokens = counter("cancelled_tokens", "Tokens computed for sequences that were ended early.")
         self.queue = histogram("request_queue_time_seconds", "From arrival at the device to the start of the prefill.")
-        self.first = histogram("time_to_first_token_seconds", "From arrival at the device to the first token.")
+        self.first = histogram(
+            "time_to_first_token_seconds", "From arrival to the first token; of streams, from sending."
+        )
         self.gap = histogram("inter_token_latency_seconds", "Mean time between the tokens of one sequence.", STEP_S)
         self.whole = histogram("e2e_request_latency_seconds", "From sending a sequence to its answer.")
         self.step = histogram("step_duration_seconds", "One decoding step of all live sequences.", STEP_S)

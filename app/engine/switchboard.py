@@ -6,18 +6,22 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.devices import Devices
-from app.engine.meter import RequestMeter
+from app.engine.meter import RequestMeter, siblings
 from app.engine.metrics import Metrics
-from app.engine.stopping import StopWatch
+from app.engine.writing import Writing
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ERRORS: dict[str, Callable[..., errors.EngineError]] = {
     cls.code: cls
@@ -25,106 +29,126 @@ ERRORS: dict[str, Callable[..., errors.EngineError]] = {
 }
 
 
+class DeviceLost(errors.EngineUnavailable):
+    """The process that had the request is gone."""
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One message to a device whose answer is awaited; `on_token` hears each token as it comes."""
+    """One message to a device whose answer is awaited; `writing` hears each token as it comes."""
 
     device: str
-    tokens: int
     future: asyncio.Future[Any]
     meter: RequestMeter
-    on_token: Callable[[int], None] | None = None
+    writing: Writing | None = None
 
 
 class Switchboard:
-    def __init__(self, devices: Devices, timeout_s: float, metrics: Metrics) -> None:
-        self.devices, self.timeout_s, self.metrics = devices, timeout_s, metrics
+    """retry_after_s: what is told to a request that its device had no slot for in time."""
+
+    def __init__(
+        self, devices: Devices, timeout_s: float, metrics: Metrics, retry_after_s: Callable[[], int] = lambda: 1
+    ) -> None:
+        self.devices, self.timeout_s, self.metrics, self.retry_after_s = devices, timeout_s, metrics, retry_after_s
         self._waiters: dict[int, Waiter] = {}
         self._ids = itertools.count(1)
 
-    async def ask(
-        self,
-        model: str,
-        tokens: int,
-        message: Callable[[int, float], Any],
-        watch: StopWatch | None = None,
-    ) -> Any:
-        """Send to the least busy device and wait; whoever stops waiting frees the slots."""
-        with self.metrics.request(model, tokens) as meter:
-            return await self._ask(model, tokens, message, watch, meter)
+    async def ask(self, message: m.Decode | m.Attend, work: int, writing: Writing | None = None) -> Any:
+        """Send to the device with the least work and wait; whoever stops waiting frees the slots. None: a stop string
+        has ended the writing. work: tokens to read and, probably, to write. The id and the deadline are set here.
 
-    async def _ask(
-        self,
-        model: str,
-        tokens: int,
-        message: Callable[[int, float], Any],
-        watch: StopWatch | None,
-        meter: RequestMeter,
+        A request whose device dies before anybody heard of it is sent once more, if another device has its model
+        right now; nobody is kept waiting for a process that may not come back.
+        """
+        read = len(message.source) or len(message.prefix if isinstance(message, m.Decode) else ())
+        with self.metrics.request(message.model, read) as meter:
+            result = await self._asked(message, work, writing, meter)
+            meter.answered(result)
+            return result
+
+    async def _asked(
+        self, message: m.Decode | m.Attend, work: int, writing: Writing | None, meter: RequestMeter
     ) -> Any:
-        device = self.devices.least_busy(model)
-        if device is None or device.process is None:
-            name = m.plain_name(model)
-            raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
-        request, timeout = next(self._ids), self.timeout_s
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiter = Waiter(device.name, tokens, future, meter)
-        if watch is not None:
-            waiter.on_token = lambda token: resolve(future, watch.feed(token))
-        self._waiters[request] = waiter
-        device.outstanding_tokens += tokens
-        answered = False
+        """Ask, and once more where that is possible, until the deadline."""
+        deadline = time.monotonic() + self.timeout_s
         try:
-            async with asyncio.timeout(timeout):  # begins before the deadline is told, so that it ends before it
-                meter.sent(device.name)
-                device.process.send([message(request, time.monotonic() + timeout)])
-                result = await future
-                answered = not isinstance(result, str)
-                meter.answered(result)
-                return result
+            async with asyncio.timeout(self.timeout_s):  # begins before the deadline is told, so that it ends before it
+                try:
+                    return await self._ask(message, deadline, work, writing, meter)
+                except DeviceLost:
+                    if self.devices.least_busy(message.model) is None or not (writing is None or writing.restart()):
+                        raise
+                log.info("a request for %s goes to another device", m.plain_name(message.model))
+                return await self._ask(message, deadline, work, writing, meter)
         except TimeoutError:
             raise errors.DeadlineExceeded(
-                f"The answer did not come within {timeout:g} seconds; send a shorter text or try again later."
+                f"The answer did not come within {self.timeout_s:g} seconds; send a shorter text or try again later."
             ) from None
+
+    async def _ask(
+        self, message: m.Decode | m.Attend, deadline: float, work: int, writing: Writing | None, meter: RequestMeter
+    ) -> Any:
+        device = self.devices.least_busy(message.model)
+        if device is None or device.process is None:
+            name = m.plain_name(message.model)
+            raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
+        request, process = next(self._ids), device.process
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiters[request] = Waiter(device.name, future, meter, writing)
+        device.outstanding_tokens += work
+        answered = False
+        meter.sent(device.name)
+        try:
+            process.send([msgspec.structs.replace(message, id=request, deadline=deadline)])
+            result = await future
+            answered = result is not None
+            return result
         finally:
             del self._waiters[request]
-            device.outstanding_tokens = max(0, device.outstanding_tokens - tokens)
-            if not answered and device.process is not None:
-                device.process.send([m.Cancel(request)])
+            if device.process is process:  # its successor begins without our work
+                device.outstanding_tokens = max(0, device.outstanding_tokens - work)
+                if not answered:
+                    process.send([m.Cancel(request)])
 
     def reply(self, message: m.FromDevice) -> None:
         match message:
             case m.Tokens():
                 for request, token in message.tokens:
                     waiter = self._waiters.get(request)
-                    if waiter is not None and waiter.on_token is not None:
+                    if waiter is not None and waiter.writing is not None and not waiter.future.done():
                         waiter.meter.token()
-                        self._hear(waiter, waiter.on_token, token)
+                        self._hear(waiter, waiter.writing, token)
             case m.Failed():
-                error = ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
                 if message.id in self._waiters:
-                    self._fail(self._waiters[message.id], error)
+                    self._fail(self._waiters[message.id], self._error(message))
             case m.Finished() | m.Attention():
-                if message.id in self._waiters:
-                    resolve(self._waiters[message.id].future, message)
+                waiter = self._waiters.get(message.id)
+                if waiter is not None and not waiter.future.done():
+                    waiter.future.set_result(message)
 
-    def _hear(self, waiter: Waiter, on_token: Callable[[int], None], token: int) -> None:
+    def _hear(self, waiter: Waiter, writing: Writing, token: int) -> None:
         """What one listener cannot take fails its own request, not the reading of all answers."""
         try:
-            on_token(token)
+            if writing.feed(token):
+                waiter.future.set_result(None)
         except Exception as error:
             log.exception("token %d could not be taken", token)
             self._fail(waiter, errors.EngineFailed(f"Token {token} could not be taken: {error}."))
+
+    def _error(self, message: m.Failed) -> errors.EngineError:
+        if message.code == errors.Overloaded.code:
+            return errors.Overloaded(message.reason, retry_after_s=self.retry_after_s())
+        return ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
 
     def _fail(self, waiter: Waiter, error: errors.EngineError) -> None:
         if not waiter.future.done():
             waiter.future.set_exception(error)
 
     def device_died(self, device: str) -> None:
-        """Everything in flight there ends at once with an error that says to try again."""
+        """Everything in flight there ends at once: somewhere else, or with an error that says to try again."""
         for waiter in list(self._waiters.values()):
             if waiter.device == device:
-                died = errors.EngineUnavailable("The device process ended; please try again.", reason="device_died")
-                self._fail(waiter, died)
+                self._fail(waiter, DeviceLost("The device process ended; please try again.", reason="device_died"))
 
     async def drain(self, timeout_s: float) -> None:
         """Wait for what is in flight, but not for ever: the rest is told to try again."""
@@ -136,6 +160,12 @@ class Switchboard:
             self._fail(waiter, over)
 
 
-def resolve(future: asyncio.Future[Any], value: Any) -> None:
-    if value is not None and not future.done():
-        future.set_result(value)
+async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Results in order; when one fails the others are cancelled, and its own error is raised."""
+    siblings()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except* errors.EngineError as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.engine import messages as m
+from app.engine.detokenizing import Detokenizer
 from app.engine.jobs import AttentionJob, AttentionMap, AttentionReport, TokenView
 from models.checkpoint import Checkpoint
 from models.tokenizer import Tokenizer
@@ -21,11 +22,16 @@ def text_tokens(tokenizer: Tokenizer, text: str) -> list[TokenView]:
 
 def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
     """The tokens of a text that a model wrote: each stands where the text grows by decoding one more."""
-    text, views, end = tokenizer.decode(ids), list[TokenView](), 0
-    for count, token in enumerate(ids, start=1):
-        start, end = end, max(end, min(len(tokenizer.decode(ids[:count])), len(text)))
-        start += len(text[start:end]) - len(text[start:end].lstrip())
-        views.append(TokenView(token, tokenizer.piece(token), text[start:end], start, end, special=False))
+    detokenizer, views, end = Detokenizer(tokenizer), list[TokenView](), 0
+    grown = [detokenizer.feed(token) for token in ids]
+    if grown:
+        grown[-1] += detokenizer.finish()
+    for token, text in zip(ids, grown, strict=True):
+        start, end = end, end + len(text)
+        shown = text.lstrip()
+        views.append(
+            TokenView(token, tokenizer.piece(token), shown, start + len(text) - len(shown), end, special=False)
+        )
     return views
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests import tiny
+from tests.app.api.test_streaming import events
 from tests.readme import ROOT
 from tests.serving import Server, serving
 from tests.test_end_to_end import gone, wait_for
@@ -77,6 +78,18 @@ def test_one_of_two_cpu_processes_dies_and_the_other_serves(tiny_checkpoints: Pa
         assert all(status_of(server, "/generate", LONG)[0] == 200 for _ in range(3))
         wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
         assert other in server.workers()
+
+
+def test_what_a_dead_process_had_is_answered_by_the_other(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    with serving(tiny_checkpoints, tmp_path, CPU_WORKERS="2", CPU_THREADS="0") as server, ThreadPoolExecutor(8) as all_:
+        wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
+        wanted = server.ask("/generate", LONG)["text"]
+        victim, _ = server.workers()
+        os.kill(victim, signal.SIGSTOP)  # so that it has some of them, unfinished, when it dies
+        asked = [all_.submit(status_of, server, "/generate", LONG) for _ in range(8)]
+        time.sleep(0.3)
+        os.kill(victim, signal.SIGKILL)
+        assert [(code, body.get("text")) for code, body in (each.result() for each in asked)] == [(200, wanted)] * 8
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
@@ -232,3 +245,23 @@ def test_reloads_under_load_over_http(tiny_checkpoints: Path, tmp_path: Path) ->
             each.result()
         assert len(texts) == 6  # one for each version: nothing between them
         assert [model["version"] for model in server.ask("/models") if model["name"] == "tiny-lyrics"] == [6]
+
+
+def test_a_stream_keeps_its_version_to_its_end(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    """The old weights are still there for what had begun with them, however slowly it is read."""
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    key = {"Authorization": f"Bearer {KEY}"}
+    with serving(root, tmp_path, ADMIN_KEY=KEY, STREAM_INTERVAL_MS="0") as server:
+        old = server.ask("/generate", LONG)["text"]
+        connection = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=60)
+        connection.request("POST", "/generate", json.dumps({**LONG, "stream": True}))
+        answer = connection.getresponse()  # with the first token
+        tiny.write_lyricist(root / ".new", 20)
+        shutil.rmtree(root / "tiny-lyrics")
+        (root / ".new").rename(root / "tiny-lyrics")
+        assert server.ask("/models/tiny-lyrics/reload", {}, **key)["model"]["version"] == 2
+        new = server.ask("/generate", LONG)["text"]
+        *tokens, (last, done) = events(answer.read().decode())
+        connection.close()
+        assert last == "done"
+        assert "".join(token["text"] for _, token in tokens) == done["text"] == old != new

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from app.api.fields import ModelName, SoundText, refusal, text_or_texts
+from app.api.schemas.streaming import TimingAnswer
 from app.api.wording import value_shown
 from app.engine.jobs import FinishReason
 
@@ -60,6 +61,12 @@ class GenerateRequest(BaseModel):
         default=None,
         description="Name of the model (GET /models); null takes the first.",
         examples=["lyrics-zh"],
+    )
+
+    stream: bool = Field(
+        default=False,
+        description="Send the text as server-sent events while it is written; with n above 1 each says its `index`.",
+        examples=[False],
     )
 
     @property
@@ -121,3 +128,15 @@ class GenerateAnswer(ContinuationAnswer):
         description="Only for n above 1: the other n - 1 continuations.",
         examples=[[{"text": "以后我们各自走", "finish_reason": "stop", "seed": 8}]],
     )
+
+
+class GenerateUsage(BaseModel):
+    prompt_tokens: int = Field(description="Tokens of the prompt.", examples=[2])
+    new_tokens: int = Field(description="Tokens written, of all continuations together.", examples=[100])
+
+
+class GenerateDone(GenerateAnswer):
+    """The last event of a streamed generation."""
+
+    usage: GenerateUsage
+    timing: TimingAnswer

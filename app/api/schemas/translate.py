@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from app.api.fields import SoundText, refusal, text_or_texts
+from app.api.schemas.streaming import TimingAnswer
 from app.api.wording import value_shown
 from app.engine.jobs import FinishReason
 
@@ -34,6 +35,12 @@ class TranslateRequest(BaseModel):
         max_length=200,
         description="Name of the translator, where several have this pair; by default the first by name.",
         examples=["demo-de-en"],
+    )
+
+    stream: bool = Field(
+        default=False,
+        description="Send the translation as server-sent events while it is found; for a single text.",
+        examples=[False],
     )
 
     @field_validator("q")
@@ -67,6 +74,19 @@ class TranslateRequest(BaseModel):
             return int(value)
         return value
 
+    @field_validator("stream", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        """Forms and query parameters have no booleans, only their names."""
+        return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+    @field_validator("stream")
+    @classmethod
+    def _one_text(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and isinstance(info.data.get("q"), list):
+            raise refusal('is true, but "q" is a list; stream one text at a time, or leave "stream" out.')
+        return value
+
 
 class DetectedLanguage(BaseModel):
     """What `source` "auto" found."""
@@ -98,6 +118,18 @@ class TranslateAnswer(BaseModel):
         description='Only where a translation ran into the model\'s token limit before its end: "length".',
         examples=["length"],
     )
+
+
+class TranslateUsage(BaseModel):
+    source_tokens: int = Field(description="Tokens that the model read.", examples=[6])
+    new_tokens: int = Field(description="Tokens of the translation.", examples=[5])
+
+
+class TranslateDone(TranslateAnswer):
+    """The last event of a streamed translation."""
+
+    usage: TranslateUsage
+    timing: TimingAnswer
 
 
 class Language(BaseModel):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from app.engine.errors import EngineError, UnknownModel
 from app.engine.jobs import (
@@ -19,7 +22,9 @@ from app.engine.jobs import (
     TokenView,
     Translation,
     TranslationJob,
+    Usage,
 )
+from app.engine.streaming import Show, TextStream
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -58,13 +63,15 @@ BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=Fal
 
 @dataclass
 class FakeEngine:
-    """Set `failure` to have every job fail; `finish_reason` and `weights` shape the answers."""
+    """Set `failure` to have every job fail, `late_failure` to have streams fail after their first text;
+    `finish_reason` and `weights` shape the answers."""
 
     loaded: list[ModelInfo] = field(
         default_factory=lambda: [translator("de", "en"), translator("en", "es"), translator("es", "en"), LYRICIST]
     )
     pool_status: PoolStatus = field(default_factory=lambda: PoolStatus(True, {"cpu": "ready"}, 4, ()))
     failure: BaseException | None = None
+    late_failure: BaseException | None = None
     jobs: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
@@ -86,6 +93,33 @@ class FakeEngine:
         seed = 1234 if job.seed is None else job.seed
         continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(job.n)]
         return Generation(tuple(continuations), job.model or LYRICIST.name)
+
+    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
+        async def work(show: Show) -> Translation:
+            (whole,) = await self.translate([job])
+            await self._spell(show, [whole.text])
+            return replace(whole, usage=Usage(3, len(whole.text), 0.001, 0.002, 0.5))
+
+        return TextStream.opened(work)
+
+    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
+        async def work(show: Show) -> Generation:
+            whole = await self.generate(job)
+            await self._spell(show, [each.text for each in whole.continuations])
+            return replace(whole, usage=Usage(2, 8, None, 0.002, 0.5))
+
+        return TextStream.opened(work)
+
+    async def _spell(self, show: Show, texts: list[str]) -> None:
+        """Letter by letter, side by side; nobody needs to listen."""
+        for letters in zip_longest(*texts):
+            for index, letter in enumerate(letters):
+                if letter is not None:
+                    show(letter, index)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if self.late_failure is not None:
+                raise self.late_failure
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         self._record(job)

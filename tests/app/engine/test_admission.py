@@ -4,55 +4,136 @@ import time
 
 import pytest
 
-from app.engine.admission import Admission
+from app.engine.admission import Admission, Demand
 from app.engine.errors import InvalidRequest, Overloaded
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def asks(requests: int, tokens: int, new_tokens: int = 0, rows: int | None = None) -> Demand:
+    return Demand(requests, tokens, new_tokens, requests if rows is None else rows)
 
 
 def test_requests_and_tokens_are_bounded_and_come_back() -> None:
     admission = Admission(max_requests=3, max_tokens=100)
-    with admission.admitted(2, 60):
-        with pytest.raises(Overloaded, match="try again in 1 second"), admission.admitted(1, 41):
+    with admission.admitted(asks(2, 60)):
+        with pytest.raises(Overloaded, match="try again in 1 second"), admission.admitted(asks(1, 41)):
             pass
-        with pytest.raises(Overloaded), admission.admitted(2, 1):
+        with pytest.raises(Overloaded), admission.admitted(asks(2, 1)):
             pass
-        with admission.admitted(1, 40):
-            assert (admission.requests, admission.tokens) == (3, 100)
-    assert (admission.requests, admission.tokens) == (0, 0)
+        with admission.admitted(asks(1, 40, 7)):
+            assert (admission.requests, admission.tokens, admission.work, admission.rows) == (3, 100, 107, 3)
+    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+
+
+def test_a_refusal_says_which_bound_it_met(clock: Clock) -> None:
+    reasons = []
+    for ask in (asks(2, 1), asks(1, 60)):
+        admission = Admission(max_requests=2, max_tokens=100)
+        with admission.admitted(asks(1, 60)), pytest.raises(Overloaded) as refused, admission.admitted(ask):
+            pass
+        reasons.append(refused.value.reason)
+    admission = Admission(100, 1000, slots=1, max_queue_age_s=1)
+    with admission.admitted(asks(2, 20)):
+        clock.now += 2
+    with admission.admitted(asks(3, 30)), pytest.raises(Overloaded) as refused, admission.admitted(asks(1, 1)):
+        pass
+    assert [*reasons, refused.value.reason] == ["overloaded_requests", "overloaded_tokens", "queue_age"]
 
 
 def test_room_comes_back_when_the_request_fails() -> None:
     admission = Admission(3, 100)
-    with pytest.raises(KeyError), admission.admitted(1, 10):
+    with pytest.raises(KeyError), admission.admitted(asks(1, 10, 10)):
         raise KeyError
-    assert (admission.requests, admission.tokens) == (0, 0)
+    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
 
 
 def test_what_can_never_fit_is_the_senders_to_mend() -> None:
-    with pytest.raises(InvalidRequest, match="Send it in parts"), Admission(3, 100).admitted(1, 101):
+    with pytest.raises(InvalidRequest, match="Send it in parts"), Admission(3, 100).admitted(asks(1, 101)):
         pass
-    with pytest.raises(InvalidRequest, match="4 sequences"), Admission(3, 100).admitted(4, 1):
+    with pytest.raises(InvalidRequest, match="4 sequences"), Admission(3, 100).admitted(asks(4, 1)):
         pass
 
 
-def test_retry_after_is_the_outstanding_work_over_the_measured_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_retry_after_is_the_outstanding_work_over_the_measured_throughput(clock: Clock) -> None:
     admission = Admission(100, 100_000)
-    for _ in range(4):  # 4 × 50 tokens finish over the next 10 seconds
-        with admission.admitted(1, 50):
-            pass
-        now[0] += 2.5
-    with admission.admitted(1, 300):
+    for _ in range(4):  # 4 × (20 + 30) tokens in 10 seconds of work
+        with admission.admitted(asks(1, 20, 30)):
+            clock.now += 2.5
+        clock.now += 1000  # nothing to do: says nothing about how fast we are
+    with admission.admitted(asks(1, 100, 200)):
         assert admission.retry_after_s() == 15  # 300 tokens at 200 tokens / 10 s
-    now[0] += 100
-    assert admission.retry_after_s() == 1  # an idle service has no reason to send anyone away for long
+        clock.now += 10
+        assert admission.retry_after_s() == 30  # twice the time for the same work
+    with admission.admitted(asks(1, 100_000)):
+        assert admission.retry_after_s() == 60
+    assert Admission(100, 100).retry_after_s() == 1
 
 
-def test_a_service_that_is_never_full_forgets_what_is_long_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_the_cancelled_do_not_count_as_done(clock: Clock) -> None:
+    admission = Admission(100, 100_000)
+    with admission.admitted(asks(1, 100)):
+        clock.now += 10
+    for _ in range(50):
+        with pytest.raises(KeyError), admission.admitted(asks(1, 1000)):
+            raise KeyError
+    with admission.admitted(asks(1, 100)):
+        assert admission.retry_after_s() == 10
+
+
+def test_a_queue_that_would_take_too_long_is_refused_before_it_is_full(clock: Clock) -> None:
+    """4 slots, and a request of 10 tokens takes 2 seconds: 20 tokens a second when the slots are full."""
+    admission = Admission(100, 100_000, slots=4, max_queue_age_s=5)
+
+    def four_at_once() -> None:
+        with admission.admitted(asks(5, 50)):
+            clock.now += 2.5
+
+    four_at_once()
+    with admission.admitted(asks(4, 40)):
+        assert admission.queue_s() == 0  # all have slots
+        with admission.admitted(asks(10, 100)):
+            assert admission.queue_s() == 5.0  # 100 tokens wait at 20 a second
+            with admission.admitted(asks(1, 1)):  # 5 s is not beyond 5 s
+                with pytest.raises(Overloaded) as refused, admission.admitted(asks(1, 1)):
+                    pass
+                assert refused.value.retry_after_s == 8  # 141 tokens at 20 a second
+
+
+def test_a_rate_measured_with_free_slots_refuses_nobody(clock: Clock) -> None:
+    """One client after another says how fast one sequence goes, not how fast 64 go together."""
+    admission = Admission(1000, 100_000, slots=4, max_queue_age_s=5)
+    for _ in range(20):
+        with admission.admitted(asks(1, 10)):
+            clock.now += 1.0
+    with admission.admitted(asks(100, 1000)):
+        assert admission.queue_s() == 0
+        with admission.admitted(asks(1, 10)):
+            pass
+
+
+def test_what_ends_while_slots_are_free_does_not_count_for_the_queue(clock: Clock) -> None:
+    admission = Admission(1000, 100_000, slots=4)
+    with admission.admitted(asks(5, 50)):
+        clock.now += 2.5
+    for _ in range(20):
+        with admission.admitted(asks(1, 1000)):
+            clock.now += 0.1
+    assert admission.loaded.rate() == 20
+
+
+def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock) -> None:
     admission = Admission(3, 100)
     for _ in range(200):
-        with admission.admitted(1, 10):
-            now[0] += 1.0
-    assert len(admission._finished) <= 31
+        with admission.admitted(asks(1, 10)):
+            clock.now += 1.0
+    assert len(admission.busy._finished) <= 31

@@ -7,6 +7,8 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+
 from app.engine import messages as m
 from app.engine.lane import LOOKED_AT, MOST_OVERTAKES, SPARE_PADDING, Lane, by_length, padded_tokens
 from app.engine.runner import Model
@@ -120,3 +122,30 @@ def test_the_late_are_named_once_and_those_who_left_never() -> None:
 def test_no_group_of_nobody() -> None:
     assert by_length([]) == []
     assert take(a_lane(4)) == []
+
+
+def test_who_waited_too_long_to_begin_is_named_once_and_who_has_begun_never() -> None:
+    lane = a_lane(2)
+    for number in range(6):
+        lane.add(msgspec.structs.replace(a_request(number), start_by=10.0 + number), 0.0)
+    lane.add(a_request(6), 0.0)  # no limit
+    begun = [ticket for group in lane.take(1.0) for ticket in group]
+    assert [ticket.request.id for ticket in begun] == [0, 1]
+    lane.started(begun)
+    assert lane.give_up_step() == []  # 0 and 1 wait once more: their turn has come in time
+    assert lane.stale(13.5) == [2, 3]
+    for number in (2, 3):
+        assert lane.remove(number)
+    assert lane.stale(13.5) == []
+    assert lane.remove(4)
+    assert lane.stale(1e9) == [5]
+    assert lane.late(1e9) == []
+    assert list(lane.waiting) == [0, 1, 5, 6]
+
+
+def test_start_times_of_those_who_left_do_not_pile_up() -> None:
+    lane = a_lane(8)
+    for number in range(5000):
+        lane.add(msgspec.structs.replace(a_request(number), start_by=FAR), 0.0)
+        assert lane.remove(number)
+    assert len(lane._starts) <= 1025

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,9 +19,8 @@ from app.engine.devices import Devices
 from app.engine.jobs import ModelInfo, PoolStatus
 from app.engine.meter import RequestMeter
 from app.engine.metrics import Metrics, served_name
-from app.engine.pool import gather
-from app.engine.stopping import StopWatch
-from app.engine.switchboard import Switchboard
+from app.engine.switchboard import Switchboard, gather
+from app.engine.writing import Writing
 
 TIMES = ("request_queue_time_seconds", "time_to_first_token_seconds", "inter_token_latency_seconds")
 ENDS = (
@@ -50,8 +49,11 @@ class Scripted:
         self.sent += messages
 
     def ask(self, model: str = "demo@2", tokens: int = 3, watch: object = None) -> asyncio.Task[Any]:
-        work = self.board.ask(model, tokens, lambda request, deadline: request, cast(StopWatch | None, watch))
-        return asyncio.create_task(work)
+        return asyncio.create_task(self.asking(model, tokens, watch))
+
+    def asking(self, model: str = "demo@2", tokens: int = 3, watch: object = None) -> Coroutine[Any, Any, Any]:
+        message = m.Decode(0, model, [5] * tokens, [2], 0.0, 9)
+        return self.board.ask(message, tokens, cast(Writing | None, watch))
 
     def value(self, name: str, model: str = "demo", **labels: str) -> float:
         return value(self.metrics, name, model_name=model, device="cuda:0", **labels)
@@ -128,20 +130,20 @@ def test_an_answer_at_its_limit_and_one_token_have_no_time_between_tokens() -> N
 
 def test_without_the_devices_times_those_of_the_tokens_count() -> None:
     class Watch:
-        def feed(self, token: int) -> str | None:
-            return "text" if token == 3 else None
+        def feed(self, token: int) -> bool:
+            return token == 3
 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)
         for token in (1, 2, 3):
             on.board.reply(m.Tokens([(1, token)]))
-        assert await asked == "text"
+        assert await asked is None
 
     on = play(scene)
     assert on.ends() == {"stop": 1}
     assert on.value("request_cancelled_total", reason="stop_string") == 1
-    assert on.sent == [1, m.Cancel(1)]
+    assert on.sent[1:] == [m.Cancel(1)]
     assert on.value("generation_tokens_total") == 3
     assert [on.value(f"{name}_count") for name in TIMES] == [0, 1, 1]
 
@@ -195,7 +197,7 @@ def test_the_deadline_of_the_front_end() -> None:
 @pytest.mark.parametrize(("fails", "counted"), [(True, {"engine_failed": 1, "sibling": 2}), (False, {"disconnect": 3})])
 def test_sequences_that_end_with_a_failed_one_did_not_disconnect(fails: bool, counted: dict[str, int]) -> None:
     async def scene(on: Scripted) -> None:
-        work = [on.board.ask("demo@2", 3, lambda request, deadline: request) for _ in range(3)]
+        work = [on.asking() for _ in range(3)]
         asked = asyncio.create_task(gather(work))
         await asyncio.sleep(0.01)
         assert on.in_flight() == 3
@@ -218,6 +220,73 @@ def test_a_request_that_no_device_took_is_a_refusal_alone() -> None:
     metrics.refused(error)
     assert refusals(metrics) == {"engine_unavailable": 1}
     assert gauges_there(metrics) == set()
+
+
+def test_a_stream_that_is_left_has_had_its_first_token() -> None:
+    class Reader:
+        def feed(self, token: int) -> bool:
+            return False
+
+    async def scene(on: Scripted) -> None:
+        asked = on.ask(watch=Reader())
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens([(1, 5)]))
+        assert on.value("time_to_first_token_seconds_count") == 1  # already
+        on.board.reply(m.Tokens([(1, 6), (1, 7)]))
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        asked = on.ask(watch=Reader())
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens([(2, 5)]))
+        on.board.reply(finished(2, tokens=3, timing=m.Timing(0.1, 100.0, 102.0)))
+        await asked
+
+    on = play(scene)
+    assert on.ends() == {"disconnect": 1, "stop": 1}
+    assert on.value("generation_tokens_total") == 3 + 3
+    assert [on.value(f"{name}_count") for name in TIMES] == [1, 2, 1]
+    assert on.value("time_to_first_token_seconds_sum") < 5  # what the reader saw
+    assert on.value("inter_token_latency_seconds_sum") == 1.0  # what the device says
+
+
+def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> None:
+    class Listener:
+        def feed(self, token: int) -> bool:
+            return False
+
+        def restart(self) -> bool:
+            return True
+
+    async def scene(on: Scripted) -> None:
+        asked = on.ask(watch=Listener())
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens([(1, 5)]))
+        on.board.device_died(on.name)  # and the next process is ready at once
+        await asyncio.sleep(0.01)
+        assert (on.in_flight(), on.ends()) == (1, {})
+        on.board.reply(m.Tokens([(2, 5)]))
+        on.board.reply(finished(2, tokens=2))
+        await asked
+
+    on = play(scene)
+    assert (on.ends(), on.in_flight()) == ({"stop": 1}, 0)
+    assert (on.value("prompt_tokens_total"), on.value("generation_tokens_total")) == (3, 2)
+    assert on.value("time_to_first_token_seconds_count") == 1
+
+
+def test_what_a_device_refuses_by_the_age_of_its_queue_is_a_refusal() -> None:
+    async def scene(on: Scripted) -> None:
+        asked = on.ask()
+        await asyncio.sleep(0)
+        on.board.reply(m.Failed(1, "overloaded", "Later."))
+        with pytest.raises(errors.Overloaded) as refused:
+            await asked
+        on.metrics.refused(refused.value)
+
+    on = play(scene)
+    assert (on.ends(), on.in_flight()) == ({"queue_age": 1}, 0)
+    assert refusals(on.metrics) == {"queue_age": 1}
 
 
 def test_a_slot_that_was_not_free_in_time_is_a_refusal_and_a_cancellation() -> None:

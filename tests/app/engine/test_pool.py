@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ class Running:
 
 
 def options(root: Path, **change: Any) -> PoolOptions:
-    return PoolOptions(**{"checkpoints": root, "devices": "cpu", "cpu_threads": 1, "slots_per_model": 8, **change})
+    tests = {"devices": "cpu", "cpu_threads": 1, "slots_per_model": 8, "precision": "fp32"}
+    return PoolOptions(**{"checkpoints": root, **tests, **change})
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,16 @@ def running(tiny_checkpoints: Path) -> Iterator[Running]:
 
 def generate(**change: Any) -> GenerationJob:
     return GenerationJob(**{"prompt": "分开", "max_new_tokens": 24, "seed": 5, **change})
+
+
+def spied(running: Running, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is sent to the device process from now on."""
+    process = running.pool.devices.all["cpu"].process
+    assert process is not None
+    sent: list[Any] = []
+    send = process.send
+    monkeypatch.setattr(process, "send", lambda messages: (sent.extend(messages), send(messages)))
+    return sent
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -194,12 +206,82 @@ def test_attention_that_cannot_be_shown(running: Running, job: AttentionJob, say
         running.do(running.pool.attention(job))
 
 
+def test_attention_that_would_be_too_large_is_refused_before_anything_is_computed(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = spied(running, monkeypatch)
+    job = AttentionJob("ich möchte ein bier", target="i want a beer", model="tiny-de-en", max_values=600)
+    with pytest.raises(errors.InvalidRequest, match="would hold 600 weights and the limit is 599"):
+        running.do(running.pool.attention(replace(job, max_values=599)))
+    with pytest.raises(errors.InvalidRequest, match="would hold 248 weights"):  # with one target token at least
+        running.do(running.pool.attention(replace(job, target=None, max_values=247)))
+    assert sent == []
+    report = running.do(running.pool.attention(job))
+    assert sum(len(each.layers) * len(each.heads) * 25 for each in report.maps.values()) == 600
+    assert [type(message) for message in sent] == [m.Attend]
+    assert sent[0].deadline > time.monotonic()
+
+
+async def heard(opened: Any) -> tuple[dict[int, str], Any]:
+    texts: dict[int, str] = {}
+    async with opened as stream:
+        async for delta in stream.deltas():
+            texts[delta.index] = texts.get(delta.index, "") + delta.text
+        return texts, stream.result
+
+
+def test_streams_join_to_the_answers_without(running: Running) -> None:
+    for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
+        job = TranslationJob(text, "de", "en", alternatives=1)
+        texts, result = running.do(heard(running.pool.stream_translation(job)))
+        (whole,) = running.do(running.pool.translate([job]))
+        assert texts == {0: whole.text}
+        assert replace(result, usage=whole.usage) == whole
+    job = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
+    texts, result = running.do(heard(running.pool.stream_generation(job)))
+    whole = running.do(running.pool.generate(job))
+    assert [texts.get(i, "") for i in range(3)] == [each.text for each in whole.continuations]
+    assert result.continuations == whole.continuations
+    assert result.usage.first_token_s <= result.usage.total_s
+
+
+def test_a_stream_that_is_refused_is_not_opened(running: Running) -> None:
+    with pytest.raises(errors.TextTooLong, match="has 33 tokens"):
+        running.do(heard(running.pool.stream_translation(TranslationJob("ich " * 32, "de", "en"))))
+
+
+def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+
+    async def leave() -> None:
+        async with running.pool.stream_generation(generate(max_new_tokens=2000, n=4)) as stream:
+            await anext(stream.deltas())
+
+    running.do(leave())
+    asked = {message.id for message in sent if isinstance(message, m.Decode)}
+    assert len(asked) == 4
+    assert {message.id for message in sent if isinstance(message, m.Cancel)} == asked
+    assert running.pool.admission.requests == 0
+
+
+def test_a_long_text_is_tokenized_aside(running: Running) -> None:
+    """While it is, the event loop serves others: it is seen to run at least once in between."""
+
+    async def scene() -> tuple[bool, Any]:
+        asked = asyncio.create_task(running.pool.translate([TranslationJob("ich " * 25_000, "de", "en")]))
+        turns = 0
+        while not asked.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns > 5, asked.exception()
+
+    others_ran, refused = running.do(scene())
+    assert others_ran
+    assert "has 25,001 tokens; the model takes 32" in refused.message
+
+
 def test_whoever_stops_waiting_frees_the_slots(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    process = running.pool.devices.all["cpu"].process
-    assert process is not None
-    sent: list[Any] = []
-    send = process.send
-    monkeypatch.setattr(process, "send", lambda messages: (sent.extend(messages), send(messages)))
+    sent = spied(running, monkeypatch)
 
     async def leave() -> None:
         task = asyncio.create_task(running.pool.generate(generate(max_new_tokens=2000, n=8)))

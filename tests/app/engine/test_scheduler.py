@@ -107,6 +107,24 @@ def test_tokens_come_step_by_step_to_those_who_want_them_and_join_to_the_answer(
     assert [token for _, token in streamed] == answer.hypotheses[0].tokens
 
 
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(scheduler: Scheduler, n_best: int) -> None:
+    asked = m.Decode(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam=4, n_best=n_best, wants_tokens=True)
+    scheduler.handle(asked)
+    scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 30, beam=4))
+    by_step = []
+    while scheduler.busy:
+        by_step.append(scheduler.step())
+    replies = [(i, reply) for i, step in enumerate(by_step) for reply in step]
+    streamed = [(i, *pair) for i, reply in replies if isinstance(reply, m.Tokens) for pair in reply.tokens]
+    ((end, answer),) = [(i, r) for i, r in replies if isinstance(r, m.Finished) and r.id == 1]
+    tokens = [token for _, request, token in streamed if request == 1]
+    assert len(tokens) == len(streamed)  # the other did not ask for any
+    assert len({i for i, *_ in streamed if i < end}) > 2
+    assert tokens == answer.hypotheses[0].tokens[: len(tokens)]
+    assert len(answer.hypotheses) == n_best
+
+
 def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler: Scheduler) -> None:
     for number in range(12):  # eight run, four wait
         scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 1000))
@@ -130,6 +148,20 @@ def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.Mo
     (reply,) = scheduler.step()
     assert isinstance(reply, m.Failed)
     assert (reply.id, reply.code) == (1, "deadline_exceeded")
+
+
+def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    for number in range(9):  # one more than there are slots
+        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))
+    scheduler.step()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 101)
+    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model, "join", lambda requests: pytest.fail("prefilled"))
+    replies = run(scheduler)
+    assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(8, "overloaded")]
+    assert sorted(r.id for r in replies if isinstance(r, m.Finished)) == list(range(8))
 
 
 def test_a_request_that_does_not_fit_fails_alone(scheduler: Scheduler) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors
+from app.engine import errors, intake
 from app.engine import messages as m
 from app.engine.jobs import GenerationJob, TranslationJob
 from app.engine.library import Library
@@ -135,6 +135,42 @@ def test_a_bad_checkpoint_keeps_the_old_model(
         shutil.copytree(tmp_path / "kept", folder)
 
 
+def test_a_request_keeps_its_version_from_before_it_is_tokenized(
+    running: Running, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream too: what it has begun with is freed after its last token."""
+    aside, old = intake.aside, text(running, long_job())
+    before = running.pool.library.checkpoints["tiny-lyrics"]
+
+    async def scene() -> str:
+        tokenizing, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(characters: int, tokenize: Any) -> Any:
+            tokenizing.set()
+            await go_on.wait()
+            return await aside(characters, tokenize)
+
+        monkeypatch.setattr(intake, "aside", slowly)
+
+        async def read() -> str:
+            async with running.pool.stream_generation(long_job()) as stream:
+                return "".join([delta.text async for delta in stream.deltas()])
+
+        reading = asyncio.create_task(read())
+        await tokenizing.wait()
+        await asyncio.to_thread(replace, root / "tiny-lyrics", 13)
+        await running.pool.reload_model("tiny-lyrics")
+        await asyncio.sleep(0.05)
+        assert {before.key} < running.pool.devices.all["cpu"].loaded
+        go_on.set()
+        return await reading
+
+    assert running.do(scene()) == old
+    monkeypatch.undo()
+    running.until(lambda: before.key not in loaded(running), "not freed")
+    assert text(running, long_job()) != old
+
+
 def test_load_and_unload(running: Running, root: Path) -> None:
     do, pool = running.do, running.pool
     with pytest.raises(errors.UnknownModel, match=r"no folder another among the checkpoints"):
@@ -251,7 +287,7 @@ def test_a_version_that_is_not_given_back_is_freed_in_the_end(
 
 
 def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.pool, "_draining", True)
+    monkeypatch.setattr(running.pool.entrance, "draining", True)
     with pytest.raises(errors.EngineUnavailable, match="shutting down"):
         running.do(running.pool.reload_model("tiny-de-en"))
 

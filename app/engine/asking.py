@@ -1,0 +1,73 @@
+"""From what was asked, as token ids, to the message that asks a device. The switchboard sets ids and deadlines."""
+
+from __future__ import annotations
+
+from app.engine import messages as m
+from app.engine.jobs import AttentionJob, GenerationJob
+from app.engine.library import Edition
+from models.checkpoint import new_token_limit
+
+
+def translation(
+    checkpoint: Edition,
+    source: tuple[int, ...],
+    *,
+    beam: int,
+    length_penalty: float,
+    wants_tokens: bool,
+    start_by: float,
+) -> m.Decode:
+    """All hypotheses of a beam search."""
+    return m.Decode(
+        id=0,
+        model=checkpoint.key,
+        source=list(source),
+        prefix=list(checkpoint.config.target_prefix),
+        deadline=0.0,
+        max_new_tokens=new_token_limit(len(source), checkpoint.config.max_new_tokens),
+        beam=beam,
+        n_best=beam,
+        length_penalty=length_penalty,
+        wants_tokens=wants_tokens,
+        start_by=start_by,
+    )
+
+
+def continuation(
+    checkpoint: Edition,
+    job: GenerationJob,
+    prompt: tuple[int, ...],
+    *,
+    seed: int,
+    wants_tokens: bool,
+    start_by: float,
+) -> m.Decode:
+    """One of the job's samples."""
+    return m.Decode(
+        id=0,
+        model=checkpoint.key,
+        source=[],
+        prefix=list(prompt),
+        deadline=0.0,
+        max_new_tokens=job.max_new_tokens,
+        temperature=job.temperature,
+        top_k=job.top_k,
+        top_p=job.top_p,
+        seed=seed,
+        wants_tokens=wants_tokens,
+        start_by=start_by,
+    )
+
+
+def attention(checkpoint: Edition, job: AttentionJob, source: tuple[int, ...], inputs: list[int]) -> m.Attend:
+    """inputs: what the decoder reads."""
+    return m.Attend(
+        id=0,
+        model=checkpoint.key,
+        source=list(source),
+        target=inputs,
+        kinds=list(job.kinds),
+        layers=None if job.layers is None else list(job.layers),
+        heads=None if job.heads is None else list(job.heads),
+        max_values=job.max_values,
+    )

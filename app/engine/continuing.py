@@ -1,0 +1,64 @@
+"""What lyricists write on: from a prompt to the messages that ask for it, and from tokens to answers."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+from app.engine import asking, intake
+from app.engine import messages as m
+from app.engine.admission import Demand
+from app.engine.entrance import Entrance
+from app.engine.jobs import Continuation, FinishReason, Generation, GenerationJob, Usage
+from app.engine.library import Edition
+from app.engine.streaming import Show, TextStream
+from app.engine.switchboard import Switchboard, gather
+from app.engine.writing import Writing, together
+
+LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
+
+
+class Continuing:
+    def __init__(self, entrance: Entrance, switchboard: Switchboard) -> None:
+        self._entrance, self._switchboard = entrance, switchboard
+
+    async def generate(self, job: GenerationJob) -> Generation:
+        return await self._generated(job, None)
+
+    def stream(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
+        return TextStream.opened(lambda show: self._generated(job, show))
+
+    async def _generated(self, job: GenerationJob, show: Show | None) -> Generation:
+        checkpoint = self._entrance.library().named(job.model, "lyrics")
+        with self._entrance.keeping([checkpoint]):
+            prompt = await intake.aside(len(job.prompt), lambda: intake.prompt_ids(checkpoint, job))
+            seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
+            with self._entrance.admitted(Demand(job.n, len(prompt) * job.n, job.max_new_tokens * job.n, job.n)):
+                writings = [Writing(checkpoint, job.stop, show and partial(_shown, show, i)) for i in range(job.n)]
+                plans = enumerate(writings)
+                done = await gather(self._continue(checkpoint, job, prompt, seed + i, writing) for i, writing in plans)
+        return Generation(tuple(each for each, _ in done), checkpoint.name, together([usage for _, usage in done]))
+
+    async def _continue(
+        self, checkpoint: Edition, job: GenerationJob, prompt: tuple[int, ...], seed: int, writing: Writing
+    ) -> tuple[Continuation, Usage]:
+        message = asking.continuation(
+            checkpoint,
+            job,
+            prompt,
+            seed=seed,
+            wants_tokens=writing.wants_tokens,
+            start_by=self._entrance.start_by(),
+        )
+        result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
+        reason: FinishReason = "stop"
+        if result is not None:
+            writing.finish(result.hypotheses[0].tokens)
+            reason = "stop" if writing.stopped or result.hypotheses[0].finished else "length"
+        usage = writing.usage(len(prompt), result.timing if result else None)
+        return Continuation(writing.text, reason, seed), usage
+
+
+def _shown(show: Show, index: int, text: str) -> None:
+    show(text, index)

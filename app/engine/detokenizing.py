@@ -1,0 +1,86 @@
+"""Text from tokens that come one at a time, at a cost that does not grow with those that came before.
+
+A tokenizer's `decode` of all tokens says what the text is; here each token is decoded once, with what its text may
+depend on: whether a text has begun (a first space is left out), and the bytes of a character that is not whole yet.
+"""
+
+from __future__ import annotations
+
+import re
+
+from models.tokenizer import Tokenizer
+
+BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+
+
+class Detokenizer:
+    """The texts that `feed` gives, and `finish` at the end, join to `tokenizer.decode` of all tokens fed."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._special = tokenizer.special.ids()
+        self._bytes: list[tuple[int, int]] = []  # (token, byte) of a character that may not be whole yet: at most 3
+        self._silent: dict[int, None] = {}  # tokens before the first that brought text; each once says all
+        self._anchor: tuple[int, int] | None = None  # once a text has begun: a token that is text, and how long that is
+
+    def feed(self, token: int) -> str:
+        """The text that is certain now and was not before; "" where the next token may still change it."""
+        if token in self._special:
+            return ""
+        byte = self._byte(token)
+        if byte is None:
+            before = [held for held, _ in self._bytes]
+            self._bytes.clear()
+            return self._decode([*before, token])
+        self._bytes.append((token, byte))
+        certain = certain_bytes([value for _, value in self._bytes])
+        settled = [held for held, _ in self._bytes[:certain]]
+        del self._bytes[:certain]
+        return self._decode(settled)
+
+    def finish(self) -> str:
+        """The rest: what is left of a character that never became whole."""
+        rest = [held for held, _ in self._bytes]
+        self._bytes.clear()
+        return self._decode(rest)
+
+    def _byte(self, token: int) -> int | None:
+        match = BYTE_PIECE.fullmatch(self._tokenizer.piece(token))
+        return None if match is None else int(match[1], 16)  # a word that is spelt so is held no longer than a byte
+
+    def _decode(self, tokens: list[int]) -> str:
+        if not tokens:
+            return ""
+        if self._anchor is not None:
+            anchor, length = self._anchor
+            return self._tokenizer.decode([anchor, *tokens])[length:]
+        text = self._tokenizer.decode([*self._silent, *tokens])
+        if text:
+            self._anchor = anchor_of(self._tokenizer)
+        else:
+            self._silent.update(dict.fromkeys(tokens))
+        return text
+
+
+def anchor_of(tokenizer: Tokenizer) -> tuple[int, int]:
+    """A token whose text is whole by itself, and the length of that text: what follows it is not a text's beginning."""
+    for token in reversed(range(tokenizer.size)):
+        text = tokenizer.decode([token])
+        if text and BROKEN not in text:
+            return token, len(text)
+    raise ValueError("No token of this vocabulary stands for a text.")
+
+
+def certain_bytes(values: list[int]) -> int:
+    """How many of these bytes no further byte can change: all but the beginning of a character at their end."""
+    for place, value in enumerate(values):
+        following = values[place + 1 : place + characters_bytes(value)]
+        if len(following) < characters_bytes(value) - 1 and all(0x80 <= each < 0xC0 for each in following):
+            return place
+    return len(values)
+
+
+def characters_bytes(first: int) -> int:
+    """How many bytes a character of UTF-8 has that begins with this one; 1 if none does."""
+    return 2 if 0xC0 <= first < 0xE0 else 3 if 0xE0 <= first < 0xF0 else 4 if 0xF0 <= first < 0xF8 else 1

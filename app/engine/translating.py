@@ -1,0 +1,93 @@
+"""Translations: from texts to the messages that ask for them, and from hypotheses to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from app.engine import asking, intake
+from app.engine import messages as m
+from app.engine.admission import Demand
+from app.engine.entrance import Entrance
+from app.engine.jobs import FinishReason, Translation, TranslationJob
+from app.engine.library import Edition
+from app.engine.streaming import Show, TextStream
+from app.engine.switchboard import Switchboard, gather
+from app.engine.writing import Writing
+
+
+class Translating:
+    def __init__(self, entrance: Entrance, switchboard: Switchboard, beam_size: int, length_penalty: float) -> None:
+        self._entrance, self._switchboard = entrance, switchboard
+        self._beam_size, self._length_penalty = beam_size, length_penalty
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        """In the order of `jobs`; admitted or refused together."""
+        return await self._translated(jobs, None)
+
+    def stream(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
+        async def work(show: Show) -> Translation:
+            return (await self._translated([job], lambda text: show(text, 0)))[0]
+
+        return TextStream.opened(work)
+
+    async def _translated(
+        self, jobs: Sequence[TranslationJob], show: Callable[[str], None] | None
+    ) -> list[Translation]:
+        library = self._entrance.library()
+        found = [library.for_pair(job.source_language, job.target_language, job.model) for job in jobs]
+        with self._entrance.keeping(found):
+            sources = await intake.aside(
+                sum(len(job.text) for job in jobs),
+                lambda: [
+                    intake.source_ids(checkpoint, job.text, "q") for checkpoint, job in zip(found, jobs, strict=True)
+                ],
+            )
+            demand = Demand(
+                requests=len(jobs),
+                read_tokens=sum(map(len, sources)),
+                new_tokens=sum(map(len, sources)),  # a translation is about as long as its source
+                rows=sum(self.beam(job.alternatives) for job, source in zip(jobs, sources, strict=True) if source),
+            )
+            plans = zip(jobs, found, sources, strict=True)
+            with self._entrance.admitted(demand):
+                return await gather(self._translate(job, checkpoint, source, show) for job, checkpoint, source in plans)
+
+    async def _translate(
+        self,
+        job: TranslationJob,
+        checkpoint: Edition,
+        source: tuple[int, ...],
+        show: Callable[[str], None] | None,
+    ) -> Translation:
+        if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
+            if show is not None:
+                show(job.text)
+            return Translation(job.text, (), "stop", checkpoint.name)
+        writing = Writing(checkpoint, show=show)
+        result = await self.search(checkpoint, source, job.alternatives, writing)
+        best = result.hypotheses[0]
+        writing.finish(best.tokens)
+        texts = list(dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])]))
+        others = tuple(text for text in texts[1:] if text)[: job.alternatives]
+        reason: FinishReason = "stop" if best.finished else "length"
+        return Translation(writing.text, others, reason, checkpoint.name, writing.usage(len(source), result.timing))
+
+    def beam(self, alternatives: int) -> int:
+        """More hypotheses than asked for, since two may read the same."""
+        return max(self._beam_size, alternatives + 1)
+
+    async def search(
+        self, checkpoint: Edition, source: tuple[int, ...], alternatives: int, writing: Writing | None = None
+    ) -> m.Finished:
+        """The model's translations, best first."""
+        message = asking.translation(
+            checkpoint,
+            source,
+            beam=self.beam(alternatives),
+            length_penalty=self._length_penalty,
+            wants_tokens=writing is not None and writing.wants_tokens,
+            start_by=self._entrance.start_by(),
+        )
+        result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing)
+        return result

@@ -1,0 +1,81 @@
+"""Parlance as it is served: the engine's own runner, in processes like the server's device processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.engine import messages as m
+from benchmarks.processes import Work
+
+if TYPE_CHECKING:
+    from app.engine.runner import Model
+
+
+PRECISIONS = ("auto", "int8", "bf16", "fp32")  # the server's default first
+
+
+@dataclass(frozen=True, slots=True)
+class Parlance:
+    """threads: of each process, 0 for all cores. slots: rows that a process works on at once."""
+
+    folder: str
+    processes: int
+    threads: int
+    precision: str
+    slots: int = 64
+    device: str = "cpu"
+
+    def __str__(self) -> str:
+        return f"{self.precision}, {self.processes} × {self.threads or 'all'} threads"
+
+    def open(self) -> Opened:
+        return Opened(self)
+
+    def tokens(self, answer: Any) -> list[list[int]]:
+        return [list(tokens) for tokens in answer]
+
+
+class Opened:
+    def __init__(self, setting: Parlance) -> None:
+        from app.engine.runner import Runner
+
+        runner = Runner(setting.device, setting.threads, setting.slots, setting.precision)
+        runner.load("raced", setting.folder)
+        self.model: Model = runner.models["raced"]
+        self.slots = setting.slots
+
+    def requests(self, work: Work) -> Iterator[m.Decode]:
+        config = self.model.config
+        for number, (source, limit) in enumerate(zip(work.sources, work.limits, strict=True)):
+            prefix = list(config.target_prefix)
+            yield m.Decode(number, "raced", list(source), prefix, math.inf, max_new_tokens=limit, beam=work.beam)
+
+    def translate(self, work: Work) -> list[tuple[int, ...]]:
+        """The tokens of each sentence, the end token left out."""
+        return [tokens for _, tokens in sorted(self.run(work).items())]
+
+    def run(self, work: Work) -> dict[int, tuple[int, ...]]:
+        """A freed row is filled again once an eighth of the rows are free, as `models.decoding.decode` does it;
+        long sources first."""
+        found: dict[int, tuple[int, ...]] = {}
+        waiting = sorted(self.requests(work), key=lambda request: len(request.source))
+        concurrent = min(work.concurrent, self.slots // work.beam)
+        active = 0
+        while waiting or active:
+            room = concurrent - active
+            if waiting and (room * 8 >= concurrent or not active):
+                joining = [waiting.pop() for _ in range(min(room, len(waiting)))]
+                self.model.join(joining)
+                active += len(joining)
+            for key, hypotheses in self.model.step().finished:
+                assert isinstance(key, int)
+                found[key] = hypotheses[0].tokens
+                active -= 1
+        return found
+
+    def answer(self, question: Any) -> Any:
+        """benchmarks.gpu asks for steps alone: see `benchmarks.steps`."""
+        return question.measure(self)

@@ -1,0 +1,72 @@
+"""The models of a run in one folder: a translator with natural lengths and a lyricist of width 256."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from benchmarks.serving_sentences import SOURCE, TARGET, Sentences
+from models import checkpoint as checkpoints
+from models import networks
+from models.checkpoint import CheckpointConfig
+from models.recurrent import RecurrentConfig, RecurrentLanguageModel
+from training.demo.train import lyrics
+from training.vocabulary import PAD, character_tokenizer
+
+TRANSLATOR, LYRICIST = "bench-de-en", "bench-lyrics"
+PROMPT = "分开"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """folder: what our server is given. origin: where the translator comes from, for the report."""
+
+    folder: Path
+    origin: str
+
+    @property
+    def translator(self) -> Path:
+        return self.folder / TRANSLATOR
+
+    @property
+    def lyricist(self) -> Path:
+        return self.folder / LYRICIST
+
+
+def prepare(folder: Path, given: Path | None, sentences: Sentences, minutes: float) -> Served:
+    """`given` is copied; without one, recipe `tiny` is trained for `minutes`: its lengths are what matters here."""
+    if given is not None:
+        shutil.copytree(given, folder / TRANSLATOR, ignore=shutil.ignore_patterns("resume"))
+        origin = f"{given.name}, as given"
+    else:
+        _train(folder / TRANSLATOR, sentences, minutes)
+        origin = f"recipe tiny, trained for {minutes:g} minutes on {sentences.corpus}"
+    _write_lyricist(folder)
+    return Served(folder, origin)
+
+
+def _train(out: Path, sentences: Sentences, minutes: float) -> None:
+    command = [sys.executable, "-m", "training", "translator", "--source", SOURCE, "--target", TARGET]
+    command += ["--train", sentences.train, "--recipe", "tiny", "--max-minutes", f"{minutes:g}", "--out", str(out)]
+    command += ["--valid", sentences.valid] if sentences.valid else []
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+def _write_lyricist(folder: Path) -> None:
+    """A GRU of width 256 over our own lyrics' characters, with random weights: how long it writes is asked for."""
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(lyrics(), unknown=True)
+    shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=128, hidden=256)
+    draft = CheckpointConfig(
+        kind="lyrics", architecture=networks.architecture("recurrent", shape), suppressed=(PAD,), max_new_tokens=1024
+    )
+    staging = folder / f".{LYRICIST}"
+    staging.mkdir()
+    networks.save_weights(RecurrentLanguageModel(shape), staging / checkpoints.WEIGHTS)
+    checkpoints.write(staging, folder / LYRICIST, draft, {"target": tokenizer})
+    shutil.rmtree(staging)

@@ -1,0 +1,149 @@
+"""The servers of a run, each a process of its own on a loopback port, and the processor time that they use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+START_TIMEOUT_S = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """pausable: a peer, which may be stopped while others are measured, for some poll while nobody asks them. Ours
+    may not: it would take a pause for the death of its device process."""
+
+    name: str
+    port: int
+    process: subprocess.Popen[bytes]
+    pausable: bool = False
+
+    def pause(self) -> None:
+        if self.pausable:
+            os.killpg(self.process.pid, signal.SIGSTOP)
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """While it is asked; paused before and after."""
+        if self.pausable:
+            os.killpg(self.process.pid, signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.pause()
+
+    def pids(self) -> list[int]:
+        """The process and all below it, that which does the work included."""
+        found, unseen = [], [self.process.pid]
+        while unseen:
+            pid = unseen.pop()
+            found.append(pid)
+            with contextlib.suppress(OSError):
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    unseen += [int(child) for child in (thread / "children").read_text().split()]
+        return found
+
+    def cpu_s(self) -> float:
+        """Processor seconds of all its processes so far, to the nanosecond; Linux only."""
+        total = 0
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                total += sum(int((t / "schedstat").read_text().split()[0]) for t in Path(f"/proc/{pid}/task").iterdir())
+        return total / 1e9
+
+    def get(self, path: str) -> str | None:
+        """The body, None where the server has no such page."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError:
+            return None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def knows(setting: str) -> bool:
+    """Whether this version of our server has the setting (without its prefix, in small letters)."""
+    return setting in Settings.model_fields
+
+
+@contextlib.contextmanager
+def ours(checkpoints: Path, **settings: Any) -> Iterator[Server]:
+    """As `make serve` starts it. settings: those of `app.settings`; ones that it does not know must not be given."""
+    assert all(knows(name) for name in settings), settings
+    environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
+    environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)
+    command = ["-m", "uvicorn", "--factory", "app.main:create_app", "--log-level", "warning", "--no-access-log"]
+    with _running("Parlance", command, "/health/ready", environment) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def peer(module: str, name: str, checkpoint: Path, **options: Any) -> Iterator[Server]:
+    """A server of `benchmarks.peers`, paused until it is `awake`."""
+    command = ["-m", f"benchmarks.peers.{module}", "--checkpoint", str(checkpoint)]
+    for option, value in options.items():
+        command += [f"--{option.replace('_', '-')}", str(value)]
+    with _running(name, command, "/health", {}, pausable=True) as server:
+        server.pause()
+        yield server
+
+
+@contextlib.contextmanager
+def _running(
+    name: str, command: list[str], health: str, environment: dict[str, str], *, pausable: bool = False
+) -> Iterator[Server]:
+    port = free_port()
+    given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
+    process = subprocess.Popen(
+        [sys.executable, *command, "--port", str(port)], cwd=ROOT, env={**given, **environment}, start_new_session=True
+    )
+    server = Server(name, port, process, pausable)
+    try:
+        _wait(server, health)
+        yield server
+    finally:
+        _end(server)
+
+
+def _wait(server: Server, health: str) -> None:
+    end = time.monotonic() + START_TIMEOUT_S
+    while True:
+        with contextlib.suppress(OSError):
+            if server.get(health) is not None:
+                return
+        if server.process.poll() is not None:
+            raise RuntimeError(f"{server.name} ended with {server.process.returncode} before it was ready.")
+        if time.monotonic() > end:
+            raise RuntimeError(f"{server.name} was not ready within {START_TIMEOUT_S} s.")
+        time.sleep(0.05)
+
+
+def _end(server: Server) -> None:
+    """SIGTERM, then SIGKILL to its whole session: LitServe leaves its workers behind."""
+    server.process.send_signal(signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.process.pid, signal.SIGCONT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.process.wait(10)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.process.pid, signal.SIGKILL)
+    server.process.wait()

@@ -1,0 +1,183 @@
+"""The parts of a serving run, one after another; rows are printed as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from benchmarks import agreement, cancelling, overhead, page, streams
+from benchmarks.engine import Engine, engine
+from benchmarks.peer_settings import SETTINGS, scan
+from benchmarks.served import Served
+from benchmarks.servers import Server, knows, ours, peer
+from benchmarks.serving_sentences import Sentences
+from benchmarks.sweep import OF_CAPACITY, Sweep, capacity
+
+BATCHING, LITSERVE = "FastAPI with dynamic batching", "LitServe"
+PEERS = {BATCHING: "batching_server", LITSERVE: "litserve_server"}
+SATURATING = 128  # clients
+SLOTS = 64
+NARROW = ("bf16", "int8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much of everything: by default the whole run."""
+
+    scanned: bool = True
+    duration_s: float = 6.0
+    seeds: tuple[int, ...] = (1, 2, 3)
+    of_capacity: tuple[float, ...] = OF_CAPACITY
+    paragraphs: int = 300
+    repeats: int = 2
+    overhead: int = 100
+    sentences: int = 400
+    streams: int = 64
+    stream_tokens: int = 200
+    cancelled: int = 8
+    mixed: int = 2000
+    mixed_narrow: int = 300
+
+
+class Race:
+    """All rows of a run. settings: those of our server beside what is set here."""
+
+    PARTS: ClassVar = ("scan", "page", "sweep", "overhead", "cancel", "lyricist", "agreement")
+
+    def __init__(
+        self, plan: Plan, served: Served, sentences: Sentences, beam: int, threads: int, settings: dict[str, str]
+    ) -> None:
+        self.plan, self.served, self.sentences = plan, served, sentences
+        self.beam, self.threads = beam, threads
+        # a page of 300 asks for more at once than the defaults let in
+        room = {"max_inflight_requests": 1024, "max_batch_texts": 512, "request_timeout_s": 120}
+        self.settings: dict[str, Any] = {"cpu_threads": threads, "slots_per_model": SLOTS, **room, **settings}
+        self.best = dict.fromkeys(PEERS, SETTINGS[-2])
+        if find_spec("litserve") is None:
+            del self.best[LITSERVE]
+        self.rows: list[dict[str, Any]] = []
+        self._stack, self._servers = contextlib.ExitStack(), list[Server]()
+        self._started = time.monotonic()
+
+    def note(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+        print(f"{time.monotonic() - self._started:6.1f} s  {json.dumps(row, ensure_ascii=False)}", file=sys.stderr)
+
+    async def run(self, part: str) -> None:
+        """One of `PARTS`."""
+        await getattr(self, f"_{part}")()
+
+    def _ours(self, **change: Any) -> contextlib.AbstractContextManager[Server]:
+        return ours(self.served.folder, **{"beam_size": self.beam, **self.settings, **change})
+
+    def _engine(self) -> contextlib.AbstractContextManager[Engine]:
+        precision = str(self.settings.get("precision", "fp32"))
+        return engine(self.served.translator, threads=self.threads, slots=SLOTS, precision=precision)
+
+    def _all(self) -> list[Server]:
+        """Ours first. Started at the first call, then kept."""
+        if not self._servers:
+            options = {"beam": self.beam, "threads": self.threads}
+            starting = [self._ours()]
+            for name, setting in self.best.items():
+                starting.append(peer(PEERS[name], name, self.served.translator, **options, **setting._asdict()))
+            with ThreadPoolExecutor() as pool:  # each takes seconds to import torch
+                self._servers += pool.map(self._stack.enter_context, starting)
+        return self._servers
+
+    def close(self) -> None:
+        """End the servers."""
+        self._stack.close()
+        self._servers.clear()
+
+    async def _scan(self) -> None:
+        """Each peer's best setting."""
+        if not self.plan.scanned:
+            return
+        texts = self.sentences.drawn(self.plan.sentences // 2, 0)
+        for name in self.best:
+            best, rows = await scan(PEERS[name], name, self.served.translator, texts, self.beam, self.threads)
+            self.best[name] = best
+            for row in rows:
+                self.note(row)
+
+    async def _page(self) -> None:
+        servers = self._all()
+        for repeat in range(self.plan.repeats):
+            paragraphs = self.sentences.paragraphs(self.plan.paragraphs, repeat)
+            for way in page.WAYS:
+                for server in servers:
+                    if way == page.WAYS[2] and server.name == LITSERVE:
+                        continue  # it takes one text a request
+                    with server.awake():
+                        self.note(await page.page(server, paragraphs, way))
+
+    async def _sweep(self) -> None:
+        """Rates relative to what each server can do at most, and one that is low for all."""
+        plan, servers, most = self.plan, self._all(), dict[str, float]()
+        sweep = Sweep(self.sentences.drawn, plan.duration_s, plan.seeds)
+        for server in servers:
+            with server.awake():
+                most[server.name] = await capacity(server, self.sentences.drawn(plan.sentences, 0), SATURATING)
+            self.note({"capacity": server.name, "answers_per_s": round(most[server.name], 1)})
+        low = 0.4 * min(most.values())
+        for server in servers:
+            for rate in (low, *(share * most[server.name] for share in plan.of_capacity)):
+                with server.awake():
+                    self.note(await sweep.at(server, rate))
+        for rate in (low, 0.8 * most[servers[0].name]):
+            row = await sweep.at(servers[0], rate, stream=True)
+            if row["first_token_ms"] is None:
+                self.note({"sweep": servers[0].name, "streaming": "not available yet"})
+                return
+            self.note(row)
+
+    async def _overhead(self) -> None:
+        plan, server = self.plan, self._all()[0]
+        with self._engine() as alone:
+            alone.translate(self.sentences.drawn(20, 0), self.beam)  # warm
+            self.note(await overhead.one_client(server, alone, self.sentences.drawn(plan.overhead, 1), self.beam))
+            texts = self.sentences.drawn(plan.sentences, 2)
+            self.note(await overhead.saturated(server, alone, texts, self.beam, SATURATING, plan.repeats))
+
+    async def _cancel(self) -> None:
+        texts = [" ".join(self.sentences.drawn(4, seed)) for seed in range(self.plan.cancelled)]
+        with self._engine() as alone:
+            tokens = alone.translate(texts, self.beam).tokens
+        for server in self._all():
+            with server.awake():
+                self.note(await cancelling.after_a_cancel(server, texts, tokens))
+
+    async def _lyricist(self) -> None:
+        plan, server = self.plan, self._all()[0]
+        length, cores = plan.stream_tokens, os.cpu_count() or 1
+        self.note(await streams.race(server, self.served.lyricist, plan.streams, length, plan.repeats, cores))
+
+    async def _agreement(self) -> None:
+        """fp32 first; a beam of 1 by default, so that one server answers greedy and beam requests."""
+        self.close()
+        requests = agreement.mixed(self.sentences.test, self.plan.mixed, 5)
+        change = {"precision": "fp32"} if knows("precision") else {}
+        with self._ours(beam_size=1, **change) as server:
+            row = await agreement.compare(server, "fp32", requests, None)
+        fp32 = row.pop("alone")
+        self.note(row)
+        for precision in NARROW:
+            if not knows("precision"):
+                self.note({"agreement": precision, "differing": "not available yet"})
+                continue
+            try:
+                with self._ours(beam_size=1, precision=precision) as server:
+                    row = await agreement.compare(server, precision, requests[: self.plan.mixed_narrow], fp32)
+            except RuntimeError as error:
+                self.note({"agreement": precision, "differing": f"not available: {error}"})
+                continue
+            del row["alone"]
+            self.note(row)

@@ -1,0 +1,161 @@
+"""A lean HTTP/1.1 client: keep-alive connections and server-sent events, timed as the bytes arrive.
+
+It shares the machine with the server it measures, so it does no more than that: httptools parses, and JSON is
+read after the clock has stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httptools
+
+TIMEOUT_S = 120.0
+
+
+@dataclass(slots=True)
+class Answer:
+    """Times are those of `time.perf_counter`; status 0: the connection broke, and `body` says how."""
+
+    status: int = 0
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    body: bytes = b""
+    chunk_times: list[tuple[float, int]] = field(default_factory=list)  # when, and how long the body was then
+    ended: float = 0.0
+
+    @property
+    def streamed(self) -> bool:
+        return self.headers.get(b"content-type", b"").startswith(b"text/event-stream")
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def events(self) -> list[tuple[float, str, Any]]:
+        """(when it was whole, event name, data) of each server-sent event."""
+        found, start = [], 0
+        text = self.body.replace(b"\r\n", b"\n") if b"\r" in self.body else self.body
+        chunks = iter(self.chunk_times)
+        when, reached = next(chunks, (self.ended, 0))
+        while (end := text.find(b"\n\n", start)) >= 0:
+            while reached < end + 2 and (chunk := next(chunks, None)):
+                when, reached = chunk
+            name, data = "message", []
+            for line in text[start:end].decode().split("\n"):
+                key, _, value = line.partition(":")
+                if key == "event":
+                    name = value.strip()
+                elif key == "data":
+                    data.append(value.removeprefix(" "))
+            if data:
+                found.append((when, name, json.loads("\n".join(data))))
+            start = end + 2
+        return found
+
+
+class Connection(asyncio.Protocol):
+    """One request at a time."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.answer, self.done = Answer(), asyncio.get_running_loop().create_future()
+        self.parser = httptools.HttpResponseParser(self)
+        self.parts: list[bytes] = []
+        self.length = 0
+        self.open = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport, self.open = transport, True
+
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open = False
+        if not self.done.done():
+            self._finish(0, f"the connection ended: {exc}".encode())
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.answer.headers[name.lower()] = value
+
+    def on_body(self, body: bytes) -> None:
+        self.parts.append(body)
+        self.length += len(body)
+        self.answer.chunk_times.append((time.perf_counter(), self.length))
+
+    def on_message_complete(self) -> None:
+        self.open = self.open and bool(self.parser.should_keep_alive())
+        if not self.done.done():
+            self._finish(self.parser.get_status_code(), b"".join(self.parts))
+
+    def _finish(self, status: int, body: bytes) -> None:
+        self.answer.status, self.answer.body, self.answer.ended = status, body, time.perf_counter()
+        self.done.set_result(self.answer)
+
+    def start(self, request: bytes) -> None:
+        assert self.transport is not None
+        self.answer, self.done = Answer(), asyncio.get_running_loop().create_future()
+        self.parser = httptools.HttpResponseParser(self)
+        self.parts, self.length = [], 0
+        self.transport.write(request)
+
+    def close(self) -> None:
+        self.open = False
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class Client:
+    """Keep-alive connections to one server, as many as are needed or `most`: a browser opens six."""
+
+    def __init__(self, port: int, most: int | None = None) -> None:
+        self.port, self.idle = port, list[Connection]()
+        self.turn = asyncio.Semaphore(most or 1_000_000)
+
+    async def connection(self) -> Connection:
+        while self.idle:
+            connection = self.idle.pop()
+            if connection.open:
+                return connection
+        _, made = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", self.port)
+        return made
+
+    async def ask(self, request: bytes) -> Answer:
+        """An answer, whatever happens: status 0 where there was none."""
+        async with self.turn:
+            try:
+                connection = await self.connection()
+            except OSError as error:
+                return Answer(body=str(error).encode(), ended=time.perf_counter())
+            connection.start(request)
+            try:
+                answer: Answer = await asyncio.wait_for(connection.done, TIMEOUT_S)
+            except TimeoutError:
+                connection.close()
+                return Answer(body=b"no answer in time", ended=time.perf_counter())
+            except asyncio.CancelledError:
+                connection.close()
+                raise
+            if connection.open:
+                self.idle.append(connection)
+            return answer
+
+    def close(self) -> None:
+        """Hang up; what is still asked is left alone."""
+        for connection in self.idle:
+            connection.close()
+        self.idle.clear()
+
+
+def post(path: str, body: Any) -> bytes:
+    """A whole request, made before the clock starts."""
+    data = json.dumps(body, ensure_ascii=False).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
+    return head.encode() + b"\r\n\r\n" + data
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()

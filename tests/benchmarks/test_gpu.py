@@ -1,0 +1,136 @@
+"""What of the GPU's benchmark a CPU can run, and the arithmetic of its limit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import gpu
+from benchmarks.limit import Copying, bytes_per_step, decoder_parameters
+from benchmarks.ours import Parlance
+from benchmarks.peers.eager import Loop
+from benchmarks.processes import ContenderError, Crew, Work
+from benchmarks.shapes import SHAPES, random_network, random_sources, write_checkpoint
+from benchmarks.steps import StepTime
+from tests.benchmarks.echo import Echo
+from tests.readme import ROOT
+
+
+def test_the_limit_counts_what_a_step_reads_of_the_weights() -> None:
+    shape = SHAPES["smoke"]
+    network = random_network(shape)
+    decoder = sum(p.numel() for p in network.decoder.parameters())
+    unread = 2 * sum(w.numel() // 3 for n, w in network.decoder.named_parameters() if "cross_attention.proj" in n)
+    assert network.output_bias is not None
+    output = network.target_embedding.weight.numel() + network.output_bias.numel()
+    assert decoder_parameters(shape.config()) == decoder - unread + output
+
+
+def test_the_limit_counts_the_caches_of_rows_and_the_source_of_sentences() -> None:
+    config = SHAPES["smoke"].config()  # 2 layers of width 32: 128 numbers a position
+    lengths = {"source_length": 20, "target_length": 32, "element": 2}
+    one, more, beam = (
+        bytes_per_step(config, batch=batch, beam=beam, **lengths) for batch, beam in ((1, 1), (3, 1), (1, 4))
+    )
+    assert one == 2 * (decoder_parameters(config) + 128 * (16.5 + 1 + 20))
+    assert more - one == 2 * 128 * 2 * (16.5 + 1 + 20)
+    assert beam - one == 2 * 128 * 3 * (16.5 + 1)
+
+
+def test_a_step_is_timed_and_a_copy_too(tmp_path: Path) -> None:
+    shape = SHAPES["smoke"]
+    folder = write_checkpoint(tmp_path / "smoke", shape)
+    work = Work(tuple(map(tuple, random_sources(shape, 3, 5))), (4,) * 3, 1, 3, forced=True)
+    found = StepTime(work, repeats=1).measure(Parlance(str(folder), 1, 1, "fp32").open())
+    assert 0 < found.seconds < 10
+    assert 0 < found.host_seconds < 10
+    assert Copying("cpu").answer(1 << 16) > 0
+
+
+def test_a_part_that_fails_is_a_row_and_the_next_cell_gets_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gpu.BUDGETS_S, "ours", 30.0)
+    fine, bad = Work(((1,),), (1,), 1, 1), Work(((1,),), (1,), 13, 1)
+    pids = {}
+
+    def measure(crew: Crew, work: Work, left: float) -> int:
+        pid = int(crew.ask("pid", left))
+        pids.setdefault(work.beam, []).append(pid)
+        crew.translate(work, left)
+        return pid
+
+    found, failed = gpu.budgeted("ours", Echo(), {"a": fine, "b": bad, "c": fine}, measure)
+    assert list(found) == ["a", "c"]
+    assert found["a"] == pids[13][0] != found["c"]
+    assert [row["failed"] for row in failed] == ["ValueError: thirteen"]
+    monkeypatch.setitem(gpu.BUDGETS_S, "ours", 0.0)
+    found, failed = gpu.budgeted("ours", Echo(), {"a": fine}, measure)
+    assert not found
+    assert "0 s were over" in failed[0]["failed"]
+
+
+def test_what_did_not_write_as_forced_has_no_rate() -> None:
+    short = Work(((1, 2), (3,)), (2, 2), 1, 2, forced=True)
+    with Crew(Echo()) as crew, pytest.raises(ContenderError, match="forced"):
+        gpu.rate(1)(crew, short, 30.0)
+
+
+def test_ctranslate2_counts_where_it_ran_and_else_the_fastest_loop() -> None:
+    row = {"tokens_per_second": 100, "eager_tokens_per_second": 40, "graph_tokens_per_second": 50}
+    gpu.compare(row, ("eager", "graph"))
+    assert (row["against"], row["ratio"]) == ("graph", 2.0)
+    goals = {goal["name"]: goal for goal in gpu.goals({(1, 8): row, (1, 512): {"step_over_limit": 1.5}})}
+    assert goals["greedy, batch 8: tokens/s"]["unit"] == "× the graph loop"
+    assert goals["greedy, batch 8: tokens/s"]["met"] is True
+    assert goals["greedy, batch 32: tokens/s"]["value"] is None
+    assert "see the rows" in goals["greedy, batch 32: tokens/s"]["why"]
+    assert goals["greedy, batch 512: step time"]["met"] is True
+    row |= {"ctranslate2_tokens_per_second": 80}
+    gpu.compare(row, ("eager", "graph"))
+    assert (row["against"], row["ratio"]) == ("ctranslate2", 1.25)
+
+
+@pytest.mark.filterwarnings("default::DeprecationWarning")  # of the compiler itself
+def test_the_loop_that_is_compiled_writes_what_the_eager_one_writes(tmp_path: Path) -> None:
+    """Traced as for a GPU, in one piece, but run without a code generator."""
+    shape = SHAPES["smoke"]
+    folder = str(write_checkpoint(tmp_path / "smoke", shape))
+    work = Work(tuple(map(tuple, random_sources(shape, 2, 5))), (6,) * 2, 4, 2, forced=True)
+    eager = Loop(folder, "eager", "cpu", "fp32").open().translate(work)
+    assert Loop(folder, "compiled", "cpu", "fp32", backend="eager").open().translate(work) == eager
+    torch._dynamo.reset()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_without_a_device_every_goal_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["gpu", "--json", "--out", str(out)])
+        gpu.main()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result == json.loads(out.read_text(encoding="utf-8"))
+    assert result["benchmark"] == "gpu"
+    assert {goal["value"] for goal in result["goals"]} == {None}
+    assert {goal["why"] for goal in result["goals"]} == {"there is no CUDA device here"}
+    assert len(result["goals"]) == 13
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "cells"),
+    [
+        (["gpu", "--device", "cpu", "--smoke"], 4),
+        (["decoding", "--shapes", "smoke", "--batches", "1", "--beam-batches", "2", "--rounds", "1"], 2),
+    ],
+)
+def test_the_whole_command_on_a_toy(command: list[str], cells: int) -> None:
+    run = [sys.executable, "-m", f"benchmarks.{command[0]}", *command[1:], "--json"]
+    done = subprocess.run(run, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    result = json.loads(done.stdout.splitlines()[-1])
+    measured = [row for row in result["rows"] if row.get("tokens_per_second", 0) > 0]
+    assert len(measured) == cells
+    assert not [row for row in result["rows"] if "failed" in row and row.get("part") != "ctranslate2"]

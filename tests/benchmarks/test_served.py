@@ -1,0 +1,59 @@
+"""What is asked and what is served in a serving run."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from benchmarks.agreement import mixed
+from benchmarks.served import LYRICIST, TRANSLATOR, prepare
+from benchmarks.serving_sentences import Sentences, made_up, multi30k
+from models.checkpoint import is_checkpoint, read
+from training.demo import phrasebook
+
+
+def test_the_stand_in_is_trained_on_one_part_and_asked_the_other(tmp_path: Path) -> None:
+    sentences = made_up(tmp_path)
+    trained = {line.split("\t")[0] for line in Path(sentences.train).read_text(encoding="utf-8").splitlines()}
+    assert len(trained) == len(phrasebook.pairs("de", "en", held_out=False))
+    assert trained.isdisjoint(sentences.test)
+    assert len(sentences.test) > 1000
+
+
+def test_real_sentences_are_read_from_the_folder(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "test_2016_flickr.de.gz", "wt", encoding="utf-8") as file:
+        file.write("Ein Hund.\n\nEine Katze läuft.\n")
+    sentences = multi30k(tmp_path)
+    assert sentences.test == ("Ein Hund.", "Eine Katze läuft.")
+    assert sentences.train.split(",")[1].endswith("train.en.gz")
+    with pytest.raises(FileNotFoundError):
+        multi30k(tmp_path / "elsewhere")
+
+
+def test_draws_go_round_and_paragraphs_are_short() -> None:
+    sentences = Sentences("c", "p", "", "", tuple(f"w{i} x y z q" for i in range(10)))
+    assert sorted(sentences.drawn(20, 1)) == sorted(sentences.test * 2)
+    assert sentences.drawn(20, 1) == sentences.drawn(20, 1) != sentences.drawn(20, 2)
+    paragraphs = sentences.paragraphs(300, 1)
+    assert len(paragraphs) == 300
+    assert {len(p.split()) for p in paragraphs} == {4, 5, 10}
+
+
+def test_both_models_are_there_and_the_lyricist_is_a_gru_of_256(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    given = tiny_checkpoints / "tiny-de-en"
+    served = prepare(tmp_path, given, Sentences("c", "p", "", "", ("a",)), 0)
+    assert served.origin == "tiny-de-en, as given"
+    assert read(served.translator).config.files == read(given).config.files
+    architecture = read(served.lyricist).config.architecture
+    assert (architecture["cell"], architecture["hidden"]) == ("gru", 256)
+    assert {path.name for path in tmp_path.iterdir() if is_checkpoint(path)} == {TRANSLATOR, LYRICIST}
+
+
+def test_mixed_requests_are_of_every_kind_and_always_the_same() -> None:
+    requests = mixed(["ein hund", "eine katze"], 200, 5)
+    assert requests == mixed(["ein hund", "eine katze"], 200, 5)
+    text = b"".join(requests)
+    for part in (b"/translate", b"/generate", b'"alternatives": 3', b'"alternatives": 0', b'"temperature": 1.5'):
+        assert part in text
