@@ -3,21 +3,31 @@
 This package imports neither `app` nor `training`. Read it in this order:
 
 tokenizer.py     character, word and SentencePiece tokenizers behind one protocol
-interface.py     Decodable: the protocol by which anything steps a network
+interface.py     Network and Decodable: the protocols by which anything gets and steps a network
 attention.py     multi-head attention: fused path, and an explicit path that returns the weights
 positions.py     sinusoidal positions, interleaved or in Marian's layout
 transformer_config.py  TransformerConfig: every option of the network, validated
 layers.py        feed-forward, encoder and decoder layers, post- or pre-norm
-transformer.py   the encoder-decoder network
+transformer.py   the encoder-decoder network over whole sequences
 cells.py         one step of a tanh, GRU or LSTM cell, gates included
-recurrent.py     RecurrentConfig and the RNN/GRU/LSTM language model
-sampling.py      which token comes next for independent rows
-beam.py          which tokens come next for a beam
+recurrent.py     RecurrentConfig and the RNN/GRU/LSTM language model over whole sequences
+precision.py     fp32, bf16, fp16, int8: a network in each, and which is fastest here
+products.py      x·Wᵀ + b as decoding needs it, in floating point or int8
+cached_layers.py  the Transformer's layers flat, compiled to TorchScript
+transformer_state.py  static caches: allocated once, copied where they differ
+step_shape.py    the sizes of a step, exact or rounded to few
+cached_transformer.py  the Transformer, a token at a time
+cached_cells.py  the recurrent cells flat, compiled likewise
+cached_recurrent.py  the recurrent language model, a token at a time
+graphs.py        CUDA graphs of steps
+likeliest.py     argmax and top-k of wide rows
+sampling.py      which token is drawn for independent rows
+beam.py          which tokens come next for a beam, and what its hypotheses agree on
+rows.py          what rows without a beam have written, as arrays
 decoding.py      DecodingOptions and the one loop that drives any network
 inspection.py    attention maps of one sentence
 checkpoint.py    the checkpoint folder: write, read, verify (no torch)
 networks.py      from a checkpoint's architecture to a network with its weights
-precision.py     fp32, bf16, fp16
 
 Shapes are written with these letters everywhere:
 B batch (rows), S source tokens, T target tokens, H heads, D head width, C d_model, V vocabulary, L layers,

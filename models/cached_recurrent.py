@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 from models.cached_cells import CellLayer, advance
 from models.cached_layers import compiled
-from models.cached_transformer import StepShape
 from models.interface import Prompt
 from models.likeliest import whole_blocks
 from models.products import MakeProduct, product
+from models.step_shape import StepShape
 
 if TYPE_CHECKING:
     from models.recurrent import RecurrentLanguageModel

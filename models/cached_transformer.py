@@ -7,12 +7,9 @@ scoring. What a step does is written out flat, without modules: at few rows a st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -23,64 +20,11 @@ from models.interface import Prompt
 from models.layers import DecoderLayer, EncoderLayer, KeyValue, Residual
 from models.likeliest import whole_blocks
 from models.products import MakeProduct, product
+from models.step_shape import StepShape
+from models.transformer_state import TransformerState, key_value
 
 if TYPE_CHECKING:
     from models.transformer import Transformer
-
-
-Ints = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class TransformerState:
-    """Static caches. A row's keys and values of one position stand together, so that one copy writes both.
-
-    host_lengths and host_source_lengths say on the host what the device knows too: how many target tokens were read
-    into a row, and how long its source is.
-    """
-
-    cache: Tensor  # [L, slots, T, 2, H, D]
-    source_cache: Tensor  # [L, slots, S, 2, H, D]
-    keys: Tensor  # this and the next three: views of these two, [L, slots, H, T or S, D]
-    values: Tensor
-    source_keys: Tensor
-    source_values: Tensor
-    lengths: Tensor  # [slots]
-    source_lengths: Tensor  # [slots]
-    host_lengths: Ints  # [slots]
-    host_source_lengths: Ints  # [slots]
-    positions: Tensor  # [>= T, C]; kept here, for a CUDA graph reads it though the network may grow another
-    first: Tensor  # [slots]: where a row's positions begin in the flat caches
-    flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
-
-
-class StepShape(NamedTuple):
-    """The numbers that a step's tensors are cut to. rows: live ones; group: so many in turn read one source; length,
-    width: target positions (the new one included) and source positions that are in use; ragged: whether some rows
-    use fewer."""
-
-    rows: int
-    group: int
-    length: int
-    width: int
-    ragged: bool = True
-    source_ragged: bool = True
-
-    def rounded(self, slots: int, length: int, width: int) -> StepShape:
-        """The next larger one of few, within slots of so many source and target positions: powers of two of rows (of
-        beams where these stand in groups), of positions from 32 on."""
-        beams = min(round_up(-(-self.rows // self.group)), slots // self.group)
-        return StepShape(
-            beams * self.group,
-            self.group,
-            min(max(32, round_up(self.length)), length),
-            min(max(32, round_up(self.width)), width),
-        )
-
-
-def round_up(number: int) -> int:
-    """To a power of two."""
-    return 1 << max(0, number - 1).bit_length()
 
 
 class CachedTransformer:
@@ -114,25 +58,9 @@ class CachedTransformer:
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         config = self.config
-
-        def cache(length: int) -> Tensor:
-            shape = (config.decoder_layers, slots, length, 2, config.heads, config.head_width)
-            return zeros(shape, self.dtype, self.device)
-
-        own, source = cache(target_length), cache(max(1, source_length))
-        return TransformerState(
-            own,
-            source,
-            *key_value(own),
-            *key_value(source),
-            lengths=torch.zeros(slots, dtype=torch.long, device=self.device),
-            source_lengths=torch.zeros(slots, dtype=torch.long, device=self.device),
-            host_lengths=np.zeros(slots, dtype=np.int64),
-            host_source_lengths=np.zeros(slots, dtype=np.int64),
-            positions=self.network.positions(max(source_length, target_length)),
-            first=torch.arange(0, slots * target_length, target_length, device=self.device),
-            flat=list(own.view(config.decoder_layers, slots * target_length, -1).unbind(0)),
-        )
+        positions = self.network.positions(max(source_length, target_length))
+        widths = (config.decoder_layers, config.heads, config.head_width)
+        return TransformerState.of(slots, max(1, source_length), target_length, widths, self.dtype, positions)
 
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
@@ -153,10 +81,12 @@ class CachedTransformer:
             state.source_cache[number, index, :width] = both
             sources.append(key_value(both))
         self._prefill_target(state, index, [p.prefix[:-1] for p in prompts], sources, mask)
+        held = state.host_lengths[list(rows)], state.host_source_lengths[list(rows)]
         state.host_lengths[rows] = [len(p.prefix) - 1 for p in prompts]
         state.host_source_lengths[rows] = lengths
         state.lengths[index] = torch.tensor([len(p.prefix) - 1 for p in prompts], device=self.device)
         state.source_lengths[index] = torch.tensor(lengths, device=self.device)
+        state.forget(rows, held)
 
     def _encode(self, source: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """source [B, S] -> its representation [B·S, C], and what to add to scores of its positions, [B, 1, 1, S]."""
@@ -260,30 +190,7 @@ class CachedTransformer:
         destinations: Sequence[int],
         since: Sequence[int] | None = None,
     ) -> None:
-        self._copy_positions(state, np.array(sources), np.array(destinations), np.array(since or [0] * len(sources)))
-        if since is None:
-            read, write = list(sources), list(destinations)
-            index, onto = torch.tensor([read, write], device=self.device).unbind(0)
-            moved = state.source_cache[:, :, : int(state.host_source_lengths[read].max())]
-            moved.index_copy_(1, onto, moved.index_select(1, index))
-            for lengths in (state.lengths, state.source_lengths):
-                lengths.index_copy_(0, onto, lengths.index_select(0, index))
-            for host_lengths in (state.host_lengths, state.host_source_lengths):
-                host_lengths[write] = host_lengths[read]
-
-    def _copy_positions(self, state: TransformerState, sources: Ints, destinations: Ints, since: Ints) -> None:
-        """Keys and values of the positions since[i] and on, and of no others: hypotheses of a beam seldom differ in
-        more than their last tokens."""
-        counts = state.host_lengths[sources] - since
-        total = int(counts.sum())
-        if total == 0:
-            return
-        # since[0], since[0] + 1, ..., since[1], since[1] + 1, ...
-        places = np.arange(total) - np.repeat(np.cumsum(counts) - counts - since, counts)
-        read, write = (np.repeat(rows * state.cache.size(2), counts) + places for rows in (sources, destinations))
-        index, onto = torch.from_numpy(np.stack([read, write])).to(self.device).unbind(0)
-        for flat in state.flat:
-            flat.index_copy_(0, onto, flat.index_select(0, index))
+        state.copy(list(sources), list(destinations), since)
 
 
 class Functions(NamedTuple):
@@ -324,20 +231,6 @@ def widened(layer: EncoderLayer | DecoderLayer, activation: str, make: MakeProdu
     return cached_layers.FeedForward(
         make(widen.weight, widen.bias), make(narrow.weight, narrow.bias), activation, around
     )
-
-
-def key_value(both: Tensor) -> KeyValue:
-    """[..., T, 2, H, D] -> two views [..., H, T, D]."""
-    key, value = both.transpose(-2, -4).unbind(-3)
-    return key, value
-
-
-def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Zeros; on a CPU such as take no memory before they are written to: few sequences are as long as their slots."""
-    if device.type != "cpu":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    size = int(np.prod(shape)) * dtype.itemsize
-    return torch.from_numpy(np.zeros(size, dtype=np.uint8)).view(dtype).view(shape)
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> Tensor:

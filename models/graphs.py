@@ -19,7 +19,7 @@ Replay = Callable[[], None]
 
 
 class Shape(Protocol):
-    """The sizes of a step; those of `models.cached_transformer.StepShape`."""
+    """The sizes of a step; those of `models.step_shape.StepShape`."""
 
     @property
     def rows(self) -> int: ...

@@ -66,7 +66,7 @@ def quantized(weight: Tensor, bias: Tensor | None) -> Product:
     """In int8, on a CPU."""
     weight = weight.detach().float()
     largest = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny)
-    rounded = (weight * (LARGEST / largest)[:, None]).round_().to(torch.int8)
+    rounded = (weight / largest[:, None] * LARGEST).round_().to(torch.int8)  # in this order nothing overflows
     # an output's scale also undoes the 127 of the rows, which saves a division a call
     return integer_product(rounded, largest / LARGEST**2, bias, list(fastest(*weight.shape)))
 

@@ -90,10 +90,11 @@ def _invert(cumulative: Tensor, draws: Draws) -> Tensor:
 
 def _first_above(cumulative: Tensor, threshold: Tensor) -> Tensor:
     """Never a place of weight 0, whatever was rounded: a threshold that reaches the sum is taken below it, and one
-    below 0 to it."""
+    below 0 to it. Of a row that came to NaN the first: the last may be no token but there to fill a block."""
     total = cumulative[:, -1:]
     threshold = torch.minimum(threshold.clamp(min=0), total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.size(1) - 1)
+    found = torch.searchsorted(cumulative, threshold, right=True).clamp(max=cumulative.size(1) - 1)
+    return found.masked_fill_(total.isnan(), 0)[:, 0]
 
 
 def _from_likeliest(logits: Tensor, draws: Draws) -> Tensor:

@@ -383,3 +383,28 @@ def test_long_sources_go_first_and_freed_rows_are_filled() -> None:
     assert [len(each[0].tokens) for each in found] == [1, 2, 3, 4, 5, 6]
     assert sum(network.widths) == 21, "no row is stepped in vain"
     assert network.source_length == 6
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_stream_joins_to_the_answer_and_of_a_beam_to_its_beginning(streamed: bool) -> None:
+    network = Scripted(9, spread=3.0)
+    decoder = decoder_of(network, 64, target_length=24)
+    kinds: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 4}, {"beam": 3}, {"beam": 2, "length_penalty": 0.2}]
+    chosen = [options(max_new_tokens=20, streamed=streamed, **kinds[n % 4]) for n in range(24)]
+    decoder.join([(n, Prompt((n % 7, n % 5), (1,)), each) for n, each in enumerate(chosen)])
+    told: dict[Any, list[int]] = {n: [] for n in range(24)}
+    early = set()
+    while decoder.searches:
+        progress = decoder.step()
+        done = dict(progress.finished)
+        for key, token in progress.tokens:
+            told[key].append(token)
+            early |= {key} - done.keys()
+        for key, (best, *_) in done.items():
+            assert isinstance(key, int)
+            if chosen[key].beam == 1:
+                assert tuple(told[key]) == (best.tokens if streamed else ())
+            else:
+                assert tuple(told[key]) == best.tokens[: len(told[key])]
+    beams = {n for n, each in enumerate(chosen) if each.beam > 1}
+    assert len(early & beams) > 5 if streamed else not early

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.cached_transformer import StepShape
 from models.decoding import Decoder, DecodingOptions, TokenRules, decode
 from models.graphs import Graphed, Recordable, Recording
 from models.interface import Decodable, Prompt
+from models.step_shape import StepShape
 from tests.models import tiny
 
 

@@ -1,4 +1,4 @@
-"""Number formats: everything is cast, and decoding still says the same."""
+"""Number formats: what is cast and what is shared, decoding still says the same, and the fastest is measured."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from models import precision as precisions
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
-from models.precision import DTYPES, cast
+from models.precision import DTYPES, PRECISIONS, candidates, fastest, prepared, step_ms
+from models.products import dense, quantized
 from tests.models import tiny
 
 PROMPTS = [Prompt((3, 4, 5), (1, 6)), Prompt((7,), (1,))]
@@ -20,41 +22,121 @@ NETWORKS: dict[str, Any] = {
     **{cell: (lambda cell=cell: (tiny.recurrent(cell=cell), LYRICS)) for cell in ("rnn", "gru", "lstm")},
     "one-hot": lambda: (tiny.recurrent(embedding=0), LYRICS),
 }
+CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+class InPrecision:
+    """A network that is decoded in one precision."""
+
+    def __init__(self, network: Any, precision: Any) -> None:
+        self.network, self.precision = network, precision
+
+    def decodable(self, precision: Any = "fp32") -> Any:
+        return self.network.decodable(self.precision)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_narrow_networks_decode_as_before(name: str, precision: Any) -> None:
     network, prompts = NETWORKS[name]()
     options = DecodingOptions(max_new_tokens=6, beam=2)
     rules = TokenRules(2, (0,))
     before = decode(network, rules, prompts, options)
-    state = network.allocate(2, 3, 8)  # a table of positions that is there is cast along
-    assert cast(network, precision) is network
-    dtype = DTYPES[precision]
-    floating = [*network.parameters(), *network.buffers()]
-    assert all(tensor.dtype == dtype for tensor in floating)
-    state = network.allocate(2, 3, 8)
-    network.prefill(state, [0, 1], prompts)
-    logits = network.step(state, torch.tensor([p.prefix[-1] for p in prompts]))
-    assert logits.dtype == dtype
-    wide, _ = NETWORKS[name]()
+    weights = [p.clone() for p in network.parameters()]
+    decodable = network.decodable(precision)
+    state = decodable.allocate(2, 3, 8)
+    decodable.prefill(state, [0, 1], prompts)
+    tokens = torch.tensor([p.prefix[-1] for p in prompts])
+    logits = decodable.step(state, tokens)
+    assert logits.dtype == torch.float32
+    wide = network.decodable()
     state = wide.allocate(2, 3, 8)
     wide.prefill(state, [0, 1], prompts)
-    expected = wide.step(state, torch.tensor([p.prefix[-1] for p in prompts]))
-    torch.testing.assert_close(logits.float(), expected, rtol=0, atol=0.12 if precision == "bf16" else 0.015)
-    after = decode(network, rules, prompts, options)
+    expected = wide.step(state, tokens)
+    assert not torch.equal(logits, expected)
+    most = {"bf16": 0.12, "fp16": 0.015, "int8": 0.15}[precision]
+    torch.testing.assert_close(logits, expected, rtol=0, atol=most)
+    after = decode(InPrecision(network, precision), rules, prompts, options)
     for old, new in zip(before, after, strict=True):
         assert new[0].log_probability == pytest.approx(old[0].log_probability, abs=0.5)
         assert isinstance(new[0].log_probability, float)
+    assert all(torch.equal(a, b) for a, b in zip(weights, network.parameters(), strict=True)), "it is as it was"
+    assert all(p.dtype == torch.float32 and p.requires_grad for p in network.parameters())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_everything_is_cast(name: str) -> None:
+    network, _ = NETWORKS[name]()
+    network.decodable().allocate(2, 3, 80)  # a table of positions that is there is cast along
+    for precision, dtype in DTYPES.items():
+        found, make = prepared(network, precision)
+        assert all(tensor.dtype == dtype for tensor in [*found.parameters(), *found.buffers()])
+        assert make is dense
+        assert (found is network) == (precision == "fp32")
+    assert prepared(network, "int8") == (network, quantized)
+
+
+def test_fp32_shares_the_networks_weights() -> None:
+    network = tiny.transformer()
+    decodable = network.decodable()
+    state = decodable.allocate(1, 3, 4)
+    decodable.prefill(state, [0], [Prompt((3,), (1,))])
+    before = decodable.step(state, torch.tensor([1]))
+    assert network.output is not None
+    with torch.no_grad():
+        network.output.weight.mul_(2)
+    decodable.prefill(state, [0], [Prompt((3,), (1,))])
+    torch.testing.assert_close(decodable.step(state, torch.tensor([1])), before * 2)
+
+
+def test_a_network_in_bf16_can_be_decoded_in_fp32() -> None:
+    network = tiny.transformer().bfloat16()
+    decodable = network.decodable("fp32")
+    state = decodable.allocate(1, 3, 4)
+    assert state.cache.dtype == torch.float32
+    decodable.prefill(state, [0], [Prompt((3,), (1,))])
+    assert decodable.step(state, torch.tensor([1])).isfinite().all()
+    assert network.source_embedding.weight.dtype == torch.bfloat16
 
 
 def test_an_unknown_precision() -> None:
-    with pytest.raises(ValueError, match="precision must be one of fp32, bf16, fp16, not 'int3'"):
-        cast(tiny.recurrent(), "int3")  # type: ignore[arg-type]
+    for network in (tiny.recurrent(), tiny.transformer()):
+        with pytest.raises(ValueError, match="precision must be one of fp32, bf16, fp16, int8, not 'int3'"):
+            network.decodable("int3")  # type: ignore[arg-type]
 
 
-def test_fp32_is_as_it_was() -> None:
-    network = tiny.transformer()
-    before = network.source_embedding.weight.clone()
-    assert torch.equal(cast(network, "fp32").source_embedding.weight, before)  # type: ignore[union-attr]
+def test_int8_is_refused_where_it_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="int8 is for CPUs; use bf16 or fp16 on this device"):
+        tiny.transformer().to("meta").decodable("int8")
+    assert "int8" in candidates(CPU)
+    monkeypatch.setattr(precisions, "exact_int8", lambda: False)
+    with pytest.raises(ValueError, match="this CPU does not sum int8 products exactly; use fp32 or bf16"):
+        tiny.transformer().decodable("int8")
+    assert candidates(CPU) == ("fp32", "bf16")
+
+
+@pytest.mark.parametrize("name", ["post", "gru"])
+def test_the_fastest_is_the_one_with_the_shortest_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, prompts = NETWORKS[name]()
+    decodable, times = fastest(network, CPU)
+    assert set(times) == set(candidates(CPU)) <= set(PRECISIONS)
+    assert all(ms > 0 for ms in times.values())
+    assert list(times.values()) == sorted(times.values())
+    state = decodable.allocate(2, 3, 8)
+    decodable.prefill(state, [0, 1], prompts)
+    assert decodable.step(state, torch.tensor([6, 1])).shape == (2, tiny.TARGET)
+    made: list[Any] = []
+    monkeypatch.setattr(
+        precisions,
+        "step_ms",
+        lambda decodable, rows: (made.append(decodable), [3.0, 1.0, 2.0][len(set(map(id, made))) - 1])[1],
+    )
+    chosen, times = fastest(network, CPU)
+    assert list(times.items()) == [("int8", 2.0), ("bf16", 4.0), ("fp32", 6.0)]
+    assert chosen is made[2]
+
+
+def test_a_step_is_timed_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.5, 1.0, 1.002, 2.0, 2.5, 3.0, 3.004])
+    monkeypatch.setattr(precisions.time, "perf_counter", lambda: next(clock))
+    assert step_ms(tiny.recurrent().decodable(), 3) == pytest.approx(2.0)
