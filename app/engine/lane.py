@@ -3,6 +3,10 @@
 Requests start in order of arrival, with one exception: one that needs more rows than are free (a beam) lets at most
 MOST_OVERTAKES later ones pass, and then the rows that become free wait for it. So neither holds the other up for ever.
 Those that start together are prefilled in groups of similar length, because a group is padded to its longest.
+
+Where a step takes the longer the more rows it has, as on a CPU, a burst on an idle model starts gradually: twice as
+many requests may be running every DOUBLING_S. So the first of a page's 300 paragraphs comes about as fast as alone,
+and the last one later by no more than the first few steps.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from app.engine.runner import Model
 MOST_OVERTAKES = 16
 LOOKED_AT = 256  # of those who wait: a queue of thousands must not cost time at every step
 MOST_PADDING = 1.25  # times the real tokens; beyond it a group is split ...
+DOUBLING_S = 0.010
 SPARE_PADDING = 64  # ... unless it is only so many tokens: one call more costs more than they do
 
 
@@ -68,6 +73,7 @@ class Lane:
         self._fresh: list[Ticket] = []  # started, and no step made yet
         self._deadlines, self._starts = Deadlines(), Deadlines()
         self._numbers = itertools.count()
+        self._idle_until = 0.0
 
     @property
     def busy(self) -> bool:
@@ -108,7 +114,9 @@ class Lane:
     def take(self, now: float) -> list[list[Ticket]]:
         """Who starts now, in groups to prefill together: as many as there are free rows for, within the budget of
         padded tokens, but at least one."""
-        chosen, blocked = self._choose(self.model.decoder.free)
+        if not self.active:
+            self._idle_until = now
+        chosen, blocked = self._choose(self.model.decoder.free, self._may_run(now) - len(self.active))
         groups = by_length(chosen)
         while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:
             chosen.pop()
@@ -120,11 +128,18 @@ class Lane:
                 blocked.overtaken += 1
         return groups
 
-    def _choose(self, room: int) -> tuple[list[Ticket], Ticket | None]:
-        """Those who fit, in order of arrival, and the first who did not."""
+    def _may_run(self, now: float) -> int:
+        """Requests at once."""
+        if not self.model.gradual:
+            return self.model.slots
+        doublings = min(32.0, (now - self._idle_until) / DOUBLING_S)
+        return int(2.0**doublings)
+
+    def _choose(self, room: int, most: int) -> tuple[list[Ticket], Ticket | None]:
+        """Those who fit, in order of arrival and at most so many, and the first who did not."""
         chosen: list[Ticket] = []
         blocked, passing, budget = None, 0, self.prefill_tokens
-        for ticket in itertools.islice(self.waiting.values(), LOOKED_AT if room else 0):
+        for ticket in itertools.islice(self.waiting.values(), LOOKED_AT if room and most > 0 else 0):
             if ticket.request.beam > room:
                 blocked = blocked or ticket
             elif chosen and ticket.tokens > budget:
@@ -134,7 +149,8 @@ class Lane:
                 room -= ticket.request.beam
                 budget -= ticket.tokens
                 passing += blocked is not None
-            if room == 0 or (blocked is not None and blocked.overtaken + passing >= MOST_OVERTAKES):
+            waits_no_longer = blocked is not None and blocked.overtaken + passing >= MOST_OVERTAKES
+            if room == 0 or len(chosen) >= most or waits_no_longer:
                 break
         return chosen, blocked
 

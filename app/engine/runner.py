@@ -32,13 +32,14 @@ class CannotInspect(ValueError):
 
 class Model:
     """One loaded network, made ready for decoding, and its slots. network: as it was trained, for looking inside.
-    beam: the width of most searches, for which a GPU gets ready ahead of them."""
+    beam: the width of most searches, for which a GPU gets ready ahead of them. gradual: see `app.engine.lane`."""
 
     def __init__(
         self, network: Any, decodable: Any, config: checkpoints.CheckpointConfig, slots: int, beam: int = 1
     ) -> None:
         self.network, self.decodable, self.config, self.slots = network, decodable, config, slots
         self.beam = min(beam, slots) if config.max_source_tokens else 1
+        self.gradual = decodable.device.type == "cpu"  # more rows make a step longer
         self.decoder = self._decoder()
 
     def _decoder(self) -> Decoder:

@@ -19,7 +19,7 @@ FAR = 1e12
 def a_lane(slots: int, prefill_tokens: int = 10_000) -> Lane:
     """Its rows are set by hand."""
     decoder = SimpleNamespace(free=slots)
-    model = SimpleNamespace(slots=slots, decoder=decoder, leave=lambda request: None)
+    model = SimpleNamespace(slots=slots, decoder=decoder, leave=lambda request: None, gradual=False)
     return Lane(cast(Model, model), prefill_tokens)
 
 
@@ -149,3 +149,23 @@ def test_start_times_of_those_who_left_do_not_pile_up() -> None:
         lane.add(msgspec.structs.replace(a_request(number), start_by=FAR), 0.0)
         assert lane.remove(number)
     assert len(lane._starts) <= 1025
+
+
+def test_a_burst_on_an_idle_cpu_starts_gradually_and_a_busy_one_takes_who_comes() -> None:
+    lane = a_lane(64)
+    lane.model.gradual = True
+    for number in range(40):
+        lane.add(a_request(number), 0.0)
+    started = []
+    for tenths in range(60):  # a millisecond each
+        taken = [ticket for group in lane.take(5.0 + tenths / 1000) for ticket in group]
+        if taken:
+            lane.started(taken)
+        started.append(len(lane.active))
+    assert [started[ms] for ms in (0, 9, 10, 20, 31, 45, 54, 59)] == [1, 1, 2, 4, 8, 22, 40, 40]
+    lane.add(a_request(99), 6.0)
+    assert take_at(lane, 6.0) == [[99]]
+
+
+def take_at(lane: Lane, now: float) -> list[list[int]]:
+    return [[ticket.request.id for ticket in group] for group in lane.take(now)]
