@@ -157,8 +157,8 @@ def test_a_burst_on_an_idle_cpu_starts_gradually_and_a_busy_one_takes_who_comes(
     for number in range(40):
         lane.add(a_request(number), 0.0)
     started = []
-    for tenths in range(60):  # a millisecond each
-        taken = [ticket for group in lane.take(5.0 + tenths / 1000) for ticket in group]
+    for ms in range(60):  # a millisecond each
+        taken = [ticket for group in lane.take(5.0 + (ms + 0.1) / 1000 if ms else 5.0) for ticket in group]
         if taken:
             lane.started(taken)
         started.append(len(lane.active))
