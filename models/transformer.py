@@ -14,6 +14,8 @@ from models.attention import Capture
 from models.cached_transformer import CachedTransformer
 from models.interface import Decodable, Precision
 from models.layers import DecoderLayer, EncoderLayer
+from models.native import build
+from models.native.transformer import NativeTransformer
 from models.positions import sinusoids
 from models.precision import prepared
 from models.transformer_config import TransformerConfig
@@ -135,4 +137,7 @@ class Transformer(nn.Module):
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """As `models.interface.Network` says."""
+        library = build.library() if precision == "int8" and self.device.type == "cpu" else None
+        if library is not None:
+            return NativeTransformer(prepared(self, "fp32")[0], library)
         return CachedTransformer(*prepared(self, precision))

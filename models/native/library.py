@@ -1,0 +1,91 @@
+"""native.h in Python: the same structures, and where tensors go into them."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int32, c_int64, c_void_p
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.products import rounded_weight
+
+Field = tuple[str, Any]
+
+
+class Product(ctypes.Structure):
+    _fields_ = [("weight", c_void_p), ("scale", c_void_p), ("bias", c_void_p), ("outputs", c_int64), ("inputs", c_int64)]
+
+
+class Norm(ctypes.Structure):
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("epsilon", c_float), ("before", c_int32)]
+
+
+class SelfAttention(ctypes.Structure):
+    _fields_ = [("projection", Product), ("output", Product), ("around", Norm)]
+
+
+class CrossAttention(ctypes.Structure):
+    _fields_ = [("query", Product), ("key_value", Product), ("output", Product), ("around", Norm)]
+
+
+class FeedForward(ctypes.Structure):
+    _fields_ = [("widen", Product), ("narrow", Product), ("around", Norm), ("activation", c_int64)]
+
+
+class Encoding(ctypes.Structure):
+    _fields_ = [("attention", SelfAttention), ("feed_forward", FeedForward)]
+
+
+class Decoding(ctypes.Structure):
+    _fields_ = [("attention", SelfAttention), ("cross", CrossAttention), ("feed_forward", FeedForward)]
+
+
+class Model(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("heads", "head_width", "width", "inner")),
+        *((name, c_float) for name in ("scale", "embedding_scale")),
+        *((name, c_void_p) for name in ("source_embedding", "target_embedding", "encoding", "decoding")),
+        *((name, c_int64) for name in ("encoder_layers", "decoder_layers")),
+        *(("encoder_norm", Norm), ("decoder_norm", Norm), ("projection", Product)),
+    ]
+
+
+class Cache(ctypes.Structure):
+    _fields_ = [
+        *(("own", c_void_p), ("source", c_void_p)),
+        *((name, c_int64) for name in ("slots", "target_length", "source_length")),
+    ]
+
+
+class Packer:
+    """Fills structures from tensors and holds on to these, which the structures only point to."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library, self.held = library, list[Tensor]()
+        library.packed_size.restype = c_int64
+
+    def address(self, tensor: Tensor) -> int:
+        """Of a contiguous float32 or uint8 tensor; one that is not becomes one."""
+        kept = tensor.detach()
+        kept = (kept if kept.dtype == torch.uint8 else kept.float()).contiguous()
+        self.held.append(kept)
+        return kept.data_ptr()
+
+    def product(self, weight: Tensor, bias: Tensor | None) -> Product:
+        """weight [O, I], bias [O]."""
+        rounded, scale = rounded_weight(weight)
+        outputs, inputs = rounded.shape
+        packed = torch.empty(self.library.packed_size(c_int64(outputs), c_int64(inputs)), dtype=torch.uint8)
+        self.library.pack(
+            c_void_p(rounded.contiguous().data_ptr()), c_int64(outputs), c_int64(inputs), c_void_p(packed.data_ptr())
+        )
+        bias = torch.zeros(outputs) if bias is None else bias
+        return Product(self.address(packed), self.address(scale), self.address(bias), outputs, inputs)
+
+    def norm(self, module: nn.Module, *, before: bool = False) -> Norm:
+        """Of a LayerNorm; of anything else, none."""
+        if not isinstance(module, nn.LayerNorm):
+            return Norm()
+        return Norm(self.address(module.weight), self.address(module.bias), module.eps, before)
