@@ -71,22 +71,23 @@ static inline void finish(const Finish *f, __m512i sums, int64_t row, int64_t ou
     _mm512_mask_storeu_ps(f->y + row * f->stride + output, lanes, y);
 }
 
-/* `rows` (a constant where this is inlined) rows from `row` on times one panel. */
-static inline __attribute__((always_inline)) void tile(
-    const int rows, const uint8_t *panel, int64_t steps, Bytes x, int64_t row, int64_t output, const Finish *f) {
+/* `rows` rows from `row` on times one panel, while `lines` cache lines a step of a later one are fetched, `pace` bytes
+   from step to step. rows and lines are constants where this is inlined. */
+static inline __attribute__((always_inline)) void tile(const int rows, const int lines, const uint8_t *panel,
+                                                       int64_t steps, Bytes x, int64_t row, int64_t output,
+                                                       const Finish *f, const char *later, int64_t pace) {
     __m512i sums[TILE][VECTORS];
     const int8_t *bytes = x.bytes + row * x.stride;
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) sums[r][v] = _mm512_set1_epi32(-128 * x.sums[row + r]);
-    for (int64_t step = 0; step < steps; step++, panel += PANEL * 4, bytes += 4) {
+    for (int64_t step = 0; step < steps; step++, panel += PANEL * 4, bytes += 4, later += pace) {
         __m512i weight[VECTORS];
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) {
-            _mm_prefetch((const char *)panel + v * 64 + AHEAD, _MM_HINT_T0);
-            weight[v] = _mm512_loadu_si512(panel + v * 64);
-        }
+        for (int l = 0; l < lines; l++) _mm_prefetch(later + l * 64, _MM_HINT_T0);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) weight[v] = _mm512_loadu_si512(panel + v * 64);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             __m512i four = _mm512_set1_epi32(*(const int32_t *)(bytes + r * x.stride));
@@ -94,22 +95,46 @@ static inline __attribute__((always_inline)) void tile(
             for (int v = 0; v < VECTORS; v++) sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], weight[v], four);
         }
     }
+    __m512i kept[TILE][VECTORS]; /* out of the registers: the compiler would arrange the loop for what follows it */
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) _mm512_store_si512(&kept[r][v], sums[r][v]);
+    __asm__ volatile("" : : "r"(kept) : "memory");
+#pragma GCC unroll 1
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 1
         for (int v = 0; v < VECTORS; v++)
-            if (output + 16 * v < f->outputs) finish(f, sums[r][v], row + r, output + 16 * v, x.largest[row + r]);
+            if (output + 16 * v < f->outputs) finish(f, kept[r][v], row + r, output + 16 * v, x.largest[row + r]);
 }
 
-static void tiles(const uint8_t *panel, int64_t steps, Bytes x, int64_t row, int64_t end, int64_t output,
-                  const Finish *f) {
-    for (; row + TILE <= end; row += TILE) tile(TILE, panel, steps, x, row, output, f);
-    switch (end - row) {
-    case 5: tile(5, panel, steps, x, row, output, f); break;
-    case 4: tile(4, panel, steps, x, row, output, f); break;
-    case 3: tile(3, panel, steps, x, row, output, f); break;
-    case 2: tile(2, panel, steps, x, row, output, f); break;
-    case 1: tile(1, panel, steps, x, row, output, f); break;
+typedef void (*Tile)(const uint8_t *, int64_t, Bytes, int64_t, int64_t, const Finish *, const char *, int64_t);
+
+#define TILE_OF(rows, lines)                                                                                          \
+    static __attribute__((noinline)) void tile_##rows##_##lines(                                                      \
+        const uint8_t *panel, int64_t steps, Bytes x, int64_t row, int64_t output, const Finish *f,                   \
+        const char *later, int64_t pace) {                                                                            \
+        tile(rows, lines, panel, steps, x, row, output, f, later, pace);                                              \
+    }
+#define TILES_OF(lines)                                                                                               \
+    TILE_OF(1, lines) TILE_OF(2, lines) TILE_OF(3, lines) TILE_OF(4, lines) TILE_OF(5, lines) TILE_OF(6, lines)       \
+    static const Tile tiles_##lines[] = {tile_1_##lines, tile_2_##lines, tile_3_##lines,                              \
+                                         tile_4_##lines, tile_5_##lines, tile_6_##lines};
+TILES_OF(1)
+TILES_OF(2)
+TILES_OF(4)
+
+/* Rows row..end-1 times one panel, in equal tiles. Memory is slower than the sums: while one panel is multiplied the
+   next one is fetched, a part by each tile; a lone tile fetches a little ahead of itself. */
+static void multiply_panel(const uint8_t *panel, int64_t steps, Bytes x, int64_t row, int64_t end, int64_t output,
+                           const Finish *f) {
+    int64_t count = (end - row + TILE - 1) / TILE, size = steps * PANEL * 4, pace = PANEL * 4 / count;
+    const char *later = (const char *)panel + (count == 1 ? AHEAD : size);
+    const Tile *tiles = count == 1 ? tiles_4 : count <= 3 ? tiles_2 : tiles_1;
+    for (; row < end; count--, later += pace * steps) {
+        int64_t rows = (end - row + count - 1) / count;
+        tiles[rows - 1](panel, steps, x, row, output, f, later, pace);
+        row += rows;
     }
 }
 
@@ -137,7 +162,7 @@ void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, in
     for (int64_t row = 0; row < rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
         int64_t end = row + CHUNK < rows ? row + CHUNK : rows;
         for (int64_t output = 0; output < p->outputs; output += PANEL)
-            tiles(p->weight + output * steps * 4, steps, x, row, end, output, &f);
+            multiply_panel(p->weight + output * steps * 4, steps, x, row, end, output, &f);
     }
     if (activation == GELU || activation == SILU)
         for (int64_t i = 0; i < rows * p->outputs; i += 16) {
