@@ -19,17 +19,40 @@ void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, fl
     }
 }
 
-/* q·k of all heads with all positions; positions outside, because all heads of one stand together. */
+enum { TOGETHER = 4 }; /* positions */
+
+/* The sums of four vectors. */
+static inline __m128 totals(__m512 a, __m512 b, __m512 c, __m512 d) {
+    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    __m512 all = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* q·k of all heads with all positions; positions outside, because all heads of one stand together. Scores of a head
+   are `room` apart. */
 static inline __attribute__((always_inline)) void score(
     const float *query, Readable row, int64_t heads, const int64_t width, float scale, int64_t room, float *scores) {
-    for (int64_t t = 0; t < row.length; t++)
+    for (int64_t t = 0; t < row.length; t += TOGETHER) {
+        int64_t last = row.length - 1; /* behind it, it is read again, and what comes of that is not stored */
+        const float *k0 = row.keys + t * row.stride, *k1 = row.keys + (t + 1 < last ? t + 1 : last) * row.stride;
+        const float *k2 = row.keys + (t + 2 < last ? t + 2 : last) * row.stride;
+        const float *k3 = row.keys + (t + 3 < last ? t + 3 : last) * row.stride;
         for (int64_t h = 0; h < heads; h++) {
-            const float *q = query + h * width, *k = row.keys + t * row.stride + h * width;
-            float product = 0;
-#pragma omp simd reduction(+ : product)
-            for (int64_t d = 0; d < width; d++) product += q[d] * k[d];
-            scores[h * room + t] = product * scale;
+            __m512 s0 = _mm512_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
+            for (int64_t d = h * width, end = d + width; d < end; d += 16) {
+                __mmask16 lanes = before(d, end);
+                __m512 q = _mm512_maskz_loadu_ps(lanes, query + d);
+                s0 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k0 + d), s0);
+                s1 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k1 + d), s1);
+                s2 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k2 + d), s2);
+                s3 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k3 + d), s3);
+            }
+            __m128 four = _mm_mul_ps(totals(s0, s1, s2, s3), _mm_set1_ps(scale));
+            _mm_mask_storeu_ps(scores + h * room + t, (__mmask8)before(t, row.length) & 15, four);
         }
+    }
 }
 
 /* scores [length] -> weights that sum to 1. */
@@ -48,16 +71,22 @@ static void soften(float *scores, int64_t length) {
     for (int64_t t = 0; t < length; t++) scores[t] *= share;
 }
 
+/* What the positions hold, times their weights. */
 static inline __attribute__((always_inline)) void gather(
     Readable row, int64_t heads, const int64_t width, int64_t room, const float *weights, float *context) {
     memset(context, 0, (size_t)(heads * width) * sizeof(float));
-    for (int64_t t = 0; t < row.length; t++)
-        for (int64_t h = 0; h < heads; h++) {
-            const float weight = weights[h * room + t], *v = row.values + t * row.stride + h * width;
-            float *c = context + h * width;
-#pragma omp simd
-            for (int64_t d = 0; d < width; d++) c[d] += weight * v[d];
-        }
+    for (int64_t t = 0; t < row.length; t += TOGETHER) {
+        int64_t end = t + TOGETHER < row.length ? t + TOGETHER : row.length;
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t d = h * width; d < (h + 1) * width; d += 16) {
+                __mmask16 lanes = before(d, (h + 1) * width);
+                __m512 sum = _mm512_maskz_loadu_ps(lanes, context + d);
+                for (int64_t u = t; u < end; u++)
+                    sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[h * room + u]),
+                                          _mm512_maskz_loadu_ps(lanes, row.values + u * row.stride + d), sum);
+                _mm512_mask_storeu_ps(context + d, lanes, sum);
+            }
+    }
 }
 
 /* query [H·D] -> context [H·D]. scores: room for [H, length]. */

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -59,12 +61,20 @@ class Cache(ctypes.Structure):
     ]
 
 
-class Packer:
-    """Fills structures from tensors and holds on to these, which the structures only point to."""
+HUGE_PAGE = 1 << 21
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+
+class Packer:
+    """Fills structures from tensors and holds on to these, which the structures only point to. Weights are laid one
+    behind the other in the order in which they are packed: what is read ahead of one is then the next."""
+
+    def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
         self.library, self.held = library, list[Tensor]()
         library.packed_size.restype = c_int64
+        self.weights, self.taken = reserved(sum(self._size(p) for p in network.parameters() if p.ndim == 2)), 0
+
+    def _size(self, weight: Tensor) -> int:
+        return int(self.library.packed_size(c_int64(weight.size(0)), c_int64(weight.size(1))))
 
     def address(self, tensor: Tensor) -> int:
         """Of a contiguous float32 or uint8 tensor; one that is not becomes one."""
@@ -77,15 +87,24 @@ class Packer:
         """weight [O, I], bias [O]."""
         rounded, scale = rounded_weight(weight)
         outputs, inputs = rounded.shape
-        packed = torch.empty(self.library.packed_size(c_int64(outputs), c_int64(inputs)), dtype=torch.uint8)
+        packed = self.weights[self.taken :][: self._size(rounded)]
+        self.taken += len(packed)
         self.library.pack(
             c_void_p(rounded.contiguous().data_ptr()), c_int64(outputs), c_int64(inputs), c_void_p(packed.data_ptr())
         )
         bias = torch.zeros(outputs) if bias is None else bias
-        return Product(self.address(packed), self.address(scale), self.address(bias), outputs, inputs)
+        return Product(packed.data_ptr(), self.address(scale), self.address(bias), outputs, inputs)
 
     def norm(self, module: nn.Module, *, before: bool = False) -> Norm:
         """Of a LayerNorm; of anything else, none."""
         if not isinstance(module, nn.LayerNorm):
             return Norm()
         return Norm(self.address(module.weight), self.address(module.bias), module.eps, before)
+
+
+def reserved(size: int) -> Tensor:
+    """So many bytes, which take no memory before they are written to, on large pages where the system has them."""
+    pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(pages, dtype=np.uint8)
+    return torch.from_numpy(array[-array.ctypes.data % HUGE_PAGE :][:size])

@@ -17,7 +17,7 @@ from models.attention import MultiHeadAttention
 from models.cached_transformer import CachedTransformer, TransformerState
 from models.interface import Prompt
 from models.layers import DecoderLayer, EncoderLayer, Residual
-from models.native.library import Cache, CrossAttention, Decoding, Encoding, FeedForward, Model, Packer, SelfAttention
+from models.native.library import Cache, CrossAttention, Decoding, Encoding, FeedForward, Model, Packer, Product, SelfAttention
 
 if TYPE_CHECKING:
     from models.transformer import Transformer
@@ -33,7 +33,7 @@ class NativeTransformer(CachedTransformer):
         self.network, self.config, self.library = network, network.config, library
         reference = network.source_embedding.weight
         self.dtype, self.device = reference.dtype, reference.device
-        self.packer = Packer(library)
+        self.packer = Packer(library, network)
         self.model = self._model()
         for function in (library.encode, library.decode):
             function.restype = c_int64
@@ -41,7 +41,11 @@ class NativeTransformer(CachedTransformer):
     def _model(self) -> Model:
         network, config, packer = self.network, self.config, self.packer
         encoding = (Encoding * config.encoder_layers)(*(self._encoding(each) for each in network.encoder_layers))
-        decoding = (Decoding * config.decoder_layers)(*(self._decoding(each) for each in network.decoder_layers))
+        # a step reads the rest of the decoder from front to back
+        key_values = [self._cross_part(each.cross_attention, slice(each.cross_attention.inner, None)) for each in network.decoder_layers]
+        decoding = (Decoding * config.decoder_layers)(
+            *(self._decoding(*each) for each in zip(network.decoder_layers, key_values, strict=True))
+        )
         self._layers = encoding, decoding
         table = network.target_embedding if network.output is None else network.output
         return Model(
@@ -56,10 +60,10 @@ class NativeTransformer(CachedTransformer):
     def _encoding(self, layer: EncoderLayer) -> Encoding:
         return Encoding(self._self_attention(layer.attention, layer.around_attention), self._feed_forward(layer))
 
-    def _decoding(self, layer: DecoderLayer) -> Decoding:
+    def _decoding(self, layer: DecoderLayer, key_value: Product) -> Decoding:
         return Decoding(
             self._self_attention(layer.attention, layer.around_attention),
-            self._cross_attention(layer.cross_attention, layer.around_cross),
+            self._cross_attention(layer.cross_attention, layer.around_cross, key_value),
             self._feed_forward(layer),
         )
 
@@ -71,13 +75,15 @@ class NativeTransformer(CachedTransformer):
             self.packer.norm(around.norm, before=around.before),
         )
 
-    def _cross_attention(self, module: MultiHeadAttention, around: Residual) -> CrossAttention:
-        inner, bias = module.inner, module.projection.bias
-        head, tail = module.projection.weight.split([inner, 2 * inner])
-        head_bias, tail_bias = (None, None) if bias is None else bias.split([inner, 2 * inner])
+    def _cross_part(self, module: MultiHeadAttention, rows: slice) -> Product:
+        """Cross-attention's one matrix is taken apart: queries come from the target, keys and values from the source."""
+        bias = module.projection.bias
+        return self.packer.product(module.projection.weight[rows], None if bias is None else bias[rows])
+
+    def _cross_attention(self, module: MultiHeadAttention, around: Residual, key_value: Product) -> CrossAttention:
         return CrossAttention(
-            self.packer.product(head, head_bias),
-            self.packer.product(tail, tail_bias),
+            self._cross_part(module, slice(module.inner)),
+            key_value,
             self.packer.product(module.output.weight, module.output.bias),
             self.packer.norm(around.norm, before=around.before),
         )
