@@ -6,24 +6,33 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from models.attention import MultiHeadAttention
-from models.cached_transformer import CachedTransformer, TransformerState
+from models.cached_transformer import CachedTransformer, Ints, TransformerState
 from models.interface import Prompt
 from models.layers import DecoderLayer, EncoderLayer, Residual
-from models.native.library import Cache, CrossAttention, Decoding, Encoding, FeedForward, Model, Packer, Product, SelfAttention
+from models.likeliest import whole_blocks
+from models.native.library import (
+    Cache,
+    CrossAttention,
+    Decoding,
+    Encoding,
+    FeedForward,
+    Model,
+    Packer,
+    Product,
+    SelfAttention,
+)
 
 if TYPE_CHECKING:
     from models.transformer import Transformer
 
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers them
-Integers = npt.NDArray[np.int64]
 
 
 class NativeTransformer(CachedTransformer):
@@ -42,7 +51,10 @@ class NativeTransformer(CachedTransformer):
         network, config, packer = self.network, self.config, self.packer
         encoding = (Encoding * config.encoder_layers)(*(self._encoding(each) for each in network.encoder_layers))
         # a step reads the rest of the decoder from front to back
-        key_values = [self._cross_part(each.cross_attention, slice(each.cross_attention.inner, None)) for each in network.decoder_layers]
+        key_values = [
+            self._cross_part(each.cross_attention, slice(config.heads * config.head_width, None))
+            for each in network.decoder_layers
+        ]
         decoding = (Decoding * config.decoder_layers)(
             *(self._decoding(*each) for each in zip(network.decoder_layers, key_values, strict=True))
         )
@@ -54,7 +66,7 @@ class NativeTransformer(CachedTransformer):
             *(packer.address(network.source_embedding.weight), packer.address(network.target_embedding.weight)),
             *(ctypes.addressof(encoding), ctypes.addressof(decoding), config.encoder_layers, config.decoder_layers),
             *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
-            packer.product(table.weight, network.output_bias),
+            packer.product(*whole_blocks(table.weight, network.output_bias)),
         )
 
     def _encoding(self, layer: EncoderLayer) -> Encoding:
@@ -76,7 +88,7 @@ class NativeTransformer(CachedTransformer):
         )
 
     def _cross_part(self, module: MultiHeadAttention, rows: slice) -> Product:
-        """Cross-attention's one matrix is taken apart: queries come from the target, keys and values from the source."""
+        """Of its one matrix: queries come from the target, keys and values from the source."""
         bias = module.projection.bias
         return self.packer.product(module.projection.weight[rows], None if bias is None else bias[rows])
 
@@ -102,21 +114,16 @@ class NativeTransformer(CachedTransformer):
         slots = np.array(rows, dtype=np.int64)
         lengths = np.array([len(p.source) for p in prompts], dtype=np.int64)
         read = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
-        positions = self.network.positions(int(max(lengths.max(), read.max())))
         ids = np.array(list(chain.from_iterable(p.source for p in prompts)), dtype=np.int64)
-        self._call(
-            self.library.encode, cache_of(state), positions, len(prompts), lengths, slots, ids, counted(lengths)
-        )
+        self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
         state.host_lengths[slots], state.host_source_lengths[slots] = read, lengths
         state.lengths[torch.from_numpy(slots)] = torch.from_numpy(read)
         state.source_lengths[torch.from_numpy(slots)] = torch.from_numpy(lengths)
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         if len(forced):
             slots, lengths = slots.repeat(read), lengths.repeat(read)
-            cache = cache_of(state)
             self._call(
-                *(self.library.decode, cache, positions, len(forced)),
-                *(forced, slots, counted(read), slots, lengths, None),
+                *(self.library.decode, state, len(forced), forced, slots, counted(read), slots, lengths, None),
             )
 
     @torch.inference_mode()
@@ -126,38 +133,36 @@ class NativeTransformer(CachedTransformer):
         slots = np.arange(count)
         sources = slots // group * group
         logits = torch.empty(count, self.model.projection.outputs)
-        positions = self.network.positions(int(places.max()) + 1)
+        source_lengths = state.host_source_lengths[sources]
         self._call(
-            *(self.library.decode, cache_of(state), positions, count),
-            *(tokens.numpy(), slots, places, sources, state.host_source_lengths[sources], logits),
+            *(self.library.decode, state, count, tokens.numpy(), slots, places, sources, source_lengths, logits),
         )
-        places += 1
+        self.stepped(state, count)
         state.lengths[:count] += 1
         return logits
 
-    def _call(
-        self, function: ctypes._NamedFuncPointer, cache: Cache, positions: Tensor, count: int, *arrays: Integers | Tensor | None
-    ) -> None:
+    def _call(self, function: Any, state: TransformerState, count: int, *arrays: Ints | Tensor | None) -> None:
         """arrays: contiguous, and alive as long as the call."""
-        pointers = [
-            array if array is None else c_void_p(array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data)
-            for array in arrays
-        ]
+        _, slots, target_length = state.cache.shape[:3]
+        cache = Cache(
+            *(state.cache.data_ptr(), state.source_cache.data_ptr()),
+            *(slots, target_length, state.source_cache.size(2)),
+        )
         status = function(
-            ctypes.byref(self.model), ctypes.byref(cache), c_void_p(positions.data_ptr()), c_int64(count), *pointers
+            *(ctypes.byref(self.model), ctypes.byref(cache), c_void_p(state.positions.data_ptr()), c_int64(count)),
+            *(c_void_p(address(array)) for array in arrays),
         )
         if status:
-            raise MemoryError("no memory for the rows of a step")
+            raise MemoryError("There is no memory for the rows of a step.")
 
 
-def cache_of(state: TransformerState) -> Cache:
-    _, slots, target_length = state.cache.shape[:3]
-    return Cache(
-        state.cache.data_ptr(), state.source_cache.data_ptr(), slots, target_length, state.source_cache.size(2)
-    )
+def address(array: Ints | Tensor | None) -> int | None:
+    if array is None:
+        return None
+    return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
 
 
-def counted(lengths: Integers) -> Integers:
+def counted(lengths: Ints) -> Ints:
     """[2, 3] -> [0, 1, 0, 1, 2]."""
     total = int(lengths.sum())
     return np.arange(total) - (lengths.cumsum() - lengths).repeat(lengths)
