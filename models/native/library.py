@@ -21,12 +21,6 @@ class Product(ctypes.Structure):
         *((name, c_void_p) for name in ("weight", "scale", "bias")),
         *((name, c_int64) for name in ("outputs", "inputs")),
     ]
-        ("weight", c_void_p),
-        ("scale", c_void_p),
-        ("bias", c_void_p),
-        ("outputs", c_int64),
-        ("inputs", c_int64),
-    ]
 
 
 class Norm(ctypes.Structure):
