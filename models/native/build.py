@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 import logging
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +16,8 @@ log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 SOURCES = ("products.c", "attention.c", "transformer.c")
-# A fixed instruction set, not the machine's own: what one machine built runs on every one that `supported` accepts.
+# A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
+NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
 FLAGS = (
     *("-O3", "-march=cascadelake", "-fPIC", "-shared"),
     *("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"),
@@ -29,19 +29,26 @@ BUILD_LIMIT_S = 120
 @cache
 def library() -> ctypes.CDLL | None:
     """None, and in the log why, where this machine cannot have it: once a process."""
-    if platform.machine().lower() not in ("x86_64", "amd64") or platform.system() != "Linux":
-        log.info("int8 runs in PyTorch: the native kernels are for Linux on x86-64")
+    missing = NEEDED - cpu_flags()
+    if missing:
+        log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", ", ".join(sorted(missing)))
         return None
     try:
         loaded = ctypes.CDLL(str(built()))
     except (OSError, subprocess.SubprocessError) as error:
-        log.warning("int8 runs in PyTorch, slower: the native kernels cannot be had: %s", error)
-        return None
-    if not loaded.supported():
-        log.info("int8 runs in PyTorch: this CPU lacks AVX-512 VNNI")
+        log.warning("int8 runs in PyTorch, slower, for its native kernels cannot be had: %s", error)
         return None
     log.info("int8 runs in native kernels")
     return loaded
+
+
+def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
+    """What this CPU can do and its system lets it; nothing where Linux does not tell."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
 
 
 def built() -> Path:

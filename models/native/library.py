@@ -65,6 +65,7 @@ class Cache(ctypes.Structure):
 
 
 HUGE_PAGE = 1 << 21
+PANEL = 64  # outputs, as in products.c
 
 
 class Packer:
@@ -74,10 +75,12 @@ class Packer:
     def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
         self.library, self.held = library, list[Tensor]()
         library.packed_size.restype = c_int64
-        self.weights, self.taken = reserved(sum(self._size(p) for p in network.parameters() if p.ndim == 2)), 0
+        # a matrix that is taken apart fills two panels in part
+        room = sum(self._size(p.size(0) + PANEL, p.size(1)) for p in network.parameters() if p.ndim == 2)
+        self.weights, self.taken = reserved(room), 0
 
-    def _size(self, weight: Tensor) -> int:
-        return int(self.library.packed_size(c_int64(weight.size(0)), c_int64(weight.size(1))))
+    def _size(self, outputs: int, inputs: int) -> int:
+        return int(self.library.packed_size(c_int64(outputs), c_int64(inputs)))
 
     def address(self, tensor: Tensor) -> int:
         """Of a contiguous float32 or uint8 tensor; one that is not becomes one."""
@@ -90,8 +93,9 @@ class Packer:
         """weight [O, I], bias [O]."""
         rounded, scale = rounded_weight(weight)
         outputs, inputs = rounded.shape
-        packed = self.weights[self.taken :][: self._size(rounded)]
+        packed = self.weights[self.taken :][: self._size(outputs, inputs)]
         self.taken += len(packed)
+        assert len(packed) == self._size(outputs, inputs), "more matrices than room was reserved for"
         self.library.pack(
             c_void_p(rounded.contiguous().data_ptr()), c_int64(outputs), c_int64(inputs), c_void_p(packed.data_ptr())
         )

@@ -9,11 +9,6 @@
 
 enum { PANEL = 64, VECTORS = 4, TILE = 6, CHUNK = 120, AHEAD = 4096 };
 
-int supported(void) {
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
 int64_t packed_size(int64_t outputs, int64_t inputs) { return padded(outputs) * ((inputs + 3) / 4) * 4; }
 
 void pack(const int8_t *weight, int64_t outputs, int64_t inputs, uint8_t *packed) {
