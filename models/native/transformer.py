@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from models.attention import MultiHeadAttention
-from models.cached_transformer import CachedTransformer, Ints, TransformerState
+from models.cached_transformer import CachedTransformer
 from models.interface import Prompt
 from models.layers import DecoderLayer, EncoderLayer, Residual
 from models.likeliest import whole_blocks
@@ -28,6 +28,7 @@ from models.native.library import (
     Product,
     SelfAttention,
 )
+from models.transformer_state import Ints, TransformerState
 
 if TYPE_CHECKING:
     from models.transformer import Transformer
