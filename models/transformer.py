@@ -137,7 +137,6 @@ class Transformer(nn.Module):
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """As `models.interface.Network` says."""
-        library = build.library() if precision == "int8" and self.device.type == "cpu" else None
-        if library is not None:
-            return NativeTransformer(prepared(self, "fp32")[0], library)
-        return CachedTransformer(*prepared(self, precision))
+        network, make = prepared(self, precision)
+        library = build.library() if precision == "int8" else None
+        return CachedTransformer(network, make) if library is None else NativeTransformer(network, library)

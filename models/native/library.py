@@ -52,7 +52,7 @@ class Model(ctypes.Structure):
         *((name, c_int64) for name in ("heads", "head_width", "width", "inner")),
         *((name, c_float) for name in ("scale", "embedding_scale")),
         *((name, c_void_p) for name in ("source_embedding", "target_embedding", "encoding", "decoding")),
-        *((name, c_int64) for name in ("encoder_layers", "decoder_layers")),
+        *((name, c_int64) for name in ("encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary")),
         *(("encoder_norm", Norm), ("decoder_norm", Norm), ("projection", Product)),
     ]
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { DONE, NO_MEMORY, OUT_OF_RANGE }; /* what a call comes to */
 enum { NO_ACTIVATION, RELU, GELU, SILU };
 
 typedef struct { /* weight: int8 + 128 in panels, see products.c; scale, bias [O] */
@@ -54,7 +55,7 @@ typedef struct {
     const float *source_embedding, *target_embedding;
     const Encoding *encoding;
     const Decoding *decoding;
-    int64_t encoder_layers, decoder_layers;
+    int64_t encoder_layers, decoder_layers, source_vocabulary, target_vocabulary;
     Norm encoder_norm, decoder_norm;
     Product projection;
 } Model;

@@ -44,6 +44,13 @@ static void embed(Work *work, const float *table, const float *positions, const 
     }
 }
 
+/* Whether all of these can stand for places among so many: what comes from elsewhere is looked at before it is used. */
+static int within(const int64_t *places, int64_t count, int64_t limit) {
+    for (int64_t i = 0; i < count; i++)
+        if (places[i] < 0 || places[i] >= limit) return 0;
+    return 1;
+}
+
 static void times(Work *work, const Product *p, const float *x, const float *residual, int activation, float *y) {
     quantize(x, work->rows, p->inputs, work->bytes);
     multiply(p, work->bytes, work->rows, residual, activation, y);
@@ -73,8 +80,11 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
                const int64_t *slots, const int64_t *ids, const int64_t *places) {
     int64_t attended = m->heads * m->head_width, rows = 0, longest = 0;
     for (int64_t s = 0; s < count; s++) rows += lengths[s], longest = lengths[s] > longest ? lengths[s] : longest;
+    if (longest > cache->source_length || !within(slots, count, cache->slots) ||
+        !within(ids, rows, m->source_vocabulary))
+        return OUT_OF_RANGE;
     Work work;
-    if (!begin(&work, m, rows, longest)) return -1;
+    if (!begin(&work, m, rows, longest)) return NO_MEMORY;
     embed(&work, m->source_embedding, positions, ids, places);
     for (const Encoding *layer = m->encoding; layer < m->encoding + m->encoder_layers; layer++) {
         times(&work, &layer->attention.projection, enter(&work, &layer->attention.around), NULL, NO_ACTIVATION,
@@ -99,7 +109,7 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
         }
     }
     free(work.memory);
-    return 0;
+    return DONE;
 }
 
 /* Attention to what stands before each row in its slot, itself included, once its own keys and values are written. */
@@ -142,8 +152,12 @@ int64_t decode(const Model *m, const Cache *cache, const float *positions, int64
         if (places[row] + 1 > longest) longest = places[row] + 1;
         if (source_lengths[row] > longest) longest = source_lengths[row];
     }
+    if (!within(places, rows, cache->target_length) || !within(slots, rows, cache->slots) ||
+        !within(sources, rows, cache->slots) || !within(source_lengths, rows, cache->source_length + 1) ||
+        !within(ids, rows, m->target_vocabulary))
+        return OUT_OF_RANGE;
     Work work;
-    if (!begin(&work, m, rows, longest)) return -1;
+    if (!begin(&work, m, rows, longest)) return NO_MEMORY;
     embed(&work, m->target_embedding, positions, ids, places);
     for (int64_t number = 0; number < m->decoder_layers; number++) {
         const Decoding *layer = m->decoding + number;
@@ -159,5 +173,5 @@ int64_t decode(const Model *m, const Cache *cache, const float *positions, int64
         times(&work, &m->projection, work.x, NULL, NO_ACTIVATION, logits);
     }
     free(work.memory);
-    return 0;
+    return DONE;
 }

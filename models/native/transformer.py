@@ -33,7 +33,8 @@ from models.transformer_state import Ints, TransformerState
 if TYPE_CHECKING:
     from models.transformer import Transformer
 
-ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers them
+ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
+NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
 class NativeTransformer(CachedTransformer):
@@ -66,6 +67,7 @@ class NativeTransformer(CachedTransformer):
             *(network.decoder_layers[0].attention.scale, network.embedding_scale),
             *(packer.address(network.source_embedding.weight), packer.address(network.target_embedding.weight)),
             *(ctypes.addressof(encoding), ctypes.addressof(decoding), config.encoder_layers, config.decoder_layers),
+            *(config.source_vocabulary, config.target_vocabulary),
             *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
             packer.product(*whole_blocks(table.weight, network.output_bias)),
         )
@@ -136,7 +138,17 @@ class NativeTransformer(CachedTransformer):
         logits = torch.empty(count, self.model.projection.outputs)
         source_lengths = state.host_source_lengths[sources]
         self._call(
-            *(self.library.decode, state, count, tokens.numpy(), slots, places, sources, source_lengths, logits),
+            *(
+                self.library.decode,
+                state,
+                count,
+                tokens.long().contiguous(),
+                slots,
+                places,
+                sources,
+                source_lengths,
+                logits,
+            ),
         )
         self.stepped(state, count)
         state.lengths[:count] += 1
@@ -153,13 +165,16 @@ class NativeTransformer(CachedTransformer):
             *(ctypes.byref(self.model), ctypes.byref(cache), c_void_p(state.positions.data_ptr()), c_int64(count)),
             *(c_void_p(address(array)) for array in arrays),
         )
-        if status:
-            raise MemoryError("There is no memory for the rows of a step.")
+        if status == OUT_OF_RANGE:
+            raise IndexError("a token is not in the vocabulary, or a row does not fit its slot")
+        if status == NO_MEMORY:
+            raise MemoryError("there is no memory for what the rows of a call need")
 
 
 def address(array: Ints | Tensor | None) -> int | None:
     if array is None:
         return None
+    assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous
     return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
 
 

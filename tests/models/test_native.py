@@ -179,6 +179,26 @@ def test_a_forced_prefix_is_as_if_it_had_been_stepped(library: ctypes.CDLL) -> N
     assert torch.equal(logits[0], logits[1])
 
 
+def test_nothing_outside_a_table_or_a_slot_is_touched(library: ctypes.CDLL) -> None:
+    network = tiny.transformer().decodable("int8")
+    state = network.allocate(1, 3, 2)
+    for prompt in (
+        Prompt((tiny.SOURCE,), (1,)),
+        Prompt((-1,), (1,)),
+        Prompt((3, 4, 5, 6), (1,)),
+        Prompt((3,), (99, 1)),
+    ):
+        with pytest.raises(IndexError, match="vocabulary"):
+            network.prefill(state, [0], [prompt])
+    network.prefill(state, [0], [Prompt((3,), (1,))])
+    with pytest.raises(IndexError, match="vocabulary"):
+        network.step(state, torch.tensor([tiny.TARGET]))
+    for _ in range(2):
+        network.step(state, torch.tensor([1]))
+    with pytest.raises(IndexError, match="slot"):
+        network.step(state, torch.tensor([1]))
+
+
 def test_a_source_of_nothing_is_read_as_nothing(library: ctypes.CDLL) -> None:
     network, prompts = tiny.transformer(), [Prompt((), (1,)), Prompt((3, 4), (1,))]
     expected = logits_of(CachedTransformer(*prepared(network, "int8")), prompts)
