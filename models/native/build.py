@@ -1,4 +1,7 @@
-"""The library, compiled by the system's own C compiler at its first use and kept in the user's cache folder."""
+"""The library, compiled by the system's own C compiler at its first use and kept in the user's cache folder.
+
+`python -m models.native.build` puts it beside its sources instead, for an image that is to have no compiler. CC, as
+elsewhere, is the command that compiles."""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -53,15 +57,18 @@ def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
 
 def built() -> Path:
     """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
-    name = f"parlance-{fingerprint()}.so"
-    shipped = HERE / name
+    shipped = HERE / file_name()
     if shipped.exists():
         return shipped
-    kept = folder() / name
+    kept = folder() / file_name()
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         compile_to(kept)
     return kept
+
+
+def file_name() -> str:
+    return f"parlance-{fingerprint()}.so"
 
 
 def fingerprint() -> str:
@@ -79,13 +86,18 @@ def folder() -> Path:
 
 def compile_to(path: Path) -> None:
     """Processes that build at the same time each write a file of their own; the last one to finish stays."""
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None:
+    found = next(filter(None, map(shutil.which, COMPILERS)), None)
+    compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
+    if not compiler:
         raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
-        command = [compiler, *FLAGS, "-o", str(fresh), *(str(HERE / source) for source in SOURCES), "-lm"]
+        command = [*compiler, *FLAGS, "-o", str(fresh), *(str(HERE / source) for source in SOURCES), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
         if done.returncode:
-            raise OSError(f"{compiler}: {done.stderr.strip()[-500:]}")
+            raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.replace(path)
+
+
+if __name__ == "__main__":
+    compile_to(HERE / file_name())

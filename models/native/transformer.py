@@ -125,9 +125,7 @@ class NativeTransformer(CachedTransformer):
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         if len(forced):
             slots, lengths = slots.repeat(read), lengths.repeat(read)
-            self._call(
-                *(self.library.decode, state, len(forced), forced, slots, counted(read), slots, lengths, None),
-            )
+            self._call(self.library.decode, state, len(forced), forced, slots, counted(read), slots, lengths, None)
 
     @torch.inference_mode()
     def step(self, state: TransformerState, tokens: Tensor, group: int = 1) -> Tensor:

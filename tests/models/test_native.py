@@ -226,6 +226,7 @@ def test_weights_are_held_in_one_byte_each(library: ctypes.CDLL) -> None:
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A cache folder that holds nothing yet, and a library that was not looked for yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(build, "cpu_flags", lambda: build.NEEDED)
     build.library.cache_clear()
     yield tmp_path
@@ -248,6 +249,17 @@ def test_what_a_compiler_says_is_in_the_log(
     assert build.library() is None
     assert "no-such-flag" in caplog.text or "there is no C compiler" in caplog.text
     assert not list((fresh / "parlance").iterdir())
+
+
+def test_a_library_beside_its_sources_needs_no_compiler(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler --at-all")
+    with pytest.raises(FileNotFoundError, match="no-such-compiler"):
+        build.built()
+    monkeypatch.setattr(build, "HERE", fresh)
+    monkeypatch.setattr(build, "SOURCES", ())
+    (fresh / "native.h").write_text("/* nothing */", encoding="utf-8")
+    (fresh / build.file_name()).touch()
+    assert build.built() == fresh / build.file_name()
 
 
 def test_another_cpu_is_not_asked_to_run_it(
