@@ -64,11 +64,16 @@ def dense(weight: Tensor, bias: Tensor | None) -> Product:
 
 def quantized(weight: Tensor, bias: Tensor | None) -> Product:
     """In int8, on a CPU."""
+    return integer_product(*rounded_weight(weight), bias, list(fastest(*weight.shape)))
+
+
+def rounded_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """weight [O, I] -> the same in int8, and a scale per output, [O]."""
     weight = weight.detach().float()
     largest = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny)
     rounded = (weight / largest[:, None] * LARGEST).round_().to(torch.int8)  # in this order nothing overflows
     # an output's scale also undoes the 127 of the rows, which saves a division a call
-    return integer_product(rounded, largest / LARGEST**2, bias, list(fastest(*weight.shape)))
+    return rounded, largest / LARGEST**2
 
 
 def integer_product(weight: Tensor, scale: Tensor, bias: Tensor | None, kernels: list[int]) -> Product:

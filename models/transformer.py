@@ -14,6 +14,8 @@ from models.attention import Capture
 from models.cached_transformer import CachedTransformer
 from models.interface import Decodable, Precision
 from models.layers import DecoderLayer, EncoderLayer
+from models.native import build
+from models.native.transformer import NativeTransformer
 from models.positions import sinusoids
 from models.precision import prepared
 from models.transformer_config import TransformerConfig
@@ -135,4 +137,6 @@ class Transformer(nn.Module):
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """As `models.interface.Network` says."""
-        return CachedTransformer(*prepared(self, precision))
+        network, make = prepared(self, precision)
+        library = build.library() if precision == "int8" else None
+        return CachedTransformer(network, make) if library is None else NativeTransformer(network, library)

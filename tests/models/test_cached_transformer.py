@@ -14,6 +14,7 @@ from torch import Tensor
 from models import cached_layers
 from models.cached_transformer import CachedTransformer, Functions, pad_rows
 from models.interface import Decodable, Prompt
+from models.precision import prepared
 from models.transformer import Transformer
 from models.transformer_state import TransformerState, zeros
 from tests.models import tiny
@@ -199,8 +200,7 @@ def test_a_row_alone_is_the_row_in_a_batch(name: str, precision: Any, most: floa
 def test_python_and_the_compiled_layers_say_the_same(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
     for precision in ("fp32", "int8"):
-        decodable: Any = network.decodable(precision)  # type: ignore[arg-type]
-        assert isinstance(decodable, CachedTransformer)
+        decodable: Any = CachedTransformer(*prepared(network, precision))  # type: ignore[arg-type]
         assert all(isinstance(each, torch.jit.ScriptFunction) for each in decodable.run)
         found = [stepped(decodable, RAGGED, CONTINUATIONS) for _ in range(3)][-1]  # once it is compiled for good
         decodable.run = Functions(cached_layers.encode, cached_layers.step)

@@ -1,0 +1,103 @@
+"""The library, compiled by the system's own C compiler at its first use and kept in the user's cache folder.
+
+`python -m models.native.build` puts it beside its sources instead, for an image that is to have no compiler. CC, as
+elsewhere, is the command that compiles."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+HERE = Path(__file__).parent
+SOURCES = ("products.c", "attention.c", "transformer.c")
+# A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
+NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
+FLAGS = (
+    *("-O3", "-march=cascadelake", "-fPIC", "-shared"),
+    *("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"),
+)
+COMPILERS = ("cc", "gcc", "clang")
+BUILD_LIMIT_S = 120
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """None, and in the log why, where this machine cannot have it: once a process."""
+    missing = NEEDED - cpu_flags()
+    if missing:
+        log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", ", ".join(sorted(missing)))
+        return None
+    try:
+        loaded = ctypes.CDLL(str(built()))
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("int8 runs in PyTorch, slower, for its native kernels cannot be had: %s", error)
+        return None
+    log.info("int8 runs in native kernels")
+    return loaded
+
+
+def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
+    """What this CPU can do and its system lets it; nothing where Linux does not tell."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
+
+
+def built() -> Path:
+    """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
+    shipped = HERE / file_name()
+    if shipped.exists():
+        return shipped
+    kept = folder() / file_name()
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        compile_to(kept)
+    return kept
+
+
+def file_name() -> str:
+    return f"parlance-{fingerprint()}.so"
+
+
+def fingerprint() -> str:
+    """Of the sources and the flags: another version of either is another file."""
+    digest = hashlib.sha256(" ".join(FLAGS).encode())
+    for source in ("native.h", *SOURCES):
+        digest.update((HERE / source).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "parlance"
+
+
+def compile_to(path: Path) -> None:
+    """Processes that build at the same time each write a file of their own; the last one to finish stays."""
+    found = next(filter(None, map(shutil.which, COMPILERS)), None)
+    compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
+    if not compiler:
+        raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        fresh = Path(work) / path.name
+        command = [*compiler, *FLAGS, "-o", str(fresh), *(str(HERE / source) for source in SOURCES), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
+        if done.returncode:
+            raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
+        fresh.replace(path)
+
+
+if __name__ == "__main__":
+    compile_to(HERE / file_name())

@@ -1,0 +1,182 @@
+"""CachedTransformer with its prefill and its steps in C; the state is the same, and so is what is said of it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_int64, c_void_p
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.attention import MultiHeadAttention
+from models.cached_transformer import CachedTransformer
+from models.interface import Prompt
+from models.layers import DecoderLayer, EncoderLayer, Residual
+from models.likeliest import whole_blocks
+from models.native.library import (
+    Cache,
+    CrossAttention,
+    Decoding,
+    Encoding,
+    FeedForward,
+    Model,
+    Packer,
+    Product,
+    SelfAttention,
+)
+from models.transformer_state import Ints, TransformerState
+
+if TYPE_CHECKING:
+    from models.transformer import Transformer
+
+ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
+NO_MEMORY, OUT_OF_RANGE = 1, 2
+
+
+class NativeTransformer(CachedTransformer):
+    """A `Decodable` in int8 on a CPU."""
+
+    def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
+        self.network, self.config, self.library = network, network.config, library
+        reference = network.source_embedding.weight
+        self.dtype, self.device = reference.dtype, reference.device
+        self.packer = Packer(library, network)
+        self.model = self._model()
+        for function in (library.encode, library.decode):
+            function.restype = c_int64
+
+    def _model(self) -> Model:
+        network, config, packer = self.network, self.config, self.packer
+        encoding = (Encoding * config.encoder_layers)(*(self._encoding(each) for each in network.encoder_layers))
+        # a step reads the rest of the decoder from front to back
+        key_values = [
+            self._cross_part(each.cross_attention, slice(config.heads * config.head_width, None))
+            for each in network.decoder_layers
+        ]
+        decoding = (Decoding * config.decoder_layers)(
+            *(self._decoding(*each) for each in zip(network.decoder_layers, key_values, strict=True))
+        )
+        self._layers = encoding, decoding
+        table = network.target_embedding if network.output is None else network.output
+        return Model(
+            *(config.heads, config.head_width, config.d_model, config.d_ff),
+            *(network.decoder_layers[0].attention.scale, network.embedding_scale),
+            *(packer.address(network.source_embedding.weight), packer.address(network.target_embedding.weight)),
+            *(ctypes.addressof(encoding), ctypes.addressof(decoding), config.encoder_layers, config.decoder_layers),
+            *(config.source_vocabulary, config.target_vocabulary),
+            *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
+            packer.product(*whole_blocks(table.weight, network.output_bias)),
+        )
+
+    def _encoding(self, layer: EncoderLayer) -> Encoding:
+        return Encoding(self._self_attention(layer.attention, layer.around_attention), self._feed_forward(layer))
+
+    def _decoding(self, layer: DecoderLayer, key_value: Product) -> Decoding:
+        return Decoding(
+            self._self_attention(layer.attention, layer.around_attention),
+            self._cross_attention(layer.cross_attention, layer.around_cross, key_value),
+            self._feed_forward(layer),
+        )
+
+    def _self_attention(self, module: MultiHeadAttention, around: Residual) -> SelfAttention:
+        projection, output = module.projection, module.output
+        return SelfAttention(
+            self.packer.product(projection.weight, projection.bias),
+            self.packer.product(output.weight, output.bias),
+            self.packer.norm(around.norm, before=around.before),
+        )
+
+    def _cross_part(self, module: MultiHeadAttention, rows: slice) -> Product:
+        """Of its one matrix: queries come from the target, keys and values from the source."""
+        bias = module.projection.bias
+        return self.packer.product(module.projection.weight[rows], None if bias is None else bias[rows])
+
+    def _cross_attention(self, module: MultiHeadAttention, around: Residual, key_value: Product) -> CrossAttention:
+        return CrossAttention(
+            self._cross_part(module, slice(module.inner)),
+            key_value,
+            self.packer.product(module.output.weight, module.output.bias),
+            self.packer.norm(around.norm, before=around.before),
+        )
+
+    def _feed_forward(self, layer: EncoderLayer | DecoderLayer) -> FeedForward:
+        widen, narrow, around = layer.feed_forward.widen, layer.feed_forward.narrow, layer.around_feed_forward
+        return FeedForward(
+            self.packer.product(widen.weight, widen.bias),
+            self.packer.product(narrow.weight, narrow.bias),
+            self.packer.norm(around.norm, before=around.before),
+            ACTIVATIONS[self.config.activation],
+        )
+
+    @torch.inference_mode()
+    def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
+        slots = np.array(rows, dtype=np.int64)
+        lengths = np.array([len(p.source) for p in prompts], dtype=np.int64)
+        read = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
+        ids = np.array(list(chain.from_iterable(p.source for p in prompts)), dtype=np.int64)
+        self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
+        state.host_lengths[slots], state.host_source_lengths[slots] = read, lengths
+        state.lengths[torch.from_numpy(slots)] = torch.from_numpy(read)
+        state.source_lengths[torch.from_numpy(slots)] = torch.from_numpy(lengths)
+        forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
+        if len(forced):
+            slots, lengths = slots.repeat(read), lengths.repeat(read)
+            self._call(self.library.decode, state, len(forced), forced, slots, counted(read), slots, lengths, None)
+
+    @torch.inference_mode()
+    def step(self, state: TransformerState, tokens: Tensor, group: int = 1) -> Tensor:
+        count = len(tokens)
+        places = state.host_lengths[:count]
+        slots = np.arange(count)
+        sources = slots // group * group
+        logits = torch.empty(count, self.model.projection.outputs)
+        source_lengths = state.host_source_lengths[sources]
+        self._call(
+            *(
+                self.library.decode,
+                state,
+                count,
+                tokens.long().contiguous(),
+                slots,
+                places,
+                sources,
+                source_lengths,
+                logits,
+            ),
+        )
+        self.stepped(state, count)
+        state.lengths[:count] += 1
+        return logits
+
+    def _call(self, function: Any, state: TransformerState, count: int, *arrays: Ints | Tensor | None) -> None:
+        """arrays: contiguous, and alive as long as the call."""
+        _, slots, target_length = state.cache.shape[:3]
+        cache = Cache(
+            *(state.cache.data_ptr(), state.source_cache.data_ptr()),
+            *(slots, target_length, state.source_cache.size(2)),
+        )
+        status = function(
+            *(ctypes.byref(self.model), ctypes.byref(cache), c_void_p(state.positions.data_ptr()), c_int64(count)),
+            *(c_void_p(address(array)) for array in arrays),
+        )
+        if status == OUT_OF_RANGE:
+            raise IndexError("a token is not in the vocabulary, or a row does not fit its slot")
+        if status == NO_MEMORY:
+            raise MemoryError("there is no memory for what the rows of a call need")
+
+
+def address(array: Ints | Tensor | None) -> int | None:
+    if array is None:
+        return None
+    assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous
+    return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
+
+
+def counted(lengths: Ints) -> Ints:
+    """[2, 3] -> [0, 1, 0, 1, 2]."""
+    total = int(lengths.sum())
+    return np.arange(total) - (lengths.cumsum() - lengths).repeat(lengths)
