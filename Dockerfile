@@ -67,6 +67,13 @@ RUN set -eu; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --target /opt/parlance/code .; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python check
 
+# int8's native kernels are compiled here, for the image itself has no compiler. Where none can be had, int8 runs in
+# PyTorch, slower, and the log says so.
+RUN cd /opt/parlance/code; \
+    command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
+    if command -v cc >/dev/null; then /opt/parlance/bin/python -m models.native.build; \
+    else echo "no C compiler: int8 will run in PyTorch, slower"; fi
+
 
 FROM ${BASE_IMAGE}
 

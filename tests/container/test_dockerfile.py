@@ -77,8 +77,16 @@ def test_what_is_installed_is_pinned():
     installs = [part for _, rest in stages()[0] for part in rest.split(";") if " install " in part]
     assert len(installs) == 2  # torch, then the rest
     assert all("-c constraints.txt" in part for part in installs)
-    (sources,) = [part for _, rest in stages()[1] for part in rest.split(";") if " install " in part]
+    parts = [part for _, rest in stages()[1] for part in rest.split(";")]
+    (sources,) = [part for part in parts if "pip" in part and " install " in part]
     assert "--no-deps" in sources
+
+
+def test_the_native_kernels_are_built_where_a_compiler_is_and_their_lack_does_not_stop_the_build():
+    (kernels,) = [rest for keyword, rest in stages()[1] if keyword == "RUN" and "models.native.build" in rest]
+    assert kernels.index("command -v cc") < kernels.index("apt-get") < kernels.index("models.native.build")
+    assert kernels.rstrip().endswith("fi")  # the else says so and goes on
+    assert "set -e" not in kernels
 
 
 def test_the_final_stage_installs_nothing_and_copies_the_dependencies_and_the_sources_apart():
