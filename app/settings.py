@@ -38,10 +38,11 @@ class Settings(BaseSettings):
         default=0, ge=0, le=1024, description="Threads of each CPU device process; 0 shares out all cores."
     )
     cpu_workers: int = Field(
-        default=1,
-        ge=1,
+        default=0,
+        ge=0,
         le=256,
-        description="Processes that the device cpu is split into, each with a copy of every model.",
+        description="Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each"
+        " core, at most 4.",
     )
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = Field(
         default="auto",

@@ -58,7 +58,13 @@ class Race:
         self.beam, self.threads = beam, threads
         # a page of 300 asks for more at once than the defaults let in
         room = {"max_inflight_requests": 1024, "max_batch_texts": 512, "request_timeout_s": 120}
-        self.settings: dict[str, Any] = {"cpu_threads": threads, "slots_per_model": SLOTS, **room, **settings}
+        self.settings: dict[str, Any] = {
+            "cpu_threads": threads,
+            "cpu_workers": 1,
+            "slots_per_model": SLOTS,
+            **room,
+            **settings,
+        }
         self.best = dict.fromkeys(PEERS, SETTINGS[-2])
         if find_spec("litserve") is None:
             del self.best[LITSERVE]

@@ -45,7 +45,8 @@ def serving(
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_CPU_THREADS": "1"}
-    environment |= {"PARLANCE_PRECISION": "fp32"}  # as the tests decode: int8 may say something else
+    # fp32: as the tests decode, for int8 may say something else; one process: tests stop, kill and watch that one
+    environment |= {"PARLANCE_PRECISION": "fp32", "PARLANCE_CPU_WORKERS": "1"}
     environment |= {"PARLANCE_PORT": str(port), "PYTHONPATH": str(ROOT)}
     environment |= {f"PARLANCE_{name}": value for name, value in settings.items()}
     words = [word.format(port=port) for word in command]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.engine import messages as m
-from app.engine.placement import threads_each
+from app.engine.placement import cpu_workers, threads_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class PoolOptions:
     checkpoints: Path
     devices: str = "auto"
     cpu_threads: int = 0
-    cpu_workers: int = 1
+    cpu_workers: int = 1  # 0: see `app.engine.placement`
     precision: str = "auto"
     slots_per_model: int = 64
     max_inflight_requests: int = 1024
@@ -36,7 +36,7 @@ class PoolOptions:
         """What every device process is told; `Devices` fills in which device it is."""
         return m.Configure(
             device="",
-            threads=threads_each(self.cpu_threads, self.cpu_workers),
+            threads=threads_each(self.cpu_threads, cpu_workers(self.cpu_workers)),
             slots=self.slots_per_model,
             precision=self.precision,
             beam=self.beam_size,

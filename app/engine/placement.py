@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+MOST_CPU_WORKERS = 4
+
 
 def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
     """ "auto": every CUDA device, or else the CPU. The front end must not load torch to find out, so it asks
@@ -14,6 +16,12 @@ def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
         names = list(dict.fromkeys(name.strip() for name in setting.split(",") if name.strip()))
     workers = ["cpu"] if cpu_workers == 1 else [f"cpu:{i}" for i in range(cpu_workers)]
     return [worker for name in names for worker in (workers if name == "cpu" else [name])]
+
+
+def cpu_workers(setting: int) -> int:
+    """0: one for each core, since the fastest steps are one thread's; but each has a copy of every model, hence at
+    most MOST_CPU_WORKERS."""
+    return setting or min(MOST_CPU_WORKERS, cores())
 
 
 def torch_device(name: str) -> str:

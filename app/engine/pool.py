@@ -29,7 +29,7 @@ from app.engine.jobs import (
 from app.engine.library import Edition, Library
 from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
-from app.engine.placement import device_names
+from app.engine.placement import cpu_workers, device_names
 from app.engine.shelf import Shelf, load_message
 from app.engine.streaming import TextStream
 from app.engine.switchboard import Switchboard
@@ -46,7 +46,7 @@ class Pool:
     def __init__(self, options: PoolOptions, metrics: Metrics | None = None) -> None:
         self.options, self.metrics = options, metrics or Metrics()
         self.library = Library()
-        names = device_names(options.devices, options.cpu_workers)
+        names = device_names(options.devices, cpu_workers(options.cpu_workers))
         self.admission = Admission(
             options.max_inflight_requests,
             options.max_queued_source_tokens,

@@ -49,7 +49,7 @@ def test_every_setting_says_what_it_is(name: str) -> None:
         ("DEVICES", "gpu", 'it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …'),
         ("DEVICES", "cpu,cpu", "it names a device twice"),
         ("LOG_LEVEL", "loud", "it should be 'critical', 'error', 'warning', 'info' or 'debug'"),
-        ("CPU_WORKERS", "0", "it should be greater than or equal to 1"),
+        ("CPU_WORKERS", "-1", "it should be greater than or equal to 0"),
         ("CPU_WORKERS", "257", "it should be less than or equal to 256"),
         ("PORT", "0", "it should be greater than or equal to 1"),
         ("WORKER_HANG_TIMEOUT_S", "0", "it should be greater than or equal to 0.1"),

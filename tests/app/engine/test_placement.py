@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.engine import placement
-from app.engine.placement import device_names, threads_each, torch_device
+from app.engine.placement import cpu_workers, device_names, threads_each, torch_device
 
 
 def test_devices_are_named_by_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +26,11 @@ def test_workers_share_the_cores_unless_told(monkeypatch: pytest.MonkeyPatch) ->
     shares = {workers: threads_each(0, workers) for workers in (1, 2, 3, 20)}
     assert shares == {1: 0, 2: 4, 3: 2, 20: 1}
     assert threads_each(3, 4) == 3
+
+
+def test_by_default_there_is_a_worker_for_each_of_few_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for count in (1, 2, 64):
+        monkeypatch.setattr(placement, "cores", lambda count=count: count)
+        found[count] = cpu_workers(0), cpu_workers(7)
+    assert found == {1: (1, 7), 2: (2, 7), 64: (4, 7)}
