@@ -23,6 +23,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from app.engine.placement import cpu_workers, threads_each
 from benchmarks.ours import PRECISIONS, Parlance
 from benchmarks.peers import ctranslate2, marian
 from benchmarks.processes import ContenderError, Setting, Work
@@ -67,7 +68,8 @@ def our_settings(checkpoint: Path, cells: Mapping[str, Work]) -> tuple[Parlance,
         for precision in others
         for processes, threads in LAYOUTS
     ]
-    return Parlance(str(checkpoint), 1, 0, default, DEFAULT_SLOTS), scanned
+    workers = cpu_workers(0)
+    return Parlance(str(checkpoint), workers, threads_each(0, workers), default, DEFAULT_SLOTS), scanned
 
 
 def peers(checkpoint: Path, folder: Path) -> tuple[list[Setting], list[Setting], list[str]]:
