@@ -12,8 +12,10 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from app.api.disconnect import ClientLeft
 from app.api.wording import shown, value_shown
 from app.engine.errors import InvalidRequest
 
@@ -64,7 +66,11 @@ class _ReadRequest(Request):
 
 
 async def _read(request: Request, *, takes_forms: bool) -> dict[str, Any]:
-    body, header = await request.body(), request.headers.get("content-type", "")
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise ClientLeft from None  # in the middle of its body: no fault of ours
+    header = request.headers.get("content-type", "")
     content_type = email.message.Message()
     content_type["content-type"] = header or "application/json"
     kind = content_type.get_content_type()

@@ -15,6 +15,8 @@ _SENTENCES = {
     "int_type": "{thing}; it takes a whole number.",
     "int_parsing": "{thing}; it takes a whole number.",
     "float_type": "{thing}; it takes a number.",
+    "bool_type": "{thing}; it takes true or false.",
+    "bool_parsing": "{thing}; it takes true or false.",
     "finite_number": "{thing}; it takes a finite number.",
     "list_type": "{thing}; it takes a list.",
     "greater_than": "{thing}; it takes a number above {gt}.",

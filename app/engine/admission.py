@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,6 +27,34 @@ class Demand:
     def work(self) -> int:
         return self.read_tokens + self.new_tokens
 
+    @classmethod
+    def total(cls, parts: Iterable[Demand]) -> Demand:
+        each = [(part.requests, part.read_tokens, part.new_tokens, part.rows) for part in parts]
+        return cls(*(sum(part[i] for part in each) for i in range(4)))
+
+
+class Share:
+    """The room that one request holds. A sequence of it that is answered gives its part back at once: else the last
+    text of a page would keep others out as if all of the page were still to do."""
+
+    def __init__(self, admission: Admission, demand: Demand) -> None:
+        self._admission, self._held = admission, demand
+
+    def answered(self, part: Demand) -> None:
+        held = self._held
+        self._held = Demand(
+            held.requests - part.requests,
+            held.read_tokens - part.read_tokens,
+            held.new_tokens - part.new_tokens,
+            held.rows - part.rows,
+        )
+        self._admission.done(part)
+
+    def rest(self) -> Demand:
+        """What nobody has given back; nothing is held any more."""
+        rest, self._held = self._held, Demand(0, 0, 0, 0)
+        return rest
+
 
 class Admission:
     """slots: of one model on all devices. Throughput is measured twice: `loaded` while there is more to do than
@@ -41,16 +69,23 @@ class Admission:
         self.busy, self.loaded = Throughput(), Throughput()
 
     @contextmanager
-    def admitted(self, demand: Demand) -> Iterator[None]:
+    def admitted(self, demand: Demand) -> Iterator[Share]:
         """Room for all of it together, or Overloaded; InvalidRequest if it could never fit."""
         self._check(demand)
         self._count(demand, 1)
+        share = Share(self, demand)
         try:
-            yield
-            self.busy.finished(demand.work)  # not what failed or was cancelled: nobody knows how much of it was done
-            self.loaded.finished(demand.work)
+            yield share
+            self.done(share.rest())
         finally:
-            self._count(demand, -1)
+            self._count(share.rest(), -1)
+
+    def done(self, part: Demand) -> None:
+        """Not for what failed or was cancelled: nobody knows how much of it was done."""
+        if part.work:
+            self.busy.finished(part.work)
+            self.loaded.finished(part.work)
+        self._count(part, -1)
 
     def _check(self, demand: Demand) -> None:
         if demand.requests > self.max_requests or demand.read_tokens > self.max_tokens:

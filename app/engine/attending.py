@@ -61,17 +61,17 @@ def inspected(library: Library, name: str | None) -> Edition:
 
 
 def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int, input_tokens: int) -> None:
-    """InvalidRequest if the answer would hold more than `job.max_values` weights. input_tokens: what the decoder
-    reads; at least so many, while the target is still to be found. A network that does not say how many layers and
-    heads it has is left to the device, and so is a choice that it does not have."""
+    """InvalidRequest if the answer would hold more than `job.max_values` weights, or of layers or heads that the
+    network does not have. input_tokens: what the decoder reads; at least so many, while the target is still to be
+    found. A network that does not say how many layers and heads it has is left to the device."""
     lengths = {
         "encoder": ("encoder_layers", source_tokens * source_tokens),
         "decoder": ("decoder_layers", input_tokens * input_tokens),
         "cross": ("decoder_layers", input_tokens * source_tokens),
     }
-    heads = chosen(job.heads, config.architecture.get("heads"))
+    heads = chosen(job.heads, config.architecture.get("heads"), "head")
     values = sum(
-        chosen(job.layers, config.architecture.get(layers)) * heads * size
+        chosen(job.layers, config.architecture.get(layers), "layer") * heads * size
         for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds))
     )
     if values > job.max_values:
@@ -81,10 +81,15 @@ def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int
         )
 
 
-def chosen(numbers: Sequence[int] | None, count: Any) -> int:
-    """How many of `count` layers or heads are meant; 0 where that cannot be said."""
+def chosen(numbers: Sequence[int] | None, count: Any, noun: str) -> int:
+    """How many of `count` layers or heads are meant; 0 where that cannot be said. InvalidRequest, in the device's
+    words, for a number that there is not: before a translation is made for it."""
     if not isinstance(count, int):
         return 0
     if numbers is None:
         return count
-    return len({number % count for number in numbers if -count <= number < count})
+    for number in numbers:
+        if not -count <= number < count:
+            message = f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1})."
+            raise InvalidRequest(message, field=f"{noun}s")
+    return len({number % count for number in numbers})

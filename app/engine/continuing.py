@@ -34,10 +34,16 @@ class Continuing:
         with self._entrance.keeping([checkpoint]):
             prompt = await intake.aside(len(job.prompt), lambda: intake.prompt_ids(checkpoint, job))
             seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
-            with self._entrance.admitted(Demand(job.n, len(prompt) * job.n, job.max_new_tokens * job.n, job.n)):
+            part = Demand(1, len(prompt), job.max_new_tokens, rows=1)
+            with self._entrance.admitted(Demand.total([part] * job.n)) as share:
+
+                async def one(i: int, writing: Writing) -> tuple[Continuation, Usage]:
+                    done = await self._continue(checkpoint, job, prompt, seed + i, writing)
+                    share.answered(part)
+                    return done
+
                 writings = [Writing(checkpoint, job.stop, show and partial(_shown, show, i)) for i in range(job.n)]
-                plans = enumerate(writings)
-                done = await gather(self._continue(checkpoint, job, prompt, seed + i, writing) for i, writing in plans)
+                done = await gather(one(i, writing) for i, writing in enumerate(writings))
         return Generation(tuple(each for each, _ in done), checkpoint.name, together([usage for _, usage in done]))
 
     async def _continue(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from app.engine.admission import Admission, Demand
+from app.engine.admission import Admission, Demand, Share
 from app.engine.errors import EngineUnavailable
 from app.engine.library import Edition, Library
 from app.engine.shelf import Shelf
@@ -29,11 +29,11 @@ class Entrance:
         return self._shelf.in_use(editions)
 
     @contextmanager
-    def admitted(self, demand: Demand) -> Iterator[None]:
+    def admitted(self, demand: Demand) -> Iterator[Share]:
         """Room for all of it together; see `Admission.admitted`."""
         self.refuse_when_draining()
-        with self.admission.admitted(demand):
-            yield
+        with self.admission.admitted(demand) as share:
+            yield share
 
     def refuse_when_draining(self) -> None:
         if self.draining:

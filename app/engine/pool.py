@@ -116,6 +116,8 @@ class Pool:
         devices = {name: device.state for name, device in self.devices.all.items()}
         able = [device for device in self.devices.all.values() if device.state == "ready" and device.loaded]
         problems = [*self.library.problems.values(), *self.devices.problems()]
+        if self._read and not self.library.checkpoints and not self.library.problems:
+            problems.append("Every model was unloaded; load one to be ready again.")
         if self.entrance.draining:
             problems.append("The service is shutting down.")
         ready = self._read and bool(self.library.checkpoints) and bool(able) and not self.entrance.draining

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -102,7 +103,7 @@ class Shelf:
     async def _load(self, path: Path) -> Edition:
         if path.name in self._library().checkpoints:
             raise ModelConflict(f"{path.name} is loaded already; reload it to read its folder again.", field="name")
-        if not await asyncio.to_thread(path.is_dir):
+        if not await asyncio.to_thread(os.path.isdir, path):  # not Path.is_dir, which raises at a name of 256 bytes
             raise UnknownModel(f"There is no folder {path.name} among the checkpoints.", field="name")
         return await self._publish(path)
 

@@ -15,6 +15,8 @@ from app.engine.streaming import Show, TextStream
 from app.engine.switchboard import Switchboard, gather
 from app.engine.writing import Writing
 
+Ids = tuple[int, ...]
+
 
 class Translating:
     def __init__(self, entrance: Entrance, switchboard: Switchboard, beam_size: int, length_penalty: float) -> None:
@@ -43,21 +45,26 @@ class Translating:
                     intake.source_ids(checkpoint, job.text, "q") for checkpoint, job in zip(found, jobs, strict=True)
                 ],
             )
-            demand = Demand(
-                requests=len(jobs),
-                read_tokens=sum(map(len, sources)),
-                new_tokens=sum(map(len, sources)),  # a translation is about as long as its source
-                rows=sum(self.beam(job.alternatives) for job, source in zip(jobs, sources, strict=True) if source),
-            )
-            plans = zip(jobs, found, sources, strict=True)
-            with self._entrance.admitted(demand):
-                return await gather(self._translate(job, checkpoint, source, show) for job, checkpoint, source in plans)
+            parts = [self._demand(job, source) for job, source in zip(jobs, sources, strict=True)]
+            plans = zip(jobs, found, sources, parts, strict=True)
+            with self._entrance.admitted(Demand.total(parts)) as share:
+
+                async def one(job: TranslationJob, checkpoint: Edition, source: Ids, part: Demand) -> Translation:
+                    translation = await self._translate(job, checkpoint, source, show)
+                    share.answered(part)
+                    return translation
+
+                return await gather(one(*plan) for plan in plans)
+
+    def _demand(self, job: TranslationJob, source: Ids) -> Demand:
+        rows = self.beam(job.alternatives) if source else 0
+        return Demand(1, len(source), len(source), rows)  # a translation is about as long as its source
 
     async def _translate(
         self,
         job: TranslationJob,
         checkpoint: Edition,
-        source: tuple[int, ...],
+        source: Ids,
         show: Callable[[str], None] | None,
     ) -> Translation:
         if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
@@ -78,7 +85,7 @@ class Translating:
         return max(self._beam_size, alternatives + 1)
 
     async def search(
-        self, checkpoint: Edition, source: tuple[int, ...], alternatives: int, writing: Writing | None = None
+        self, checkpoint: Edition, source: Ids, alternatives: int, writing: Writing | None = None
     ) -> m.Finished:
         """The model's translations, best first."""
         message = asking.translation(

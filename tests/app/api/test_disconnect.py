@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from starlette.types import Message
 
 from app.engine.jobs import Translation, TranslationJob
@@ -34,15 +35,23 @@ class Slow(FakeEngine):
             raise
 
 
-async def leave_midway(engine: Slow) -> list[Message]:
-    body = b'{"q": "hallo", "source": "de", "target": "en"}'
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+BODY: Message = {
+    "type": "http.request",
+    "body": b'{"q": "hallo", "source": "de", "target": "en"}',
+    "more_body": False,
+}
+
+
+async def leave_midway(engine: Slow, *first: Message) -> list[Message]:
+    """Leave after these messages."""
+    coming = list(first)
     sent: list[Message] = []
 
     async def receive() -> Message:
-        if first:
-            return first.pop()
-        await engine.asked.wait()
+        if coming:
+            return coming.pop(0)
+        if first == (BODY,):
+            await engine.asked.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
@@ -67,8 +76,16 @@ async def leave_midway(engine: Slow) -> list[Message]:
 def test_its_job_is_cancelled() -> None:
     async def run() -> tuple[Slow, list[Message]]:
         engine = Slow()
-        return engine, await leave_midway(engine)
+        return engine, await leave_midway(engine, BODY)
 
     engine, sent = asyncio.run(run())
     assert engine.cancelled
     assert sent[0]["status"] == 499
+
+
+def test_who_leaves_within_the_body_is_no_fault_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    engine = Slow()
+    sent = asyncio.run(leave_midway(engine, {"type": "http.request", "body": b'{"q', "more_body": True}))
+    assert sent[0]["status"] == 499
+    assert not engine.asked.is_set()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

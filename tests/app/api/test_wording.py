@@ -44,6 +44,8 @@ def problem(kind: str, *loc: str | int, **context: Any) -> dict[str, Any]:
         (problem("missing", "q"), '"q" is missing; add it to the request, as the example at /docs does.'),
         (problem("literal_error", "kind", expected="'a' or 'b'"), '"kind" is 5; it takes "a" or "b".'),
         (problem("less_than", "n", lt=5), '"n" is 5; it takes a number below 5.'),
+        (problem("bool_type", "stream"), '"stream" is 5; it takes true or false.'),
+        (problem("bool_parsing", "stream"), '"stream" is 5; it takes true or false.'),
         (problem("something_new", "a", 2, "b"), '"a[2].b" is 5: Input should be odd.'),
         (problem("something_new"), '"body" is 5: Input should be odd.'),
     ],

@@ -57,6 +57,28 @@ def test_room_comes_back_when_the_request_fails() -> None:
     assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
 
 
+def test_what_is_answered_of_a_request_gives_its_part_back_and_counts_at_once(clock: Clock) -> None:
+    admission = Admission(100, 10_000, slots=4, max_queue_age_s=10)
+    page = [asks(1, 10, 10, rows=1)] * 20
+    with admission.admitted(Demand.total(page)) as share:
+        assert (admission.requests, admission.tokens, admission.work, admission.rows) == (20, 200, 400, 20)
+        for part in page[:-1]:
+            clock.now += 1
+            share.answered(part)
+        assert admission.loaded.rate() == pytest.approx(20)  # measured while there was more than fits the slots
+        assert (admission.requests, admission.tokens, admission.work, admission.rows) == (1, 10, 20, 1)
+        assert (admission.queue_s(), admission.retry_after_s()) == (0, 1)
+    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+
+
+def test_a_request_that_fails_in_part_gives_all_back_once() -> None:
+    admission, part = Admission(10, 100), asks(1, 10, 10)
+    with pytest.raises(KeyError), admission.admitted(Demand.total([part, part])) as share:
+        share.answered(part)
+        raise KeyError
+    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+
+
 def test_what_can_never_fit_is_the_senders_to_mend() -> None:
     with pytest.raises(InvalidRequest, match="Send it in parts"), Admission(3, 100).admitted(asks(1, 101)):
         pass

@@ -215,6 +215,9 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
         running.do(running.pool.attention(replace(job, max_values=599)))
     with pytest.raises(errors.InvalidRequest, match="would hold 248 weights"):  # with one target token at least
         running.do(running.pool.attention(replace(job, target=None, max_values=247)))
+    for choice in ({"layers": (0, 2)}, {"heads": (-5,)}):
+        with pytest.raises(errors.InvalidRequest, match=r"There is no (layer 2|head -5): this model has"):
+            running.do(running.pool.attention(replace(job, target=None, **choice)))
     assert sent == []
     report = running.do(running.pool.attention(job))
     assert sum(len(each.layers) * len(each.heads) * 25 for each in report.maps.values()) == 600

@@ -173,8 +173,9 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
 
 def test_load_and_unload(running: Running, root: Path) -> None:
     do, pool = running.do, running.pool
-    with pytest.raises(errors.UnknownModel, match=r"no folder another among the checkpoints"):
-        do(pool.load_model("another"))
+    for name in ("another", "ä" * 200):  # of 400 bytes, more than a file name may have
+        with pytest.raises(errors.UnknownModel, match=f"no folder {name} among the checkpoints"):
+            do(pool.load_model(name))
     tiny.write_translator(root / "another", "es", "fr", seed=3)
     with pytest.raises(errors.UnknownPair):
         do(pool.translate([TranslationJob("ich", "es", "fr")]))
@@ -284,6 +285,17 @@ def test_a_version_that_is_not_given_back_is_freed_in_the_end(
         running.do(running.pool.unload_model("tiny-lyrics"))
         assert edition.key not in loaded(running)
         running.do(running.pool.load_model("tiny-lyrics"))
+
+
+def test_a_server_without_its_models_says_what_to_do(running: Running) -> None:
+    names = [info.name for info in running.pool.models()]
+    for name in names:
+        running.do(running.pool.unload_model(name))
+    status = running.pool.status()
+    assert (status.ready, status.problems) == (False, ("Every model was unloaded; load one to be ready again.",))
+    for name in names:
+        running.do(running.pool.load_model(name))
+    assert (running.pool.status().ready, running.pool.status().problems) == (True, ())
 
 
 def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
