@@ -47,10 +47,19 @@ class Admission:
         self._count(demand, 1)
         try:
             yield
-            self.busy.finished(demand.work)  # not what failed or was cancelled: nobody knows how much of it was done
-            self.loaded.finished(demand.work)
+            self._finished(demand.work)  # not what failed or was cancelled: how much of that was done, devices tell
         finally:
             self._count(demand, -1)
+
+    def wasted(self, tokens: int) -> None:
+        """So many were computed for requests that were cancelled. The time went into them, so they count: else a
+        service that many clients leave would think itself slow, and refuse those who stay."""
+        if tokens:
+            self._finished(tokens)
+
+    def _finished(self, work: int) -> None:
+        self.busy.finished(work)
+        self.loaded.finished(work)
 
     def _check(self, demand: Demand) -> None:
         if demand.requests > self.max_requests or demand.read_tokens > self.max_tokens:
