@@ -52,11 +52,11 @@ def write_translator(folder: Path, source: str, target: str, seed: int = 0) -> P
     return _write(folder, draft, tokenizers, Transformer(shape))
 
 
-def write_lyricist(folder: Path, seed: int = 0) -> Path:
-    """A GRU of width 32 over the characters of LYRICS."""
+def write_lyricist(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
+    """A GRU over the characters of LYRICS; a wide one takes its time over each token."""
     torch.manual_seed(seed)
     tokenizer = character_tokenizer(LYRICS, unknown=True)
-    shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=16, hidden=32)
+    shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=16, hidden=hidden)
     draft = CheckpointConfig(
         kind="lyrics",
         architecture=networks.architecture("recurrent", shape),

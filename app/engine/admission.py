@@ -81,11 +81,20 @@ class Admission:
             self._count(share.rest(), -1)
 
     def done(self, part: Demand) -> None:
-        """Not for what failed or was cancelled: nobody knows how much of it was done."""
+        """Not for what failed or was cancelled: how much of that was done, the devices tell (`wasted`)."""
         if part.work:
-            self.busy.finished(part.work)
-            self.loaded.finished(part.work)
+            self._finished(part.work)
         self._count(part, -1)
+
+    def wasted(self, tokens: int) -> None:
+        """So many were computed for requests that were cancelled. The time went into them, so they count: else a
+        service that many clients leave would think itself slow, and refuse those who stay."""
+        if tokens:
+            self._finished(tokens)
+
+    def _finished(self, work: int) -> None:
+        self.busy.finished(work)
+        self.loaded.finished(work)
 
     def _check(self, demand: Demand) -> None:
         if demand.requests > self.max_requests or demand.read_tokens > self.max_tokens:

@@ -62,7 +62,7 @@ class Pool:
             on_reply=lambda message: self.switchboard.reply(message),
             on_failure=lambda key, problem: self.library.drop(m.plain_name(key), problem),
             on_death=self._device_died,
-            on_beat=self.metrics.beat,
+            on_beat=self._device_beat,
         )
         self.switchboard = Switchboard(
             self.devices, options.request_timeout_s, self.metrics, self.admission.retry_after_s
@@ -104,6 +104,10 @@ class Pool:
         await self.drain()
         await self.shelf.stop()
         await self.devices.stop()
+
+    def _device_beat(self, device: str, beat: m.Beat) -> None:
+        self.metrics.beat(device, beat)
+        self.admission.wasted(sum(lane.cancelled_tokens for lane in beat.lanes))
 
     def _device_died(self, device: str) -> None:
         count = self.metrics.device_gone if self.entrance.draining else self.metrics.device_died

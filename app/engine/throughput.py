@@ -6,7 +6,7 @@ import time
 from collections import deque
 
 WINDOW_S = 30.0  # of the measured time
-LEAST_S = 1.0  # measured for less, a rate says nothing
+LEAST_S = 2.0  # measured for less, a rate says nothing: what was cancelled is told a second later
 
 
 class Throughput:

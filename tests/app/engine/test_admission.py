@@ -159,3 +159,17 @@ def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock
         with admission.admitted(asks(1, 10)):
             clock.now += 1.0
     assert len(admission.busy._finished) <= 31
+
+
+def test_a_service_that_many_leave_does_not_think_itself_slow(clock: Clock) -> None:
+    """20 tokens a second when the slots are full; nine of ten are for clients who do not wait for them."""
+    admission = Admission(100, 100_000, slots=4, max_queue_age_s=5)
+    with admission.admitted(asks(5, 50)):
+        for _ in range(30):
+            clock.now += 1
+            admission.wasted(18)
+            with admission.admitted(asks(1, 2)):
+                pass
+        assert admission.loaded.rate() == 20
+        with admission.admitted(asks(5, 50)):
+            assert admission.queue_s() == 3  # 60 of 100 tokens have no slot

@@ -303,6 +303,19 @@ def test_whoever_stops_waiting_frees_the_slots(running: Running, monkeypatch: py
     assert len(running.do(running.pool.generate(generate())).continuations[0].text) == 24
 
 
+def test_what_was_computed_for_those_who_left_counts_as_work(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    wasted: list[int] = []
+    monkeypatch.setattr(running.pool.admission, "wasted", wasted.append)
+
+    async def leave() -> None:
+        async with running.pool.stream_generation(generate(max_new_tokens=2000)):
+            pass  # the first text is there
+
+    running.do(leave())
+    running.until(lambda: sum(wasted) > 2, "nothing was said of what was wasted")
+    assert sum(wasted) < 1000
+
+
 def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Running) -> None:
     device = running.pool.devices.all["cpu"]
     assert device.process is not None
