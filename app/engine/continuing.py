@@ -38,7 +38,7 @@ class Continuing:
             with self._entrance.admitted(Demand.total([part] * job.n)) as share:
 
                 async def one(i: int, writing: Writing) -> tuple[Continuation, Usage]:
-                    done = await self._continue(checkpoint, job, prompt, seed + i, writing)
+                    done = await self._continue(checkpoint, job, prompt, seed + i, writing, first=i == 0)
                     share.answered(part)
                     return done
 
@@ -47,7 +47,14 @@ class Continuing:
         return Generation(tuple(each for each, _ in done), checkpoint.name, together([usage for _, usage in done]))
 
     async def _continue(
-        self, checkpoint: Edition, job: GenerationJob, prompt: tuple[int, ...], seed: int, writing: Writing
+        self,
+        checkpoint: Edition,
+        job: GenerationJob,
+        prompt: tuple[int, ...],
+        seed: int,
+        writing: Writing,
+        *,
+        first: bool,
     ) -> tuple[Continuation, Usage]:
         message = asking.continuation(
             checkpoint,
@@ -55,7 +62,7 @@ class Continuing:
             prompt,
             seed=seed,
             wants_tokens=writing.wants_tokens,
-            start_by=self._entrance.start_by(),
+            start_by=self._entrance.start_by(first),
         )
         result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
         reason: FinishReason = "stop"

@@ -39,6 +39,7 @@ class Entrance:
         if self.draining:
             raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
 
-    def start_by(self) -> float:
-        """When a request that comes in now must have got its slots."""
-        return time.monotonic() + self.max_queue_age_s
+    def start_by(self, first: bool = True) -> float:
+        """When a request that comes in now must have got its slots: its first sequence. Those beside it then have the
+        request's time and no other limit, or most of a page would be computed for a 429."""
+        return time.monotonic() + self.max_queue_age_s if first else 0.0

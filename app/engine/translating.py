@@ -49,12 +49,14 @@ class Translating:
             plans = zip(jobs, found, sources, parts, strict=True)
             with self._entrance.admitted(Demand.total(parts)) as share:
 
-                async def one(job: TranslationJob, checkpoint: Edition, source: Ids, part: Demand) -> Translation:
-                    translation = await self._translate(job, checkpoint, source, show)
+                async def one(
+                    number: int, job: TranslationJob, checkpoint: Edition, source: Ids, part: Demand
+                ) -> Translation:
+                    translation = await self._translate(job, checkpoint, source, show, first=number == 0)
                     share.answered(part)
                     return translation
 
-                return await gather(one(*plan) for plan in plans)
+                return await gather(one(number, *plan) for number, plan in enumerate(plans))
 
     def _demand(self, job: TranslationJob, source: Ids) -> Demand:
         rows = self.beam(job.alternatives) if source else 0
@@ -66,13 +68,15 @@ class Translating:
         checkpoint: Edition,
         source: Ids,
         show: Callable[[str], None] | None,
+        *,
+        first: bool,
     ) -> Translation:
         if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
             if show is not None:
                 show(job.text)
             return Translation(job.text, (), "stop", checkpoint.name)
         writing = Writing(checkpoint, show=show)
-        result = await self.search(checkpoint, source, job.alternatives, writing)
+        result = await self.search(checkpoint, source, job.alternatives, writing, first=first)
         best = result.hypotheses[0]
         writing.finish(best.tokens)
         texts = list(dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])]))
@@ -85,7 +89,13 @@ class Translating:
         return max(self._beam_size, alternatives + 1)
 
     async def search(
-        self, checkpoint: Edition, source: Ids, alternatives: int, writing: Writing | None = None
+        self,
+        checkpoint: Edition,
+        source: Ids,
+        alternatives: int,
+        writing: Writing | None = None,
+        *,
+        first: bool = True,
     ) -> m.Finished:
         """The model's translations, best first."""
         message = asking.translation(
@@ -94,7 +104,7 @@ class Translating:
             beam=self.beam(alternatives),
             length_penalty=self._length_penalty,
             wants_tokens=writing is not None and writing.wants_tokens,
-            start_by=self._entrance.start_by(),
+            start_by=self._entrance.start_by(first),
         )
         result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing)
         return result
