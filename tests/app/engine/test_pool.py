@@ -381,3 +381,11 @@ def test_an_end_while_the_checkpoints_are_read_starts_no_process(tiny_checkpoint
         return pool
 
     assert asyncio.run(scene()).devices.all["cpu"].process is None
+
+
+def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+    running.do(running.pool.translate([TranslationJob("ich möchte ein bier", "de", "en")] * 5))
+    running.do(running.pool.generate(GenerationJob(prompt="分开", max_new_tokens=3, n=3, seed=1)))
+    limited = [bool(message.start_by) for message in sent if isinstance(message, m.Decode)]
+    assert limited == [True, False, False, False, False, True, False, False]
