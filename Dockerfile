@@ -71,8 +71,7 @@ RUN set -eu; \
 # PyTorch, slower, and the log says so.
 RUN cd /opt/parlance/code; \
     command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
-    if command -v cc >/dev/null; then /opt/parlance/bin/python -m models.native.build; \
-    else echo "no C compiler: int8 will run in PyTorch, slower"; fi
+    /opt/parlance/bin/python -m models.native.build || echo "int8 will run in PyTorch, slower"
 
 
 FROM ${BASE_IMAGE}

@@ -25,6 +25,7 @@ help:
 	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
 	@echo "make test         install, lint, types, import contracts, the fast tests"
 	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
+	@echo "make test-faults  kills, hangs and floods of real servers (minutes)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
 	@echo "make clean        remove what make has made, but no checkpoints"

@@ -35,7 +35,10 @@ class Settings(BaseSettings):
         ' such as "cpu" or "cuda:0,cuda:1".',
     )
     cpu_threads: int = Field(
-        default=0, ge=0, le=1024, description="Threads of each CPU device process; 0 shares out all cores."
+        default=0,
+        ge=0,
+        le=1024,
+        description="Threads of each CPU device process; 0 shares out all cores. Native int8 steps use one.",
     )
     cpu_workers: int = Field(
         default=0,
@@ -61,7 +64,9 @@ class Settings(BaseSettings):
         default=1024, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
     )
     max_queued_source_tokens: int = Field(
-        default=65_536, ge=1, description="Source tokens waiting for a slot; beyond that the answer is 429."
+        default=65_536,
+        ge=1,
+        description="Tokens to read of all requests waiting or in work; beyond that the answer is 429.",
     )
     max_queue_age_s: float = Field(
         default=30,

@@ -23,8 +23,8 @@ from app.engine.runner import Model
 MOST_OVERTAKES = 16
 LOOKED_AT = 256  # of those who wait: a queue of thousands must not cost time at every step
 MOST_PADDING = 1.25  # times the real tokens; beyond it a group is split ...
-DOUBLING_S = 0.010
 SPARE_PADDING = 64  # ... unless it is only so many tokens: one call more costs more than they do
+DOUBLING_S = 0.010
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +84,8 @@ class Lane:
         return self.model.slots - self.model.decoder.free
 
     def add(self, request: m.Decode, now: float) -> None:
+        if not self.busy:
+            self._idle_until = now
         self.waiting[request.id] = Ticket(request, next(self._numbers), now)
         self._deadlines.add(request.deadline, request.id, self._here)
         if request.start_by:
@@ -114,8 +116,6 @@ class Lane:
     def take(self, now: float) -> list[list[Ticket]]:
         """Who starts now, in groups to prefill together: as many as there are free rows for, within the budget of
         padded tokens, but at least one."""
-        if not self.active:
-            self._idle_until = now
         chosen, blocked = self._choose(self.model.decoder.free, self._may_run(now) - len(self.active))
         groups = by_length(chosen)
         while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:

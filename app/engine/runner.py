@@ -21,6 +21,10 @@ from models.precision import fastest
 log = logging.getLogger(__name__)
 
 
+# of the CPU's allocator, of CUDA itself and of its libraries, none of which has an error class of its own
+NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
 class CannotInspect(ValueError):
     """The network has nothing of the kind to show, or too much; the message says what to ask for instead, and
     `field` which choice of the request was wrong, if one was."""
@@ -147,7 +151,7 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether less work at once could succeed where this failed."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 def _options(request: Decode) -> DecodingOptions:

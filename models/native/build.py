@@ -11,6 +11,7 @@ import logging
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from functools import cache
@@ -27,7 +28,7 @@ FLAGS = (
     *("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"),
 )
 COMPILERS = ("cc", "gcc", "clang")
-BUILD_LIMIT_S = 120
+BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there
 
 
 @cache
@@ -39,7 +40,7 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         loaded = ctypes.CDLL(str(built()))
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
         log.warning("int8 runs in PyTorch, slower, for its native kernels cannot be had: %s", error)
         return None
     log.info("int8 runs in native kernels")
@@ -61,10 +62,19 @@ def built() -> Path:
     if shipped.exists():
         return shipped
     kept = folder() / file_name()
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_others(kept.parent)
     if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
         compile_to(kept)
+    refuse_others(kept)
     return kept
+
+
+def refuse_others(path: Path) -> None:
+    """OSError if somebody else could have put it there: what is loaded runs."""
+    status = path.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"{path} is not this user's alone to write to")
 
 
 def file_name() -> str:
@@ -80,8 +90,8 @@ def fingerprint() -> str:
 
 
 def folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "parlance"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "parlance"
 
 
 def compile_to(path: Path) -> None:

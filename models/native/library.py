@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 from ctypes import c_float, c_int32, c_int64, c_void_p
@@ -112,6 +113,7 @@ class Packer:
 def reserved(size: int) -> Tensor:
     """So many bytes, which take no memory before they are written to, on large pages where the system has them."""
     pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(mmap.MADV_HUGEPAGE)
+    with contextlib.suppress(OSError):
+        pages.madvise(mmap.MADV_HUGEPAGE)
     array = np.frombuffer(pages, dtype=np.uint8)
     return torch.from_numpy(array[-array.ctypes.data % HUGE_PAGE :][:size])

@@ -150,7 +150,7 @@ static __m512 activated(__m512 x, int activation) {
     return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(0.5f)), twice);
 }
 
-/* x [rows, I] -> y [rows, O]; residual [rows, O] or null is added (to no activation, or RELU before it). */
+/* x [rows, I] -> y [rows, O]; residual [rows, O] or null is added (with no activation, or RELU after the sum). */
 void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, int activation, float *y) {
     Finish f = {p->scale, p->bias, residual, y, p->outputs, p->outputs, activation == RELU ? 0.0f : -INFINITY};
     int64_t steps = (p->inputs + 3) / 4;

@@ -23,7 +23,7 @@ static int begin(Work *work, const Model *m, int64_t rows, int64_t longest) {
     int64_t attended = m->heads * m->head_width, widest = m->inner > m->width ? m->inner : m->width;
     if (attended > widest) widest = attended;
     int64_t floats = rows * (2 * m->width + 4 * attended + m->inner + 1) + m->heads * longest;
-    work->memory = aligned_alloc(64, (size_t)(padded(floats * 4) + rows * (padded(widest) + 4) + 16 * 64));
+    work->memory = aligned_alloc(64, (size_t)padded(padded(floats * 4) + rows * (padded(widest) + 4) + 16 * 64));
     if (!work->memory) return 0;
     char *next = work->memory;
     work->model = m, work->rows = rows;

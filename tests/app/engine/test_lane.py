@@ -155,7 +155,7 @@ def test_a_burst_on_an_idle_cpu_starts_gradually_and_a_busy_one_takes_who_comes(
     lane = a_lane(64)
     lane.model.gradual = True
     for number in range(40):
-        lane.add(a_request(number), 0.0)
+        lane.add(a_request(number), 5.0)
     started = []
     for ms in range(60):  # a millisecond each
         taken = [ticket for group in lane.take(5.0 + (ms + 0.1) / 1000 if ms else 5.0) for ticket in group]
@@ -165,6 +165,22 @@ def test_a_burst_on_an_idle_cpu_starts_gradually_and_a_busy_one_takes_who_comes(
     assert [started[ms] for ms in (0, 9, 10, 20, 31, 45, 54, 59)] == [1, 1, 2, 4, 8, 22, 40, 40]
     lane.add(a_request(99), 6.0)
     assert take_at(lane, 6.0) == [[99]]
+
+
+def test_short_requests_of_a_burst_soon_share_a_step() -> None:
+    """Each is done after a step of a millisecond: the lane is busy all the while, whoever runs."""
+    lane = a_lane(64)
+    lane.model.gradual = True
+    for number in range(300):
+        lane.add(a_request(number), 5.0)
+    now, together = 5.0, []
+    while lane.waiting:
+        groups = lane.take(now)
+        together.append(sum(map(len, groups)))
+        now += 0.001
+    assert together[:10] == [1] * 10
+    assert len(together) < 85  # and not 300
+    assert max(together) > 16
 
 
 def take_at(lane: Lane, now: float) -> list[list[int]]:
