@@ -7,7 +7,6 @@ whose cost is outside of the clock.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
@@ -61,8 +60,7 @@ def _serve(pipe: Connection, folder: Path, threads: int, slots: int, precision: 
     from app.engine.scheduler import Scheduler
     from models import checkpoint as checkpoints
 
-    options: dict[str, Any] = {"precision": precision} if "precision" in inspect.signature(Runner).parameters else {}
-    scheduler = Scheduler(Runner("cpu", threads, slots, **options))
+    scheduler = Scheduler(Runner("cpu", threads, slots, precision))
     checkpoint = checkpoints.read(folder)
     reply = scheduler.handle(m.Load("model", str(folder)))
     assert isinstance(reply[0], m.Loaded), reply

@@ -87,7 +87,7 @@ def knows(setting: str) -> bool:
 
 @contextlib.contextmanager
 def ours(checkpoints: Path, **settings: Any) -> Iterator[Server]:
-    """As `make serve` starts it. settings: those of `app.settings`; ones that it does not know must not be given."""
+    """What `make serve` starts, without its access log. settings: those of `app.settings`; others must not be given."""
     assert all(knows(name) for name in settings), settings
     environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
     environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)

@@ -59,8 +59,8 @@ def parsed() -> argparse.Namespace:
 
 
 def settings(given: list[str]) -> dict[str, str]:
-    """fp32 as the peers, unless another precision is asked for."""
-    chosen = {"precision": "fp32"} if knows("precision") else {}
+    """The server's defaults, its precision among them, unless others are asked for; the peers compute in fp32."""
+    chosen: dict[str, str] = {}
     for each in given:
         name, _, value = each.partition("=")
         name = name.lower().removeprefix("parlance_")

@@ -16,7 +16,7 @@ from benchmarks import agreement, cancelling, overhead, page, streams
 from benchmarks.engine import Engine, engine
 from benchmarks.peer_settings import SETTINGS, scan
 from benchmarks.served import Served
-from benchmarks.servers import Server, knows, ours, peer
+from benchmarks.servers import Server, ours, peer
 from benchmarks.serving_sentences import Sentences
 from benchmarks.sweep import OF_CAPACITY, Sweep, capacity
 
@@ -56,13 +56,11 @@ class Race:
     ) -> None:
         self.plan, self.served, self.sentences = plan, served, sentences
         self.beam, self.threads = beam, threads
-        # a page of 300 asks for more at once than the defaults let in
-        room = {"max_inflight_requests": 1024, "max_batch_texts": 512, "request_timeout_s": 120}
         self.settings: dict[str, Any] = {
             "cpu_threads": threads,
             "cpu_workers": 1,
             "slots_per_model": SLOTS,
-            **room,
+            "request_timeout_s": 120,
             **settings,
         }
         self.best = dict.fromkeys(PEERS, SETTINGS[-2])
@@ -84,7 +82,7 @@ class Race:
         return ours(self.served.folder, **{"beam_size": self.beam, **self.settings, **change})
 
     def _engine(self) -> contextlib.AbstractContextManager[Engine]:
-        precision = str(self.settings.get("precision", "fp32"))
+        precision = str(self.settings.get("precision", "auto"))
         return engine(self.served.translator, threads=self.threads, slots=SLOTS, precision=precision)
 
     def _all(self) -> list[Server]:
@@ -140,9 +138,6 @@ class Race:
                     self.note(await sweep.at(server, rate))
         for rate in (low, 0.8 * most[servers[0].name]):
             row = await sweep.at(servers[0], rate, stream=True)
-            if row["first_token_ms"] is None:
-                self.note({"sweep": servers[0].name, "streaming": "not available yet"})
-                return
             self.note(row)
 
     async def _overhead(self) -> None:
@@ -170,15 +165,11 @@ class Race:
         """fp32 first; a beam of 1 by default, so that one server answers greedy and beam requests."""
         self.close()
         requests = agreement.mixed(self.sentences.test, self.plan.mixed, 5)
-        change = {"precision": "fp32"} if knows("precision") else {}
-        with self._ours(beam_size=1, **change) as server:
+        with self._ours(beam_size=1, precision="fp32") as server:
             row = await agreement.compare(server, "fp32", requests, None)
         fp32 = row.pop("alone")
         self.note(row)
         for precision in NARROW:
-            if not knows("precision"):
-                self.note({"agreement": precision, "differing": "not available yet"})
-                continue
             try:
                 with self._ours(beam_size=1, precision=precision) as server:
                     row = await agreement.compare(server, precision, requests[: self.plan.mixed_narrow], fp32)

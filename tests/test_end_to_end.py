@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from app.engine.placement import cpu_workers
 from models import checkpoint as checkpoints
 from models.networks import load_network
 from tests.serving import Server, serving
@@ -69,3 +70,21 @@ def test_no_worker_outlives_a_killed_server(server: Server) -> None:
     server.process.kill()
     server.process.wait()
     wait_for(lambda: gone(worker))
+
+
+def test_the_defaults_serve_alike_on_every_device(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    """A precision of its own choice and a process for each core, as shipped: whoever answers says the same."""
+    with serving(tiny_checkpoints, tmp_path, PRECISION="auto", CPU_WORKERS="0") as server:
+        end = time.monotonic() + 60
+        while len({d for model in server.ask("/models") for d in model["devices"]}) < cpu_workers(0):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        with ThreadPoolExecutor(8) as clients:
+            bodies = [{"q": text, "source": "de", "target": "en"} for text in GERMAN * 8]
+            found = list(clients.map(lambda body: server.ask("/translate", body)["translatedText"], bodies))
+            asked = {"prompt": "分开", "seed": 7, "max_new_tokens": 20, "temperature": 1.0}
+            texts = list(clients.map(lambda body: server.ask("/generate", body)["text"], [asked] * 16))
+    assert found == found[: len(GERMAN)] * 8
+    assert all(found)
+    assert len(set(texts)) == 1
+    assert len(texts[0]) == 20

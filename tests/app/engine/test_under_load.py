@@ -14,13 +14,14 @@ import pytest
 from app.engine import messages as m
 from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
-from benchmarks.peers.translator import Prepared
 from models import checkpoint as checkpoints
 from models.decoding import DecodingOptions, TokenRules, decode
-from models.interface import Prompt
+from models.interface import Decodable, Network, Precision, Prompt
 from models.networks import load_network
+from models.products import exact_int8
 
 FAR = 1e12
+needs_int8 = pytest.mark.skipif(not exact_int8(), reason="this CPU has no exact int8")
 SLOTS = 16
 TRANSLATOR, LYRICIST = "tiny-de-en", "tiny-lyrics"
 
@@ -48,11 +49,13 @@ def _request(chance: random.Random, number: int) -> m.Decode:
     return m.Decode(number, LYRICIST, [], prefix, FAR, chance.randrange(1, 80 if long else 16), **options)
 
 
-def under_load(folder: Path, asked: Sequence[m.Decode], seed: int) -> tuple[dict[int, Any], dict[int, list[int]]]:
+def under_load(
+    folder: Path, asked: Sequence[m.Decode], seed: int, precision: str
+) -> tuple[dict[int, Any], dict[int, list[int]]]:
     """Hypotheses' tokens and streamed tokens by request. Arrivals come in bursts between steps, and strangers who
     share the slots are cancelled in the middle of their work."""
     chance = random.Random(seed)
-    scheduler = Scheduler(Runner("cpu", 1, slots=SLOTS))
+    scheduler = Scheduler(Runner("cpu", 1, SLOTS, precision))
     for name in (TRANSLATOR, LYRICIST):
         assert isinstance(scheduler.handle(m.Load(name, str(folder / name)))[0], m.Loaded)
     waiting, strangers, stranger = list(reversed(asked)), list[int](), 1_000_000
@@ -77,14 +80,25 @@ def under_load(folder: Path, asked: Sequence[m.Decode], seed: int) -> tuple[dict
     return finished, streamed
 
 
+class Ready:
+    """A network in one precision, made ready once."""
+
+    def __init__(self, network: Network, precision: Precision) -> None:
+        self.made = network.decodable(precision)
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        return self.made
+
+
 @cache
-def loaded(folder: Path) -> tuple[Any, TokenRules]:
+def loaded(folder: Path, precision: Precision) -> tuple[Ready, TokenRules]:
     checkpoint = checkpoints.read(folder)
-    return Prepared(load_network(checkpoint)), TokenRules(checkpoint.config.eos, tuple(checkpoint.config.suppressed))
+    rules = TokenRules(checkpoint.config.eos, tuple(checkpoint.config.suppressed))
+    return Ready(load_network(checkpoint), precision), rules
 
 
-def alone(folder: Path, r: m.Decode) -> list[list[int]]:
-    network, rules = loaded(folder / r.model)
+def alone(folder: Path, r: m.Decode, precision: Precision) -> list[list[int]]:
+    network, rules = loaded(folder / r.model, precision)
     options = DecodingOptions(
         max_new_tokens=r.max_new_tokens,
         beam=r.beam,
@@ -99,18 +113,19 @@ def alone(folder: Path, r: m.Decode) -> list[list[int]]:
     return [list(h.tokens) for h in hypotheses]
 
 
-def check(folder: Path, count: int, seed: int) -> None:
+def check(folder: Path, count: int, seed: int, precision: Precision = "fp32") -> None:
     asked = requests(count, seed)
-    finished, streamed = under_load(folder, asked, seed)
-    differing = [r for r in asked if finished[r.id] != alone(folder, r)]
+    finished, streamed = under_load(folder, asked, seed, precision)
+    differing = [r for r in asked if finished[r.id] != alone(folder, r, precision)]
     assert not differing, f"{len(differing)} of {count} answers differ, the first that of {differing[0]}"
     for request in asked:
         if request.wants_tokens and request.beam == 1:
             assert streamed.get(request.id, []) == finished[request.id][0], request
 
 
-def test_a_hundred_mixed_requests_under_load_answer_as_each_alone(tiny_checkpoints: Path) -> None:
-    check(tiny_checkpoints, 100, seed=1)
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=needs_int8)])
+def test_a_hundred_mixed_requests_under_load_answer_as_each_alone(tiny_checkpoints: Path, precision: Precision) -> None:
+    check(tiny_checkpoints, 100, 1, precision)
 
 
 @pytest.mark.slow
