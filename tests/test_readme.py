@@ -49,7 +49,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         server = subprocess.Popen(
             ["make", "serve", f"PORT={port}", f"PYTHON={sys.executable}"],
             cwd=ROOT,
-            env={**os.environ, "PARLANCE_CHECKPOINTS": str(folder / "checkpoints"), "PARLANCE_ADMIN_KEY": KEY},
+            # one process, as the README's answers have it: by default their number is that of the cores
+            env={
+                **os.environ,
+                "PARLANCE_CHECKPOINTS": str(folder / "checkpoints"),
+                "PARLANCE_ADMIN_KEY": KEY,
+                "PARLANCE_CPU_WORKERS": "1",
+            },
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
