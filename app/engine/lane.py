@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from app.engine import messages as m
 from app.engine.deadlines import Deadlines
@@ -50,17 +50,6 @@ class Ticket:
         return m.Timing(self.began - self.arrived, self.first_token - self.arrived, now - self.arrived)
 
 
-@dataclass(slots=True)
-class Tally:
-    """What was done since the last statistics."""
-
-    step_seconds: list[float] = field(default_factory=list)
-    step_rows: int = 0
-    read_tokens: int = 0
-    padded_tokens: int = 0
-    cancelled_tokens: int = 0
-
-
 class Lane:
     """One model's queue and what is in its slots."""
 
@@ -69,7 +58,7 @@ class Lane:
         self.waiting: OrderedDict[int, Ticket] = OrderedDict()  # leaves in O(1) from anywhere
         self.active: dict[int, Ticket] = {}
         self.steps = 0
-        self.tally = Tally()
+        self.tally = m.Tally()
         self._fresh: list[Ticket] = []  # started, and no step made yet
         self._deadlines, self._starts = Deadlines(), Deadlines()
         self._numbers = itertools.count()
@@ -188,18 +177,14 @@ class Lane:
 
     def statistics(self, name: str) -> m.LaneStatistics:
         """Since the last call."""
-        tally, self.tally = self.tally, Tally()
+        done, self.tally = self.tally, m.Tally()
         return m.LaneStatistics(
             model=name,
             slots=self.model.slots,
             rows=self.rows,
             active=len(self.active),
             waiting=len(self.waiting),
-            step_seconds=tally.step_seconds,
-            step_rows=tally.step_rows,
-            read_tokens=tally.read_tokens,
-            padded_tokens=tally.padded_tokens,
-            cancelled_tokens=tally.cancelled_tokens,
+            done=done,
         )
 
 

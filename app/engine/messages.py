@@ -157,20 +157,26 @@ class Slice(Message, frozen=True, tag=True, array_like=True):
     data: bytes
 
 
+class Tally(msgspec.Struct, array_like=True):
+    """What one model has done since the last `Beat`. Tokens to read are source and prefix tokens; padded ones are those
+    a prefill computed for nothing."""
+
+    step_seconds: list[float] = []
+    step_rows: int = 0  # the sum of the rows of all these steps
+    read_tokens: int = 0
+    padded_tokens: int = 0
+    cancelled_tokens: int = 0  # computed for requests that were cancelled before their end
+
+
 class LaneStatistics(Message, frozen=True, tag=True, array_like=True):
-    """What one model has done since the last `Beat`, and how full it is now. Rows are live sequences: a beam of k
-    counts k. Tokens to read are source and prefix tokens; padded ones are those a prefill computed for nothing."""
+    """How full one model is now, and what it has done. Rows are live sequences: a beam of k counts k."""
 
     model: str
     slots: int
     rows: int
     active: int  # requests
     waiting: int  # requests
-    step_seconds: list[float]
-    step_rows: int  # the sum of the rows of all these steps
-    read_tokens: int
-    padded_tokens: int
-    cancelled_tokens: int  # computed for requests that were cancelled before their end
+    done: Tally
 
 
 class Beat(Message, frozen=True, tag=True, array_like=True):

@@ -77,12 +77,12 @@ class Metrics:
         for lane in beat.lanes:
             lanes.setdefault(served_name(lane.model), []).append(lane)
             series = self.by_model.series(served_name(lane.model), device)
-            for seconds in lane.step_seconds:
+            for seconds in lane.done.step_seconds:
                 series.step.observe(seconds)
-            series.step_rows.inc(lane.step_rows)
-            series.prefill_tokens.inc(lane.read_tokens)
-            series.padded_tokens.inc(lane.padded_tokens)
-            series.cancelled_tokens.inc(lane.cancelled_tokens)
+            series.step_rows.inc(lane.done.step_rows)
+            series.prefill_tokens.inc(lane.done.read_tokens)
+            series.padded_tokens.inc(lane.done.padded_tokens)
+            series.cancelled_tokens.inc(lane.done.cancelled_tokens)
         self.gauges.lanes[device] = lanes
 
     def device_died(self, device: str) -> None:

@@ -332,8 +332,8 @@ def refusals(metrics: Metrics) -> dict[str, float]:
 
 
 def lane(model: str, **change: Any) -> m.LaneStatistics:
-    empty: dict[str, Any] = dict.fromkeys(m.LaneStatistics.__struct_fields__, 0)
-    return m.LaneStatistics(**{**empty, "model": model, "slots": 8, "step_seconds": [], **change})
+    full = {name: change.pop(name, 0) for name in ("rows", "active", "waiting")}
+    return m.LaneStatistics(model=model, slots=8, **full, done=m.Tally(**change))
 
 
 def test_a_beat_is_added_up_over_the_versions_of_a_model() -> None:

@@ -336,14 +336,14 @@ def test_timing_and_statistics_add_up(scheduler: Scheduler) -> None:
         assert times == sorted(times)
     assert replies[-1].timing.queued_s <= replies[-1].timing.first_token_s
     by_name = {lane.model: lane for lane in scheduler.statistics()}
-    assert len(by_name["tiny-de-en"].step_seconds) == 0
+    assert len(by_name["tiny-de-en"].done.step_seconds) == 0
     lane = by_name["tiny-lyrics"]
     assert (lane.slots, lane.rows, lane.active, lane.waiting) == (8, 1, 1, 0)
-    assert (len(lane.step_seconds), lane.step_rows) == (6, 4 * 8 + 2 * 2)
-    assert (lane.read_tokens, lane.padded_tokens) == (9 * 2, 0)
-    assert lane.cancelled_tokens == 2 + 6
+    assert (len(lane.done.step_seconds), lane.done.step_rows) == (6, 4 * 8 + 2 * 2)
+    assert (lane.done.read_tokens, lane.done.padded_tokens) == (9 * 2, 0)
+    assert lane.done.cancelled_tokens == 2 + 6
     (again,) = [each for each in scheduler.statistics() if each.model == "tiny-lyrics"]
-    assert (again.step_seconds, again.read_tokens, again.cancelled_tokens, again.rows) == ([], 0, 0, 1)
+    assert (again.done, again.rows) == (m.Tally(), 1)
 
 
 def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
