@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiny
+# what test modules share asserts too, and its failures show their values only so
+pytest.register_assert_rewrite("tests.app", "tests.faults", "tests.models", "tests.training", "tests.serving")
+
+from tests import tiny  # noqa: E402
 
 
 @pytest.fixture(scope="session")

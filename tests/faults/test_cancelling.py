@@ -19,7 +19,7 @@ import pytest
 from app.engine.jobs import GenerationJob, TranslationJob
 from app.engine.pool import Pool
 from tests import tiny
-from tests.app.engine.test_pool import Running, options
+from tests.app.engine.running import Running, options
 from tests.faults.clients import (
     ask,
     busy_gauges,

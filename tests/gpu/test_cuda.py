@@ -19,7 +19,7 @@ from models.graphs import Graphed, Recordable
 from models.inspection import attention_maps
 from models.interface import Prompt
 from models.networks import load_network
-from tests.app.engine.test_pool import Running
+from tests.app.engine.running import Running
 from tests.tiny import ENGLISH, GERMAN
 from training import recipes
 from training.corpus import Pairs

@@ -14,8 +14,8 @@ from torch import Tensor
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
 from models.rows import Rows
+from tests.models.draws import number_of, sampled
 from tests.models.scripted import Scripted
-from tests.models.test_sampling import number_of, sampled
 
 CPU, EOS = torch.device("cpu"), 2
 

@@ -1,11 +1,14 @@
 """Tiny networks run fastest on one thread, and their numbers then depend on no machine."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from training import output
+from tests.training.small import lyricist, pairs, text, translator
+from training import output, recipes
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -20,3 +23,31 @@ def one_thread() -> Iterator[None]:
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than training a tiny network; `test_report` looks at the picture."""
     monkeypatch.setattr(output, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))
+
+
+@pytest.fixture(scope="package")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Callable[..., Any]], Path]]:
+    """Each kind of run in one go, once for all tests."""
+    done: dict[str, Path] = {}
+
+    def get(train: Callable[..., Any]) -> Path:
+        name = train.__name__
+        if name not in done:
+            done[name] = tmp_path_factory.mktemp(name)
+            train(done[name])
+        return done[name]
+
+    yield get
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with corpora; every recipe is a tiny one."""
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", translator)
+    monkeypatch.setitem(recipes.LYRICISTS, "small", lyricist)
+    monkeypatch.chdir(tmp_path)
+    given = pairs(40)
+    lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]
+    Path("pairs.tsv").write_text("".join(lines))
+    Path("song.txt").write_text(text(300))
+    return tmp_path

@@ -1,4 +1,4 @@
-"""Models that come and go under a pool with a real device process."""
+"""Models that are reloaded under a pool with a real device process."""
 
 from __future__ import annotations
 
@@ -7,56 +7,16 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.engine import errors, intake
-from app.engine import messages as m
-from app.engine.jobs import GenerationJob, TranslationJob
 from app.engine.library import Library
 from models import checkpoint as checkpoints
-from tests import tiny
-from tests.app.engine.test_pool import Running, generate, options
-
-
-@pytest.fixture(scope="module")
-def root(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shelf") / "c"
-    shutil.copytree(tiny_checkpoints / "tiny-lyrics", folder / "tiny-lyrics")
-    shutil.copytree(tiny_checkpoints / "tiny-de-en", folder / "tiny-de-en")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def running(root: Path) -> Iterator[Running]:
-    running = Running(options(root))
-    try:
-        running.ready()
-        yield running
-    finally:
-        running.close()
-
-
-def replace(folder: Path, seed: int) -> None:
-    """Other weights under the same name, as a training run publishes them."""
-    new = tiny.write_lyricist(folder.parent / f".new-{seed}", seed)
-    shutil.rmtree(folder)
-    new.rename(folder)
-
-
-def long_job(**change: Any) -> GenerationJob:
-    return generate(max_new_tokens=250, model="tiny-lyrics", **change)
-
-
-def text(running: Running, job: GenerationJob) -> str:
-    return str(running.do(running.pool.generate(job)).continuations[0].text)
-
-
-def loaded(running: Running) -> set[str]:
-    return set(running.pool.devices.all["cpu"].loaded)
+from tests.app.engine.running import Running
+from tests.app.engine.shelf.models import loaded, long_job, replace, text
 
 
 def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -> None:
@@ -171,51 +131,6 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
     assert text(running, long_job()) != old
 
 
-def test_load_and_unload(running: Running, root: Path) -> None:
-    do, pool = running.do, running.pool
-    for name in ("another", "ä" * 200):  # of 400 bytes, more than a file name may have
-        with pytest.raises(errors.UnknownModel, match=f"no folder {name} among the checkpoints"):
-            do(pool.load_model(name))
-    tiny.write_translator(root / "another", "es", "fr", seed=3)
-    with pytest.raises(errors.UnknownPair):
-        do(pool.translate([TranslationJob("ich", "es", "fr")]))
-    with pytest.raises(errors.UnknownModel, match=r"No model another is loaded\. Loaded: tiny-de-en, tiny-lyrics"):
-        do(pool.reload_model("another"))
-    assert do(pool.load_model("another")).model.version == 1
-    assert [info.name for info in pool.models()] == ["another", "tiny-de-en", "tiny-lyrics"]
-    assert do(pool.translate([TranslationJob("ich", "es", "fr")]))[0].model == "another"
-    with pytest.raises(errors.ModelConflict, match="another is loaded already; reload it"):
-        do(pool.load_model("another"))
-    gone = do(pool.unload_model("another"))
-    assert (gone.model.name, gone.model.devices) == ("another", ())
-    assert "another@1" not in loaded(running)
-    with pytest.raises(errors.UnknownModel):
-        do(pool.unload_model("another"))
-    assert do(pool.load_model("another")).model.version == 2  # never used twice
-    do(pool.unload_model("another"))
-    assert pool.status().ready
-
-
-def test_unloading_waits_for_who_has_begun_and_hides_from_who_has_not(running: Running) -> None:
-    wanted = text(running, long_job())
-
-    async def scene() -> None:
-        begun = [asyncio.create_task(running.pool.generate(long_job())) for _ in range(3)]
-        await asyncio.sleep(0.03)
-        unloading = asyncio.create_task(running.pool.unload_model("tiny-lyrics"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        with pytest.raises(errors.UnknownModel):
-            await running.pool.generate(long_job())
-        assert not unloading.done()
-        assert [answer.continuations[0].text for answer in await asyncio.gather(*begun)] == [wanted] * 3
-        await unloading
-        await running.pool.load_model("tiny-lyrics")
-
-    running.do(scene())
-    assert text(running, long_job()) == wanted
-
-
 def test_who_leaves_in_the_middle_leaves_a_whole_model(running: Running) -> None:
     version = running.pool.library.checkpoints["tiny-lyrics"].version
 
@@ -265,45 +180,3 @@ def test_the_next_process_loads_the_current_versions(running: Running) -> None:
     running.ready()
     assert set(device.loaded) == held
     assert text(running, long_job()) == wanted
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "../c/tiny-de-en", "a/b", "/etc", ".hidden", "a\0b", "..\\x"])
-def test_a_name_is_no_way_out_of_the_folder(running: Running, name: str) -> None:
-    for change in (running.pool.load_model, running.pool.reload_model, running.pool.unload_model):
-        with pytest.raises(errors.UnknownModel, match="is not a name of a model"):
-            running.do(change(name))
-
-
-def test_a_version_that_is_not_given_back_is_freed_in_the_end(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shelf = running.pool.shelf
-    edition = running.pool.library.checkpoints["tiny-lyrics"]
-    monkeypatch.setattr(shelf, "_longest_request_s", 0.05)
-    forgotten = shelf.in_use([edition])
-    with forgotten:
-        running.do(running.pool.unload_model("tiny-lyrics"))
-        assert edition.key not in loaded(running)
-        running.do(running.pool.load_model("tiny-lyrics"))
-
-
-def test_a_server_without_its_models_says_what_to_do(running: Running) -> None:
-    names = [info.name for info in running.pool.models()]
-    for name in names:
-        running.do(running.pool.unload_model(name))
-    status = running.pool.status()
-    assert (status.ready, status.problems) == (False, ("Every model was unloaded; load one to be ready again.",))
-    for name in names:
-        running.do(running.pool.load_model(name))
-    assert (running.pool.status().ready, running.pool.status().problems) == (True, ())
-
-
-def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.pool.entrance, "draining", True)
-    with pytest.raises(errors.EngineUnavailable, match="shutting down"):
-        running.do(running.pool.reload_model("tiny-de-en"))
-
-
-def test_names_of_versions() -> None:
-    assert m.versioned("a@b", 3) == "a@b@3"
-    assert m.plain_name("a@b@3") == "a@b"

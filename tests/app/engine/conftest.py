@@ -1,0 +1,43 @@
+"""A scheduler, a pool and devices to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.engine import devices as module
+from app.engine import messages as m
+from app.engine.runner import Runner
+from app.engine.scheduler import Scheduler
+from tests.app.engine.fake_process import FakeProcess
+from tests.app.engine.running import Running, options
+
+
+@pytest.fixture
+def scheduler(tiny_checkpoints: Path) -> Scheduler:
+    scheduler = Scheduler(Runner("cpu", 1, slots=8))
+    for name in ("tiny-de-en", "tiny-lyrics"):
+        reply = scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))
+        assert isinstance(reply[0], m.Loaded)
+        scheduler.lanes[name].model.gradual = False  # or what starts when would hang on the clock
+    return scheduler
+
+
+@pytest.fixture(scope="module")
+def running(tiny_checkpoints: Path) -> Iterator[Running]:
+    running = Running(options(tiny_checkpoints))
+    try:
+        running.ready()
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeProcess]:
+    monkeypatch.setattr(module, "DeviceProcess", FakeProcess)
+    monkeypatch.setattr(FakeProcess, "started", [], raising=False)
+    monkeypatch.setattr(FakeProcess, "fails", None, raising=False)
+    return FakeProcess

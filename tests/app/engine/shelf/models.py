@@ -1,0 +1,30 @@
+"""Models that change, and what they write."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from app.engine.jobs import GenerationJob
+from tests import tiny
+from tests.app.engine.running import Running, generate
+
+
+def replace(folder: Path, seed: int) -> None:
+    """Other weights under the same name, as a training run publishes them."""
+    new = tiny.write_lyricist(folder.parent / f".new-{seed}", seed)
+    shutil.rmtree(folder)
+    new.rename(folder)
+
+
+def long_job(**change: Any) -> GenerationJob:
+    return generate(max_new_tokens=250, model="tiny-lyrics", **change)
+
+
+def text(running: Running, job: GenerationJob) -> str:
+    return str(running.do(running.pool.generate(job)).continuations[0].text)
+
+
+def loaded(running: Running) -> set[str]:
+    return set(running.pool.devices.all["cpu"].loaded)

@@ -1,0 +1,68 @@
+"""Streams of a pool with a real device process, and those who leave them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from app.engine import errors
+from app.engine import messages as m
+from app.engine.jobs import TranslationJob
+from tests.app.engine.running import Running, generate, heard, spied
+
+
+def test_streams_join_to_the_answers_without(running: Running) -> None:
+    for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
+        job = TranslationJob(text, "de", "en", alternatives=1)
+        texts, result = running.do(heard(running.pool.stream_translation(job)))
+        (whole,) = running.do(running.pool.translate([job]))
+        assert texts == {0: whole.text}
+        assert replace(result, usage=whole.usage) == whole
+    job = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
+    texts, result = running.do(heard(running.pool.stream_generation(job)))
+    whole = running.do(running.pool.generate(job))
+    assert [texts.get(i, "") for i in range(3)] == [each.text for each in whole.continuations]
+    assert result.continuations == whole.continuations
+    assert result.usage.first_token_s <= result.usage.total_s
+
+
+def test_a_stream_that_is_refused_is_not_opened(running: Running) -> None:
+    with pytest.raises(errors.TextTooLong, match="has 33 tokens"):
+        running.do(heard(running.pool.stream_translation(TranslationJob("ich " * 32, "de", "en"))))
+
+
+def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+
+    async def leave() -> None:
+        async with running.pool.stream_generation(generate(max_new_tokens=2000, n=4)) as stream:
+            await anext(stream.deltas())
+
+    running.do(leave())
+    asked = {message.id for message in sent if isinstance(message, m.Decode)}
+    assert len(asked) == 4
+    assert {message.id for message in sent if isinstance(message, m.Cancel)} == asked
+    assert running.pool.admission.requests == 0
+
+
+def test_whoever_stops_waiting_frees_the_slots(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+
+    async def leave() -> None:
+        task = asyncio.create_task(running.pool.generate(generate(max_new_tokens=2000, n=8)))
+        while len(sent) < 8:
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    running.do(leave())
+    asked = {message.id for message in sent if isinstance(message, m.Decode)}
+    cancelled = {message.id for message in sent if isinstance(message, m.Cancel)}
+    assert len(asked) == 8
+    assert cancelled == asked
+    assert running.pool.admission.requests == 0
+    assert len(running.do(running.pool.generate(generate())).continuations[0].text) == 24

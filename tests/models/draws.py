@@ -1,0 +1,46 @@
+"""Single draws: from logits or probabilities, by a uniform number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from models.rows import SEED_BITS
+from models.sampling import Draws, sample, uniform
+
+ALMOST_1 = 1 - 2.0**-53
+Draw = tuple[float, int, float, float]  # temperature, top_k, top_p, uniform number
+
+
+def sampled(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
+    t, k, p, number = (np.array(column) for column in zip(*draws, strict=True))
+    return sample(logits, Draws(t.astype(float), k.astype(np.int64), p.astype(float), number.astype(float))).tolist()
+
+
+def number_of(seed: int, position: int) -> float:
+    """One uniform number; of a seed of any size the last 64 bits count."""
+    return float(uniform(np.array([seed & SEED_BITS], np.uint64), np.array([position], np.uint64))[0])
+
+
+def log(probabilities: list[float]) -> Tensor:
+    return torch.tensor([probabilities], dtype=torch.float64).log()
+
+
+def drawn(probabilities: list[float], number: float, *, t: float = 1.0, k: int = 0, p: float = 1.0) -> int:
+    return sampled(log(probabilities), [(t, k, p, number)])[0]
+
+
+def reachable(probabilities: list[float], *, t: float = 1.0, k: int = 0, p: float = 1.0) -> dict[int, float]:
+    """Token -> its share of 4,000 evenly spaced uniform numbers."""
+    count = 4000
+    draws = [(t, k, p, (i + 0.5) / count) for i in range(count)]
+    tokens = sampled(log(probabilities).expand(count, -1), draws)
+    return {token: tokens.count(token) / count for token in sorted(set(tokens))}
+
+
+def near(expected: dict[int, float]) -> object:
+    return pytest.approx(expected, abs=5e-4)

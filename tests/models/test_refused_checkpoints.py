@@ -1,0 +1,164 @@
+"""Checkpoint folders that are refused, and with which sentence."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import checkpoint as checkpoints
+from models.checkpoint import CheckpointError
+from tests.models.folders import edit, written
+
+
+def refused(folder: Path, file: str, *words: str) -> None:
+    """One sentence that names the file and says these words."""
+    with pytest.raises(CheckpointError) as caught:
+        checkpoints.read(folder)
+    sentence = str(caught.value)
+    assert str(folder / file) in sentence
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    assert not sentence.endswith("..")
+    for word in words:
+        assert word in sentence
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "source.json", "target.json"])
+def test_missing_truncated_and_tampered_files(tmp_path: Path, name: str) -> None:
+    folder = written(tmp_path)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[:-1])
+    refused(folder, name, "checksum")
+    (folder / name).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    refused(folder, name, "checksum")
+    (folder / name).unlink()
+    refused(folder, name, "missing")
+    (folder / name).mkdir()
+    refused(folder, name, "missing")
+
+
+def test_no_folder_at_all(tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", "config.json", "is missing", "is not a checkpoint")
+    assert not checkpoints.is_checkpoint(tmp_path / "nowhere")
+
+
+def test_a_newer_format_says_what_to_do(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    edit(folder, format_version=2, something_new=True)
+    refused(folder, "config.json", "format 2", "up to 1", "upgrade Parlance")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "null", '"text"', "{}", "17", '{"format_version": "1"}', '{"format_version": 0}'),
+        *('{"format_version": 1}', '{"format_version": 1, "kind": "lyrics"}', "[" * 100_000, "\ufeff{}"),
+    ],
+    ids=lambda text: text[:12] or "empty",
+)
+def test_a_config_that_is_none(tmp_path: Path, text: str) -> None:
+    folder = written(tmp_path)
+    (folder / "config.json").write_text(text, encoding="utf-8")
+    refused(folder, "config.json")
+
+
+def test_a_config_that_is_no_text_or_no_file(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "config.json").write_bytes(b"\xff\xfe\x00")
+    refused(folder, "config.json", "cannot be read")
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
+    refused(folder, "config.json", "cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"kind": "poet"}, "neither translator nor lyrics"),
+        ({"kind": ["lyrics"]}, "neither translator nor lyrics"),
+        ({"unheard_of": 1}, "unheard_of"),
+        ({"kind": "lyrics"}, "a lyrics needs tokenizers for target"),
+        ({"tokenizers": {"target": "word"}}, "needs tokenizers for source and target"),
+        ({"tokenizers": ["source", "target"]}, "tokenizers must be an object"),
+        ({"architecture": {}}, "architecture has no name"),
+        ({"architecture": ["name"]}, "architecture must be an object"),
+        ({"architecture": None}, "architecture must be an object"),
+        ({"files": ["model.safetensors"]}, "files must be an object"),
+        ({"files": {"model.safetensors": 5}}, "files must map names to checksums"),
+        ({"training": 5}, "training must be an object"),
+        ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"max_new_tokens": -5}, "max_new_tokens"),
+        ({"max_new_tokens": 10**12}, "max_new_tokens"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens"),
+        ({"max_new_tokens": "70"}, "max_new_tokens"),
+        ({"max_new_tokens": float("nan")}, "max_new_tokens"),
+        ({"max_source_tokens": -1}, "max_source_tokens"),
+        ({"max_source_tokens": 10**12}, "max_source_tokens"),
+        ({"eos": "2"}, "eos must be"),
+        ({"eos": -1}, "eos must be"),
+        ({"suppressed": [0, -1]}, "suppressed must be"),
+        ({"suppressed": "01"}, "suppressed must be"),
+        ({"source_suffix": [0.5]}, "source_suffix must be"),
+        ({"source_language": ["de"]}, "source_language must be"),
+        ({"parameters": "many"}, "parameters must be"),
+        ({"target_prefix": None}, "it was not loaded"),
+    ],
+    ids=str,
+)
+def test_a_config_that_describes_no_model(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
+    folder = written(tmp_path)
+    edit(folder, **changes)
+    refused(folder, "config.json", word)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "a/b", "./model.safetensors"])
+def test_files_outside_the_folder_are_not_touched(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path)
+    edit(folder, files={name: "0" * 64})
+    monkeypatch.setattr(checkpoints, "sha256", lambda path: pytest.fail(f"read {path}"))
+    refused(folder, "config.json", "outside its folder")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "con\0fig"])
+def test_odd_names_of_files(tmp_path: Path, name: str) -> None:
+    folder = written(tmp_path)
+    edit(folder, files={name: "0" * 64})
+    with pytest.raises(CheckpointError):
+        checkpoints.read(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "source.json"])
+def test_a_file_without_a_checksum_is_not_trusted(tmp_path: Path, name: str) -> None:
+    folder = written(tmp_path)
+    files = dict(checkpoints.read(folder).config.files)
+    del files[name]
+    edit(folder, files=files)
+    refused(folder, "config.json", f"no checksum for {name}")
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "no JSON", '{"kind": "word", "vocabulary": 5, "special": {}}'])
+def test_a_tokenizer_that_is_none(tmp_path: Path, content: str) -> None:
+    folder = written(tmp_path)
+    (folder / "target.json").write_text(content, encoding="utf-8")
+    files = dict(checkpoints.read_config(folder).files)
+    edit(folder, files=files | {"target.json": checkpoints.sha256(folder / "target.json")})
+    refused(folder, "target.json", "is not a tokenizer that this version reads")
+
+
+def test_an_unknown_kind_of_tokenizer(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    edit(folder, tokenizers={"source": "word", "target": "syllable"})
+    refused(folder, "target.json", "'syllable' is not one of")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path)
+
+    def fail(path: Path) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(checkpoints, "sha256", fail)
+    refused(folder, "model.safetensors", "Permission denied")
