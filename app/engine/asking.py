@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from app.engine import messages as m
 from app.engine.jobs import AttentionJob, GenerationJob
 from app.engine.library import Edition
 from models.checkpoint import new_token_limit
+
+
+def _decode(
+    checkpoint: Edition, source: Sequence[int], prefix: Sequence[int], max_new_tokens: int, **options: Any
+) -> m.Decode:
+    """options: the other fields of the message."""
+    return m.Decode(
+        id=0,
+        model=checkpoint.key,
+        source=list(source),
+        prefix=list(prefix),
+        deadline=0.0,
+        max_new_tokens=max_new_tokens,
+        **options,
+    )
 
 
 def translation(
@@ -18,13 +36,11 @@ def translation(
     start_by: float,
 ) -> m.Decode:
     """All hypotheses of a beam search."""
-    return m.Decode(
-        id=0,
-        model=checkpoint.key,
-        source=list(source),
-        prefix=list(checkpoint.config.target_prefix),
-        deadline=0.0,
-        max_new_tokens=new_token_limit(len(source), checkpoint.config.max_new_tokens),
+    return _decode(
+        checkpoint,
+        source,
+        checkpoint.config.target_prefix,
+        new_token_limit(len(source), checkpoint.config.max_new_tokens),
         beam=beam,
         n_best=beam,
         length_penalty=length_penalty,
@@ -43,13 +59,11 @@ def continuation(
     start_by: float,
 ) -> m.Decode:
     """One of the job's samples."""
-    return m.Decode(
-        id=0,
-        model=checkpoint.key,
-        source=[],
-        prefix=list(prompt),
-        deadline=0.0,
-        max_new_tokens=job.max_new_tokens,
+    return _decode(
+        checkpoint,
+        (),
+        prompt,
+        job.max_new_tokens,
         temperature=job.temperature,
         top_k=job.top_k,
         top_p=job.top_p,
