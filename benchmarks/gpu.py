@@ -27,7 +27,7 @@ from benchmarks.limit import Copying, bytes_per_step
 from benchmarks.ours import Parlance
 from benchmarks.peers import ctranslate2
 from benchmarks.peers.eager import Loop
-from benchmarks.processes import ContenderError, Crew, Setting, Work
+from benchmarks.processes import ContenderError, Crew, Processes, Setting, Work
 from benchmarks.race import say
 from benchmarks.report import finish, goal
 from benchmarks.shapes import SHAPES, random_sources, write_checkpoint
@@ -150,8 +150,8 @@ def measure_ours(plan: Plan, folder: str) -> tuple[Cells, list[dict[str, Any]]]:
 def copy_bandwidth(device: str, size: int) -> tuple[float | None, dict[str, Any]]:
     """bytes/s, and what to report."""
     try:
-        with Crew(Copying(device), 20.0) as crew:
-            found = float(crew.ask(size, 10.0))
+        with Processes(Copying(device), 20.0) as process:
+            found = float(process.ask(size, 10.0))
         return found, {"gb_per_second": round(found / 1e9, 1)}
     except ContenderError as error:
         return None, {"failed": str(error)}

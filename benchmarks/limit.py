@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from benchmarks.processes import Work
 from models.transformer_config import TransformerConfig
 
 REPEATS = 10
@@ -16,7 +14,7 @@ REPEATS = 10
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """A process (a `Setting` of `benchmarks.processes`) that has nothing but the device: asked for a size in bytes, it
+    """A process (`Held` by `benchmarks.processes`) that has nothing but the device: asked for a size in bytes, it
     answers with the bytes/s of a copy on the device, read and written bytes counted."""
 
     device: str
@@ -27,12 +25,6 @@ class Copying:
 
     def open(self) -> Copying:
         return self
-
-    def tokens(self, answer: Any) -> list[list[int]]:
-        raise NotImplementedError("this process translates nothing")
-
-    def translate(self, work: Work) -> Any:
-        raise NotImplementedError("this process translates nothing")
 
     def answer(self, size: int) -> float:
         device = torch.device(self.device)

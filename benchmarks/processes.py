@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 START_S = 180.0
 
@@ -46,12 +46,18 @@ class Engine(Protocol):
         ...
 
 
-class Setting(Protocol):
-    """One way to run one system. It crosses to the processes by pickle, so its module is imported there: what is
-    heavy, and what the peer would not import, is imported in `open`."""
+class Held(Protocol):
+    """What processes hold, and how many of them. It crosses to them by pickle, so its module is imported there: what
+    is heavy, and what the peer would not import, is imported in `open`."""
 
     @property
     def processes(self) -> int: ...
+
+    def open(self) -> Any: ...
+
+
+class Setting(Held, Protocol):
+    """One way to run one system."""
 
     def open(self) -> Engine: ...
 
@@ -62,22 +68,21 @@ class ContenderError(RuntimeError):
     """A contender failed, ended or did not answer in time; its crew is closed."""
 
 
-class Crew:
-    """Processes that run one setting. Closed by `close`, by leaving `with`, and with this process."""
+class Processes:
+    """They hold the same thing and are asked. Closed by `close`, by leaving `with`, and with this process."""
 
-    def __init__(self, setting: Setting, start_s: float = START_S) -> None:
-        self.setting = setting
+    def __init__(self, held: Held, start_s: float = START_S) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._connections: list[Connection] = []
-        for _ in range(setting.processes):
+        for _ in range(held.processes):
             ours, theirs = socket.socketpair()
             with theirs:
                 command = [sys.executable, "-m", "benchmarks.processes", str(theirs.fileno())]
                 self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()]))
             self._connections.append(Connection(ours.detach()))
-        self._exchange([setting] * setting.processes, start_s)
+        self._exchange([held] * held.processes, start_s)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,6 +115,26 @@ class Crew:
                 raise ContenderError(answer.reason)
         return [answers[connection] for connection in waiting]
 
+    def ask(self, question: Any, timeout_s: float) -> Any:
+        """What the one process answers to a question of its own kind: `held.open().answer(question)`."""
+        (answer,) = self._exchange([question], timeout_s)
+        return answer
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+class Crew(Processes):
+    """Processes that translate, all in one setting."""
+
+    def __init__(self, setting: Setting, start_s: float = START_S) -> None:
+        self.setting = setting
+        super().__init__(setting, start_s)
+
     def translate(self, work: Work, timeout_s: float = 600.0) -> tuple[float, list[list[int]]]:
         """Seconds, and the tokens of each sentence."""
         count = min(len(self._connections), len(work.sources), work.concurrent)
@@ -121,18 +146,6 @@ class Crew:
         for index, answer in enumerate(answers):
             tokens[index::count] = self.setting.tokens(answer)
         return seconds, tokens
-
-    def ask(self, question: Any, timeout_s: float) -> Any:
-        """What the engine of the one process answers to a question of its own kind: `engine.answer(question)`."""
-        (answer,) = self._exchange([question], timeout_s)
-        return answer
-
-    def close(self) -> None:
-        for connection in self._connections:
-            connection.close()
-        for process in self._processes:
-            process.kill()
-            process.wait()
 
 
 @dataclass(frozen=True, slots=True)
