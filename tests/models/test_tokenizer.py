@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.tokenizer import (
     Piece,
-    SentencePieceTokenizer,
     SpecialTokens,
     Tokenizer,
     VocabularyTokenizer,
     read_tokenizer,
 )
+from tests import pieces
 
 CORPUS = ["the cat sat on the mat", "a dog ran", "the dog and the cat are fine", "das ist gut", "两只猫", "café"]
 SPECIAL = SpecialTokens(pad=0, unknown=1, bos=2, eos=3)
 WORDS = VocabularyTokenizer("word", ["<pad>", "<unk>", "<s>", "</s>", "the", "cat", "sat", "café", "🙂"], SPECIAL)
 CHARACTERS = VocabularyTokenizer("character", ["\n", " ", "a", "b", "e", "猫", "🙂", "\u0301"], SpecialTokens(pad=None))
 
-
-def trained(**options: object) -> SentencePieceTokenizer:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS * 3),
-        model_writer=model,
-        **{
-            "vocab_size": 70,
-            "model_type": "bpe",
-            "character_coverage": 1.0,
-            "normalization_rule_name": "nmt_nfkc",
-            "hard_vocab_limit": False,
-            "num_threads": 1,
-            "pad_id": 0,
-            "unk_id": 1,
-            "bos_id": 2,
-            "eos_id": 3,
-            "minloglevel": 2,
-            **options,
-        },
-    )
-    return SentencePieceTokenizer(model.getvalue())
-
-
+trained = partial(pieces.trained, CORPUS * 3, character_coverage=1.0, normalization_rule_name="nmt_nfkc")
 SUBWORDS = trained()
 BYTES = trained(vocab_size=330, byte_fallback=True)
 

@@ -9,9 +9,8 @@ import pytest
 from starlette.types import Message
 
 from app.engine.jobs import Translation, TranslationJob
-from app.main import create_app
-from app.settings import Settings
 from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.leaving import posted
 
 
 class Slow(FakeEngine):
@@ -57,19 +56,7 @@ async def leave_midway(engine: Slow, *first: Message) -> list[Message]:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/translate",
-        "raw_path": b"/translate",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
-        "root_path": "",
-        "scheme": "http",
-        "server": ("parlance", 80),
-    }
-    async with asyncio.timeout(5):
-        await create_app(Settings(), engine)(scope, receive, send)
+    await posted("/translate", engine, receive, send)
     return sent
 
 

@@ -15,6 +15,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.leaving import posted
 
 TRANSLATE = {"q": "hallo", "source": "de", "target": "en", "stream": True}
 GENERATE = {"prompt": "分", "stream": True}
@@ -190,19 +191,7 @@ async def answered(
     async def body_first() -> Message:
         return body.pop() if body else await receive()
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/generate",
-        "raw_path": b"/generate",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
-        "root_path": "",
-        "scheme": "http",
-        "server": ("parlance", 80),
-    }
-    async with asyncio.timeout(5):
-        await create_app(Settings(**limits), engine)(scope, body_first, send)
+    await posted("/generate", engine, body_first, send, **limits)
 
 
 def test_a_reader_that_leaves_takes_its_work_with_it() -> None:

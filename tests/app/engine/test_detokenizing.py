@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import pytest
-import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.detokenizing import Detokenizer
-from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
+from models.tokenizer import SpecialTokens, Tokenizer, VocabularyTokenizer
+from tests import pieces
 
 CORPUS = ["ich möchte ein bier", "der hund schläft nicht", "wir sehen das haus", "guten  morgen\twelt"] * 3
-
-
-def trained(**options: object) -> SentencePieceTokenizer:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS),
-        model_writer=model,
-        **{
-            "vocab_size": 70,
-            "model_type": "bpe",
-            "hard_vocab_limit": False,
-            "num_threads": 1,
-            "pad_id": 0,
-            "unk_id": 1,
-            "bos_id": 2,
-            "eos_id": 3,
-            "minloglevel": 2,
-            **options,
-        },
-    )
-    return SentencePieceTokenizer(model.getvalue())
-
-
+trained = partial(pieces.trained, CORPUS)
 FALLBACK = {"vocab_size": 330, "byte_fallback": True}
 PLAIN = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "normalization_rule_name": "identity"}
 SPECIAL = SpecialTokens(0, 1, 2, 3)
