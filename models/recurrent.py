@@ -16,6 +16,8 @@ from torch.nn import functional as F
 from models import cells
 from models.cached_recurrent import CachedRecurrent, RecurrentState
 from models.interface import Decodable, Precision
+from models.native import build
+from models.native.recurrent import NativeRecurrent
 from models.precision import prepared
 
 KERNELS: dict[cells.CellKind, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -139,4 +141,6 @@ class RecurrentLanguageModel(nn.Module):
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """As `models.interface.Network` says."""
-        return CachedRecurrent(*prepared(self, precision))
+        network, make = prepared(self, precision)
+        library = build.fp32_library() if precision == "fp32" and self.device.type == "cpu" else None
+        return CachedRecurrent(network, make) if library is None else NativeRecurrent(network, library)

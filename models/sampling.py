@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from models.likeliest import BLOCK, blocks, in_blocks, top
+from models.native import build
+from models.native.draws import drawn
 
 CANDIDATES = 256  # likeliest tokens among which a top-p cut is looked for before all are sorted
 COLDEST = 1e-30  # a temperature that leaves nothing but the likeliest, and that float32 can tell from 0
@@ -48,6 +50,9 @@ def sample(logits: Tensor, draws: Draws) -> Tensor:
     likeliest down where it was cut, over the tokens in their own order where it was not. Sums are float64, so that
     rounding does not move a draw.
     """
+    library = build.fp32_library() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
+    if library is not None:
+        return drawn(library, logits, draws)
     cut = (draws.top_k > 0) | (draws.top_p < 1)
     if not cut.any():
         return _from_all(logits, draws)

@@ -16,19 +16,39 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 SOURCES = ("products.c", "attention.c", "likeliest.c", "transformer.c")
+FP32_SOURCES = ("matrices.c", "recurrent.c", "draws.c")
 # A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
 FLAGS = (
-    *("-O3", "-march=cascadelake", "-fPIC", "-shared"),
-    *("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"),
+    *("-O3", "-fPIC", "-shared"),
+    *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
 COMPILERS = ("cc", "gcc", "clang")
 BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there
+
+
+class Kit(NamedTuple):
+    """What is compiled into one library, and for which instructions."""
+
+    name: str
+    sources: tuple[str, ...]
+    headers: tuple[str, ...]
+    flags: tuple[str, ...]
+
+
+INT8 = Kit("int8", SOURCES, ("native.h",), ("-march=cascadelake",))
+INSTRUCTIONS = (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
+"""The widest first; () is what every machine of an architecture has. Other vectors sum no other way: see vectors.h."""
+FP32 = {
+    needed: Kit("fp32", FP32_SOURCES, ("vectors.h", "recurrent.h"), tuple(f"-m{name}" for name in needed))
+    for needed in INSTRUCTIONS
+}
 
 
 @cache
@@ -38,13 +58,24 @@ def library() -> ctypes.CDLL | None:
     if missing:
         log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", ", ".join(sorted(missing)))
         return None
+    return loaded(INT8)
+
+
+@cache
+def fp32_library() -> ctypes.CDLL | None:
+    """For recurrent networks, and for draws of any. None, and in the log why, where there is no compiler for it."""
+    flags = cpu_flags()
+    return loaded(next(kit for needed, kit in FP32.items() if flags.issuperset(needed)))
+
+
+def loaded(kit: Kit) -> ctypes.CDLL | None:
     try:
-        loaded = ctypes.CDLL(str(built()))
+        found = ctypes.CDLL(str(built(kit)))
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
-        log.warning("int8 runs in PyTorch, slower, for its native kernels cannot be had: %s", error)
+        log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", kit.name, error)
         return None
-    log.info("int8 runs in native kernels")
-    return loaded
+    log.info("%s runs in native kernels", kit.name)
+    return found
 
 
 def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
@@ -56,16 +87,16 @@ def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
     return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
 
 
-def built() -> Path:
+def built(kit: Kit = INT8) -> Path:
     """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
-    shipped = HERE / file_name()
+    shipped = HERE / file_name(kit)
     if shipped.exists():
         return shipped
-    kept = folder() / file_name()
+    kept = folder() / file_name(kit)
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_others(kept.parent)
     if not kept.exists():
-        compile_to(kept)
+        compile_to(kept, kit)
     refuse_others(kept)
     return kept
 
@@ -77,14 +108,14 @@ def refuse_others(path: Path) -> None:
         raise PermissionError(f"{path} is not this user's alone to write to")
 
 
-def file_name() -> str:
-    return f"parlance-{fingerprint()}.so"
+def file_name(kit: Kit = INT8) -> str:
+    return f"parlance-{fingerprint(kit)}.so"
 
 
-def fingerprint() -> str:
+def fingerprint(kit: Kit = INT8) -> str:
     """Of the sources and the flags: another version of either is another file."""
-    digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for source in ("native.h", *SOURCES):
+    digest = hashlib.sha256(" ".join((*FLAGS, *kit.flags)).encode())
+    for source in (*kit.headers, *kit.sources):
         digest.update((HERE / source).read_bytes())
     return digest.hexdigest()[:16]
 
@@ -94,7 +125,7 @@ def folder() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "parlance"
 
 
-def compile_to(path: Path) -> None:
+def compile_to(path: Path, kit: Kit = INT8) -> None:
     """Processes that build at the same time each write a file of their own; the last one to finish stays."""
     found = next(filter(None, map(shutil.which, COMPILERS)), None)
     compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
@@ -102,7 +133,7 @@ def compile_to(path: Path) -> None:
         raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
-        command = [*compiler, *FLAGS, "-o", str(fresh), *(str(HERE / source) for source in SOURCES), "-lm"]
+        command = [*compiler, *FLAGS, *kit.flags, "-o", str(fresh), *(str(HERE / each) for each in kit.sources), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
@@ -110,4 +141,5 @@ def compile_to(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    compile_to(HERE / file_name())
+    for each in (INT8, *FP32.values()):
+        compile_to(HERE / file_name(each), each)
