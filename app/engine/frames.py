@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 
 class Frames(asyncio.Protocol):
-    """on_body gets the body of each frame; on_end is called once, when the other end has closed, when the connection was
-    lost, or when what came could not be understood."""
+    """on_body gets the body of each frame; on_end is called once, when the other end has closed, when the connection is
+    lost, or when what came cannot be understood."""
 
     def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_body, self._on_end = on_body, on_end
