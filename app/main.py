@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.api import attention, generate, health, metrics, models, translate
 from app.api.body import BodyLimit
+from app.api.direct import Direct
 from app.api.docs import add_docs
 from app.api.errors import install_error_handlers
 from app.api.limits import Limits
@@ -21,6 +22,7 @@ from app.api.metrics import HttpCounter
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
 from app.api.sse import Pace
+from app.api.turns import Turns
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
@@ -141,9 +143,11 @@ def _limits(settings: Settings) -> Limits:
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
+    app.add_middleware(Direct, routers=[translate.router, generate.router])
     app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
+    app.add_middleware(Turns)
     if origins := [origin for origin in settings.cors_origins.split(",") if origin]:
         app.add_middleware(
             CORSMiddleware,

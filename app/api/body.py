@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_answer
+from app.api.request_id import header
 
 
 class BodyLimit:
@@ -23,7 +23,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        declared = Headers(scope=scope).get("content-length", "")
+        declared = header(scope, b"content-length")
         messages = None if self._too_many(declared) else await self._read(receive)
         if messages is None:
             sentence = (

@@ -20,18 +20,33 @@ class ClientLeft(HTTPException):
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled as soon as the client of `request` has disconnected."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
+    """The result of `work`, which is cancelled as soon as the client of `request` has disconnected.
+
+    `work` runs in the caller's own task, so that its result is there in the same turn of the loop: it is this task that
+    the watcher cancels, as `asyncio.timeout` does it.
+    """
+    working = asyncio.current_task()
+    assert working is not None
+    cancellations, left = working.cancelling(), False
+
+    def leave(watch: asyncio.Task[None]) -> None:
+        nonlocal left
+        if not (watch.cancelled() or watch.exception() or over):
+            left = True
+            working.cancel()
+
+    over = False
+    watching = asyncio.create_task(_left(request))
+    watching.add_done_callback(leave)
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise ClientLeft
+        return await work
+    except asyncio.CancelledError:
+        if left and working.uncancel() <= cancellations:
+            raise ClientLeft from None
+        raise
     finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        over = True
+        watching.cancel()
 
 
 async def _left(request: Request) -> None:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -127,9 +127,16 @@ def error_answer(
 
 def install_error_handlers(app: FastAPI) -> None:
     """Answer domain errors, invalid input and wrong paths; what else escapes is `RequestIds`' to catch."""
-    app.add_exception_handler(EngineError, _engine_error)
-    app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(HTTPException, _http_error)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+
+
+async def answer_to(request: Request, error: Exception) -> JsonAnswer:
+    """What the framework would answer with these handlers; whatever they do not know is raised again."""
+    handler = next((handler for kind, handler in _HANDLERS.items() if isinstance(error, kind)), None)
+    if handler is None:
+        raise error
+    return await handler(request, error)
 
 
 async def _engine_error(request: Request, error: Exception) -> JsonAnswer:
@@ -155,3 +162,10 @@ async def _http_error(request: Request, error: Exception) -> JsonAnswer:
         allowed = (headers or {}).get("Allow", "another method")
         message = f"{path} does not answer {shown(request.method)}; use {allowed}."
     return error_answer(request.scope, status, _CODES.get(status, "http_error"), message, headers=headers)
+
+
+_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, JsonAnswer]]] = {
+    EngineError: _engine_error,
+    RequestValidationError: _validation_error,
+    HTTPException: _http_error,
+}

@@ -18,14 +18,13 @@ class LoadedPairs:
     """(source, target) codes as the checkpoints spell them; requests may spell them in any case."""
 
     pairs: Sequence[tuple[str, str]]
-    starting: bool
+    engine: Engine
 
     @classmethod
     def of(cls, engine: Engine) -> Self:
         """Taken anew for each request: models load while the server already answers."""
         pairs = [(model.source_language, model.target_language) for model in engine.models()]
-        starting = any(state in ("starting", "restarting") for state in engine.status().devices.values())
-        return cls([(source, target) for source, target in pairs if source and target], starting)
+        return cls([(source, target) for source, target in pairs if source and target], engine)
 
     def find(self, source: str, target: str) -> tuple[str, str]:
         """The loaded pair of these codes, or `UnknownPair`."""
@@ -45,7 +44,7 @@ class LoadedPairs:
         return "target" if any(pair[0].lower() == source.lower() for pair in self.pairs) else "source"
 
     def _missing(self, wanted: str, field: str) -> EngineError:
-        if self.starting:
+        if any(state in ("starting", "restarting") for state in self.engine.status().devices.values()):
             return EngineUnavailable("Models are loading; try again in a few seconds.")
         names = [f"{source} → {target}" for source, target in dict.fromkeys(self.pairs)]
         more = f" and {len(names) - _NAMED_PAIRS} more (GET /languages)" if len(names) > _NAMED_PAIRS else ""

@@ -6,7 +6,6 @@ import logging
 import re
 import uuid
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import OUR_FAULT, error_answer
@@ -14,6 +13,7 @@ from app.api.errors import OUR_FAULT, error_answer
 logger = logging.getLogger(__name__)
 
 HEADER = "X-Request-Id"
+_NAME = HEADER.lower().encode()
 # Ids from outside go into our log and into headers: only what cannot break a line of either.
 _ACCEPTED = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
 
@@ -28,7 +28,7 @@ class RequestIds:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(HEADER, "")
+        given = header(scope, _NAME)
         request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
         started = False
@@ -37,7 +37,7 @@ class RequestIds:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                MutableHeaders(scope=message)[HEADER] = request_id
+                message["headers"] = [*message.get("headers", ()), (_NAME, request_id.encode("ascii"))]
             await send(message)
 
         try:
@@ -48,3 +48,11 @@ class RequestIds:
                 raise
             answer = error_answer(scope, 500, "internal_error", OUR_FAULT)
             await answer(scope, receive, send_with_id)
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first header of that name, which is in small letters; "" without one."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value).decode("latin-1")
+    return ""

@@ -10,36 +10,48 @@ from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Receive
 
 from app.api.disconnect import ClientLeft
 from app.api.wording import shown, value_shown
 from app.engine.errors import InvalidRequest
 
 _OBJECT = "a JSON object as /docs shows it"
+_JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
 _MAX_FORM_FIELDS = 1000
 _UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 
 
 class JsonRoute(APIRoute):
-    """A route of our own families: JSON objects only, invalid input is 422."""
+    """A route of our own families: JSON objects only, invalid input is 422.
+
+    One that has a body is a function of (body, request, services), and is called so. The framework documents it; its
+    search for dependencies, its exit stacks and its validation of our own answers would cost as much as all the rest.
+    """
 
     invalid_status = 422
     takes_forms = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        if self.body_field is None:
+            return super().get_route_handler()
+        return self.answer
 
-        async def read_and_handle(request: Request) -> Response:
-            if self.body_field is not None:
-                request = _ReadRequest(request, await _read(request, takes_forms=self.takes_forms))
-            return await handle(request)
-
-        return read_and_handle
+    async def answer(self, request: Request) -> Response:
+        """Read, validate, call, encode. `app.api.errors` answers what this raises."""
+        assert self.body_field is not None
+        body = _validated(self.body_field.field_info.annotation, await _read(request, takes_forms=self.takes_forms))
+        answer = await self.endpoint(body=body, request=request, services=request.app.state.services)
+        if isinstance(answer, Response):
+            return answer
+        content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
+        return Response(content, media_type="application/json")
 
 
 class LibreTranslateRoute(JsonRoute):
@@ -49,40 +61,48 @@ class LibreTranslateRoute(JsonRoute):
     takes_forms = True
 
 
-class _ReadRequest(Request):
-    """A request whose body was read already; the framework is told that it is JSON, whatever it came as."""
-
-    def __init__(self, request: Request, fields: dict[str, Any]) -> None:
-        headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
-        headers.append((b"content-type", b"application/json"))
-        super().__init__({**request.scope, "headers": headers}, request.receive)
-        self._fields = fields
-
-    async def body(self) -> bytes:
-        return b"{}"
-
-    async def json(self) -> Any:
-        return self._fields
+def _validated(model: Any, fields: dict[str, Any]) -> Any:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in problems]) from None
 
 
 async def _read(request: Request, *, takes_forms: bool) -> dict[str, Any]:
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        raise ClientLeft from None  # in the middle of its body: no fault of ours
+    body = await _body(request.receive)
     header = request.headers.get("content-type", "")
-    content_type = email.message.Message()
-    content_type["content-type"] = header or "application/json"
-    kind = content_type.get_content_type()
+    kind = _kind(header)
     if takes_forms and (kind == _FORM or not body):
         return _form(request.url.query) | _form(_text(body))
-    if kind == "application/json" or kind.endswith("+json"):
+    if kind == _JSON or kind.endswith("+json"):
         return _json(_text(body))
     raise HTTPException(
         415,
         f"The body is {shown(header)}; send JSON with the header Content-Type: application/json"
         f"{f', or a form as {_FORM}' if takes_forms else ''}.",
     )
+
+
+async def _body(receive: Receive) -> bytes:
+    """As `BodyLimit` hands it over: whole."""
+    chunks, more = [], True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientLeft  # in the middle of its body: no fault of ours
+        chunks.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _kind(header: str) -> str:
+    """The media type of a Content-Type, without its parameters."""
+    if header in ("", _JSON):
+        return _JSON
+    content_type = email.message.Message()
+    content_type["content-type"] = header
+    return content_type.get_content_type()
 
 
 def _text(body: bytes) -> str:
@@ -96,7 +116,7 @@ def _json(text: str) -> dict[str, Any]:
     if not text.strip():
         raise InvalidRequest(f"The body is empty; send {_OBJECT}.")
     try:
-        fields = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+        fields = _decoder.decode(text)
     except json.JSONDecodeError as error:
         raise InvalidRequest(
             f"The body is not JSON ({error.msg}, line {error.lineno}, column {error.colno}); send {_OBJECT}."
@@ -132,3 +152,6 @@ def _form(text: str) -> dict[str, Any]:
     except ValueError:
         raise InvalidRequest(f"The form has more than {_MAX_FORM_FIELDS} fields; send fewer.") from None
     return _without_repeats([(name, value.replace("\r\n", "\n")) for name, value in pairs])
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)

@@ -33,6 +33,9 @@ class Demand:
         return cls(*(sum(part[i] for part in each) for i in range(4)))
 
 
+SMALLEST = Demand(requests=1, read_tokens=1, new_tokens=0, rows=1)
+
+
 class Share:
     """The room that one request holds. A sequence of it that is answered gives its part back at once: else the last
     text of a page would keep others out as if all of the page were still to do."""
@@ -102,6 +105,13 @@ class Admission:
                 f"This asks for {demand.requests} sequences of {demand.read_tokens:,} tokens at once; the service"
                 f" takes {self.max_requests} and {self.max_tokens:,}. Send it in parts."
             )
+        self._refuse(demand)
+
+    def check_room(self) -> None:
+        """Overloaded if even the smallest request would be."""
+        self._refuse(SMALLEST)
+
+    def _refuse(self, demand: Demand) -> None:
         full = {
             "overloaded_requests": self.requests + demand.requests > self.max_requests,
             "overloaded_tokens": self.tokens + demand.read_tokens > self.max_tokens,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.engine import messages as m
+from app.engine.frames import Frames
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,9 @@ class DeviceProcess:
     ) -> None:
         self.device, self._on_message, self._on_death = device, on_message, on_death
         self._process: asyncio.subprocess.Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._over = asyncio.Event()  # the process has ended, and all that it said was heard
+        self._reaping: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -41,7 +43,8 @@ class DeviceProcess:
         """Spawn and send `first`. The process inherits nothing but its socket, standard output and error."""
         ours, theirs = socket.socketpair()
         with theirs:
-            reader, writer = await asyncio.open_connection(sock=ours)  # first: so it is closed whatever comes next
+            loop = asyncio.get_running_loop()  # connected first: so it is closed whatever comes next
+            transport, _ = await loop.create_connection(lambda: Frames(self._hear, self._ended), sock=ours)
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
@@ -54,34 +57,35 @@ class DeviceProcess:
                     start_new_session=True,  # Ctrl-C is for the front end alone: it drains, then stops us
                 )
             except BaseException:
-                writer.close()
+                transport.close()
                 raise
-        self._writer = writer
-        self._reading = asyncio.create_task(self._read(reader), name=f"read {self.device}")
+        self._transport = transport
         self.send(first)
 
     def send(self, messages: list[Any]) -> None:
         """Hand over without waiting: what is in flight is bounded by admission, not here."""
-        if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(m.frame(messages))
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(m.frame(messages))
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    def _hear(self, body: bytes) -> None:
+        for message in m.from_device(body):
+            self._on_message(self.device, message)
+
+    def _ended(self) -> None:
+        if self._process is not None:  # or it was never started, which `start` tells
+            self._reaping = asyncio.get_running_loop().create_task(self._reap(), name=f"reap {self.device}")
+
+    async def _reap(self) -> None:
         try:
-            while True:
-                length = m.body_length(await reader.readexactly(m.HEADER.size))
-                for message in m.from_device(await reader.readexactly(length)):
-                    self._on_message(self.device, message)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        except Exception:
-            log.exception("the process of %s said what cannot be understood; it is ended", self.device)
-        await self.kill()
-        self._on_death(self.device)
+            await self.kill()
+            self._on_death(self.device)
+        finally:
+            self._over.set()
 
     async def kill(self) -> None:
         """End the process now, stopped or not, and reap it."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._transport is not None:
+            self._transport.abort()  # nobody reads what it might still hold
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -97,5 +101,5 @@ class DeviceProcess:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), timeout_s)
         await self.kill()
-        if self._reading is not None:
-            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._transport is not None:
+            await self._over.wait()

@@ -35,6 +35,11 @@ class Entrance:
         with self.admission.admitted(demand) as share:
             yield share
 
+    def check_room(self) -> None:
+        """EngineUnavailable or Overloaded if nothing could be let in now, however little it asks for."""
+        self.refuse_when_draining()
+        self.admission.check_room()
+
     def refuse_when_draining(self) -> None:
         if self.draining:
             raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")

@@ -173,6 +173,10 @@ class Engine(Protocol):
 
     def models(self) -> Sequence[ModelInfo]: ...
 
+    def check_room(self) -> None:
+        """Raises what the smallest request would be refused with now; cheap, before anything of it is read."""
+        ...
+
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         """Answers in the order of `jobs`; admitted or refused together."""
         ...

@@ -105,11 +105,11 @@ class Library:
 
     def for_pair(self, source: str, target: str, name: str | None) -> Edition:
         """The translator of a pair of languages, of that name if one is given."""
-        pairs = {(c.config.source_language, c.config.target_language) for c in self.of_kind("translator")}
         for checkpoint in self.of_kind("translator"):
             pair = (checkpoint.config.source_language, checkpoint.config.target_language)
             if pair == (source, target) and name in (None, checkpoint.name):
                 return checkpoint
+        pairs = {(c.config.source_language, c.config.target_language) for c in self.of_kind("translator")}
         if name is not None and (source, target) in pairs:
             raise UnknownModel(f"There is no translator {name!r} for {source} → {target} here.", field="model")
         listed = ", ".join(f"{s} → {t}" for s, t in sorted(pairs, key=str)) or "none"

@@ -7,6 +7,7 @@ sends becomes a label.
 from __future__ import annotations
 
 import re
+from functools import cache, lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, PlatformCollector, ProcessCollector
 
@@ -18,6 +19,7 @@ from app.engine.meter import RequestMeter
 from app.engine.series import PREFIX, REFUSED, ByModel
 
 
+@lru_cache(maxsize=1024)
 def served_name(model: str) -> str:
     """The name that clients use of a loaded version: demo-de-en of demo-de-en@2."""
     return re.sub(r"@\d+$", "", model)
@@ -45,6 +47,7 @@ class Metrics:
             ["route", "method", "status"],
             registry=self.registry,
         )
+        self._answers = cache(self._http.labels)
         self.gauges = Gauges(self.by_model.inflight)
         self.registry.register(self.gauges)
 
@@ -69,7 +72,7 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int) -> None:
         """route: its template, never a client's path."""
-        self._http.labels(route, method, str(status)).inc()
+        self._answers(route, method, str(status)).inc()
 
     def beat(self, device: str, beat: m.Beat) -> None:
         """What the device has done since its last beat, and how full it is now."""

@@ -73,6 +73,7 @@ class Pool:
         self._translating = Translating(self.entrance, self.switchboard, options.beam_size, options.length_penalty)
         self._continuing = Continuing(self.entrance, self.switchboard)
         self._attending = Attending(self.entrance, self.switchboard, self._translating)
+        self._told: tuple[tuple[list[Edition], list[set[str]]], list[ModelInfo]] = ([], []), []
         self._read = False
         self._starting: asyncio.Task[None] | None = None
 
@@ -129,8 +130,11 @@ class Pool:
 
     def models(self) -> list[ModelInfo]:
         """The models that at least one device has loaded."""
-        infos = [self._info(c) for c in self.library.checkpoints.values()]
-        return [info for info in infos if info.devices]
+        held = list(self.library.checkpoints.values()), [set(device.loaded) for device in self.devices.all.values()]
+        if held != self._told[0]:  # every request asks, and it seldom changes
+            infos = [self._info(edition) for edition in held[0]]
+            self._told = held, [info for info in infos if info.devices]
+        return list(self._told[1])
 
     def _info(self, checkpoint: Edition) -> ModelInfo:
         config = checkpoint.config
@@ -171,6 +175,9 @@ class Pool:
         return self.library
 
     # Requests ---------------------------------------------------------------------------------------------
+
+    def check_room(self) -> None:
+        self.entrance.check_room()
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         return await self._translating.translate(jobs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
@@ -60,7 +61,7 @@ class Series:
             return family.labels(model, device, *([] if reason is None else [reason]))
 
         def by_reason(family: Counter) -> Callable[[str], Any]:
-            return lambda reason: family.labels(model, device, reason)
+            return cache(lambda reason: family.labels(model, device, reason))  # reasons are ours, so they are few
 
         self.prompt_tokens, self.generation_tokens = one(families.prompt_tokens), one(families.generation_tokens)
         self.cancelled_tokens = one(families.cancelled_tokens)

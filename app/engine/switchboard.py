@@ -163,9 +163,12 @@ class Switchboard:
 async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results in order; when one fails the others are cancelled, and its own error is raised."""
     siblings()
+    coroutines = list(work)
+    if len(coroutines) == 1:  # most requests have one text, which needs no task of its own
+        return [await coroutines[0]]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
+            tasks = [group.create_task(each) for each in coroutines]
     except* errors.EngineError as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]

@@ -79,8 +79,10 @@ class Translating:
         result = await self.search(checkpoint, source, job.alternatives, writing, first=first)
         best = result.hypotheses[0]
         writing.finish(best.tokens)
-        texts = list(dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])]))
-        others = tuple(text for text in texts[1:] if text)[: job.alternatives]
+        others: tuple[str, ...] = ()
+        if job.alternatives:
+            texts = dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])])
+            others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
         return Translation(writing.text, others, reason, checkpoint.name, writing.usage(len(source), result.timing))
 

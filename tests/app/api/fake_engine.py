@@ -71,11 +71,16 @@ class FakeEngine:
     )
     pool_status: PoolStatus = field(default_factory=lambda: PoolStatus(True, {"cpu": "ready"}, 4, ()))
     failure: BaseException | None = None
+    full: EngineError | None = None
     late_failure: BaseException | None = None
     jobs: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
+
+    def check_room(self) -> None:
+        if self.full is not None:
+            raise self.full
 
     def status(self) -> PoolStatus:
         return self.pool_status

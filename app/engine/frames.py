@@ -1,0 +1,51 @@
+"""Messages as they come out of a stream of bytes, handed on in the same turn of the event loop in which they arrive.
+
+A stream reader would wake a task for them, which then waits behind every request that has come meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from app.engine import messages as m
+
+log = logging.getLogger(__name__)
+
+
+class Frames(asyncio.Protocol):
+    """on_body gets the body of each frame; on_end is called once, when the other end has closed, when the connection is
+    lost, or when what came cannot be understood."""
+
+    def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_body, self._on_end = on_body, on_end
+        self._transport: asyncio.BaseTransport | None = None
+        self._parts: list[bytes] = []  # of a frame that is not whole yet; large ones come in many
+        self._length = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._parts.append(data)
+        self._length += len(data)
+        try:
+            while self._length >= m.HEADER.size and (end := self._end()) <= self._length:
+                whole = b"".join(self._parts)
+                self._parts, self._length = [whole[end:]], len(whole) - end
+                self._on_body(whole[m.HEADER.size : end])
+        except Exception:
+            log.exception("a device process said what cannot be understood; it is ended")
+            self._transport.close()
+
+    def _end(self) -> int:
+        """Of the first frame."""
+        if len(self._parts[0]) < m.HEADER.size:
+            self._parts = [b"".join(self._parts)]
+        return m.HEADER.size + m.body_length(self._parts[0][: m.HEADER.size])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_end()
