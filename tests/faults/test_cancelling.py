@@ -47,14 +47,6 @@ def left(found: Samples) -> float:
 
 
 @pytest.fixture(scope="module")
-def slow_lyricist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Whose steps take a millisecond or more."""
-    root = tmp_path_factory.mktemp("slow")
-    tiny.write_lyricist(root / "tiny-lyrics", hidden=512)
-    return root
-
-
-@pytest.fixture(scope="module")
 def server(slow_lyricist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """With 16 slots."""
     settings = {"MAX_NEW_TOKENS": "2000", "SLOTS_PER_MODEL": "16", "STREAM_INTERVAL_MS": "0"}

@@ -17,14 +17,16 @@ from pathlib import Path
 import pytest
 
 from tests.app.api.test_streaming import events
-from tests.faults.clients import ask, busy_gauges, connected, heard, resident_mib, send, until
+from tests.faults.clients import ask, busy_gauges, connected, descriptors, heard, resident_mib, send, until
 from tests.serving import Server, serving
+from tests.test_end_to_end import wait_for
 from tests.test_scraping import scrape
 
 pytestmark = pytest.mark.faults
 SHORT = {"prompt": "分开", "max_new_tokens": 400, "seed": 5}
 LONG = {"prompt": "分开", "max_new_tokens": 1000, "seed": 7, "n": 16, "stream": True}
 REFUSED_BEFORE, REFUSED = 500, 2000
+NOT_HANGING_S = 5.0  # far more than any step, far less than the slow reader's minutes
 
 
 @contextlib.contextmanager
@@ -86,6 +88,8 @@ def test_a_reader_of_a_byte_a_second_holds_up_no_neighbour(tiny_checkpoints: Pat
             events_, gaps = statistics.median(f[0] for f in found), statistics.median(f[1] for f in found)
             print(f"{name} a slow reader: {events_} token events a stream, largest gap {1000 * gaps:.1f} ms (medians)")
             assert [text for *_, text in found] == [right] * 24
+            assert all(count > 1 for count, *_ in found)  # it was written while it was sent
+            assert max(gap for _, gap, _ in found) < NOT_HANGING_S
 
 
 def test_five_times_too_much_is_refused_quickly_and_leaves_nothing_behind(
@@ -104,7 +108,7 @@ def test_five_times_too_much_is_refused_quickly_and_leaves_nothing_behind(
             list[float](),
             list[str | None](),
         )
-        stop = threading.Event()
+        stop, open_before = threading.Event(), [descriptors(pid) for pid in pids]
 
         def flood(number: int) -> None:
             with connected(server) as connection:
@@ -143,4 +147,6 @@ def test_five_times_too_much_is_refused_quickly_and_leaves_nothing_behind(
         found = until(lambda found: not busy_gauges(found), server)
         assert found["request_refused_total", "overloaded_requests"] == len(waits)
         assert scrape(server)["request_success_total", "cpu", "length", "tiny-lyrics"] == len(answered) + 1
+        # a connection closes some time after its client has left
+        wait_for(lambda: all(descriptors(pid) <= count for pid, count in zip(pids, open_before, strict=True)))
         assert ask(server, job).text == right

@@ -30,13 +30,6 @@ def long(seed: int, **change: Any) -> dict[str, Any]:
     return {"prompt": "分开", "max_new_tokens": 2000, "seed": seed, **change}
 
 
-@pytest.fixture(scope="module")
-def slow_lyricist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("slow")
-    tiny.write_lyricist(root / "tiny-lyrics", hidden=512)
-    return root
-
-
 def begin(server: Server, clients: ThreadPoolExecutor, bodies: Sequence[dict[str, Any]]) -> list[Future[End]]:
     """All are sent, and the streams among them have begun."""
     begun = threading.Semaphore(0)

@@ -34,9 +34,11 @@ def test_the_card_may_be_edited(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "README.md").write_text("Another card.", encoding="utf-8")
     (folder / "notes.txt").write_text("New.", encoding="utf-8")
-    checkpoints.read(folder)
+    edited = checkpoints.read(folder)
     (folder / "README.md").unlink()
-    checkpoints.read(folder)
+    for found in (edited, checkpoints.read(folder)):
+        assert replace(found.config, tokenizers={}, files={}) == CONFIG
+        assert found.decode([3, 4, 2]) == "ab"
 
 
 def test_a_lyricist_has_one_tokenizer(tmp_path: Path) -> None:

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+
+
+@pytest.fixture(scope="package")
+def slow_lyricist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a lyricist whose steps take a millisecond or more."""
+    root = tmp_path_factory.mktemp("slow")
+    tiny.write_lyricist(root / "tiny-lyrics", hidden=512)
+    return root
