@@ -17,6 +17,7 @@ from torch import Tensor
 from models.rows import SEED_BITS
 from models.sampling import CANDIDATES, Draws, sample, uniform
 
+pytestmark = pytest.mark.usefixtures("kernels")
 ALMOST_1 = 1 - 2.0**-53
 Draw = tuple[float, int, float, float]  # temperature, top_k, top_p, uniform number
 
