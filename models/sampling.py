@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models.likeliest import BLOCK, blocks, in_blocks, top
 from models.native import build
-from models.native.draws import drawn
+from models.native.draws import drawn, uniform_numbers
 
 CANDIDATES = 256  # likeliest tokens among which a top-p cut is looked for before all are sorted
 COLDEST = 1e-30  # a temperature that leaves nothing but the likeliest, and that float32 can tell from 0
@@ -21,6 +21,9 @@ COLDEST = 1e-30  # a temperature that leaves nothing but the likeliest, and that
 def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """Numbers in [0, 1), each a function of (seed, position) alone: two rounds of SplitMix64's finalizer (Steele, Lea
     and Flood 2014) over a counter, 53 bits of the result. Arithmetic is modulo 2**64."""
+    library = build.fp32_library()
+    if library is not None:
+        return uniform_numbers(library, seeds, positions)
     state = seeds * np.uint64(0x9E3779B97F4A7C15) + positions * np.uint64(0xD1342543DE82EF95)
     state += np.uint64(0x632BE59BD9B4E019)
     for _ in range(2):

@@ -1,4 +1,6 @@
-"""The Transformer in int8 on a CPU with AVX-512 VNNI, in C: one call a step instead of some five hundred.
+"""Steps in C.
+
+The Transformer in int8 on a CPU with AVX-512 VNNI, in C: one call a step instead of some five hundred.
 
 At few rows PyTorch's calls cost as much as the arithmetic between them. Here a step of all layers is one call, its
 weights are read once from front to back, and no position is padded. Where there is no such CPU or no C compiler,
@@ -13,4 +15,16 @@ build.py         compiles them, once a machine
 library.py       the same structures and functions in Python
 transformer.py   CachedTransformer over them
 likeliest.py     likeliest.c, for whatever has float32 logits
+
+Recurrent networks in fp32, and draws from any network's logits, are a second library. It needs no instruction beyond
+those of the architecture and uses wider vectors where they are. What it is there for is not speed alone: a row's
+numbers are summed in one order, and so do not depend on the rows beside it.
+
+vectors.h      floats in vectors
+matrices.c     products in fp32
+recurrent.c    the cells, a step, the reading of prompts
+draws.c        uniform numbers; a token from each row of logits
+recurrent.h    what these share
+recurrent.py     CachedRecurrent over them
+draws.py         models.sampling over them
 """

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BLOCK = 64, BINS = 1017, BIN_BITS = 20, ONE = 0x3f800000 };
+enum { BLOCK = 64, BINS = 1025, BIN_BITS = 19, ONE = 0x3f800000 }; /* 16 bins from 1 to 1/2, ...; 2^-64 is as good as 0 */
 
 typedef struct {
     const float *logits;
@@ -22,24 +22,30 @@ typedef struct {
     int64_t last_bin, last_count; /* what the k likeliest leave of the last bin that they reach into */
 } Row;
 
+/* In one order on every machine. */
 static double block_sum(const float *weights) {
     Floats sum = load(weights);
     for (int64_t i = LANES; i < BLOCK; i += LANES) sum += load(weights + i);
-    double total = 0.0;
-    for (int lane = 0; lane < LANES; lane++) total += (double)sum[lane];
-    return total;
+    typedef float Four __attribute__((vector_size(16)));
+    Four parts[LANES / 4], four;
+    memcpy(parts, &sum, sizeof(sum));
+    four = parts[0];
+    for (int part = 1; part < LANES / 4; part++) four += parts[part];
+    return (double)((four[0] + four[1]) + (four[2] + four[3]));
 }
 
 /* exp((logits - their largest) * coldness) and its sums: NaN if the row is broken. */
 static double weigh(Row *row, float coldness) {
     const Floats nothing = all(-INFINITY);
-    Floats largest = nothing;
-    for (int64_t i = 0; i < row->size; i += LANES) {
-        Floats x = load_some(row->logits + i, row->size - i, nothing);
-        largest = choose(x > largest, x, largest);
-    }
-    float most = largest[0];
-    for (int lane = 1; lane < LANES; lane++) most = largest[lane] > most ? largest[lane] : most;
+    Floats largest[4] = {nothing, nothing, nothing, nothing};
+    for (int64_t i = 0; i < row->size; i += 4 * LANES)
+        for (int part = 0; part < 4; part++) {
+            Floats x = load_some(row->logits + i + part * LANES, row->size - i - part * LANES, nothing);
+            largest[part] = choose(x > largest[part], x, largest[part]);
+        }
+    float most = -INFINITY;
+    for (int part = 0; part < 4; part++)
+        for (int lane = 0; lane < LANES; lane++) most = largest[part][lane] > most ? largest[part][lane] : most;
     double total = 0.0;
     for (int64_t block = 0; block < row->blocks; block++) {
         for (int64_t i = block * BLOCK; i < (block + 1) * BLOCK; i += LANES) {
@@ -74,7 +80,8 @@ static void fill_bins(Row *row) {
     memset(row->count, 0, sizeof(row->count));
     memset(row->mass, 0, sizeof(row->mass));
     for (int64_t i = 0; i < row->blocks * BLOCK; i += LANES) {
-        Ints bins = (ONE - (Ints)load(row->weights + i)) >> BIN_BITS;
+        Ints bins = (ONE - (Ints)load(row->weights + i)) >> BIN_BITS, most = bins - bins + (BINS - 1);
+        bins = ((bins > most) & most) | (~(bins > most) & bins);
         memcpy(row->bins + i, &bins, sizeof(bins));
     }
     for (int64_t i = 0; i < row->size; i++) {
@@ -83,9 +90,16 @@ static void fill_bins(Row *row) {
     }
 }
 
-static int compare(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+/* By Shell's method, rising: a bin holds few. */
+static void sort(uint64_t *keys, int64_t count) {
+    static const int64_t gaps[] = {29524, 9841, 3280, 1093, 364, 121, 40, 13, 4, 1};
+    for (size_t g = 0; g < sizeof(gaps) / sizeof(*gaps); g++)
+        for (int64_t i = gaps[g]; i < count; i++) {
+            uint64_t key = keys[i];
+            int64_t hole = i;
+            for (; hole >= gaps[g] && keys[hole - gaps[g]] > key; hole -= gaps[g]) keys[hole] = keys[hole - gaps[g]];
+            keys[hole] = key;
+        }
 }
 
 /* The tokens of a bin into row->ordered, likeliest first and equal ones by their places; how many a cut to k leaves. */
@@ -99,7 +113,7 @@ static int64_t order_bin(Row *row, int64_t bin) {
             uint32_t rising = (uint32_t)bits ^ (bits < 0 ? UINT32_MAX : 0x80000000u);
             row->ordered[count++] = (uint64_t)~rising << 32 | (uint64_t)i;
         }
-    qsort(row->ordered, (size_t)count, sizeof(*row->ordered), compare);
+    sort(row->ordered, count);
     return bin == row->last_bin ? row->last_count : count;
 }
 
@@ -148,6 +162,19 @@ static int64_t from_cut(Row *row, int64_t k, double p, double uniform) {
         row->last_bin = last.bin, row->last_count = last.rank + 1, kept = last.sum;
     }
     return from_likeliest(row, share(uniform, kept)).token;
+}
+
+/* See models/sampling.py: two rounds of SplitMix64's finalizer over a counter. */
+void uniform_numbers(int64_t count, const uint64_t *seeds, const uint64_t *positions, double *numbers) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t state = seeds[i] * 0x9E3779B97F4A7C15u + positions[i] * 0xD1342543DE82EF95u + 0x632BE59BD9B4E019u;
+        for (int round = 0; round < 2; round++) {
+            state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
+            state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
+            state ^= state >> 31;
+        }
+        numbers[i] = (double)(state >> 11) * 0x1p-53;
+    }
 }
 
 /* logits [rows, size], the others [rows]. A broken row draws 0. */

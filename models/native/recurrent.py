@@ -17,6 +17,7 @@ from models.cached_recurrent import CachedRecurrent, RecurrentState
 from models.cells import GATES
 from models.interface import Prompt
 from models.likeliest import whole_blocks
+from models.step_shape import StepShape
 
 if TYPE_CHECKING:
     from models.recurrent import RecurrentLanguageModel
@@ -53,6 +54,7 @@ class NativeRecurrent(CachedRecurrent):
         self.device, self.held = network.device, list[Tensor]()
         library.packed_size.restype = c_int64
         library.step.restype = library.read_texts.restype = c_int64
+        library.step.argtypes = [c_void_p, c_void_p, c_int64, c_void_p, c_void_p]
         self.model = self._model()
         self.columns = int(self.model.output.outputs)
 
@@ -61,7 +63,7 @@ class NativeRecurrent(CachedRecurrent):
         weight, bias = network.parameters_of(0)[:2]
         inputs = weight.t() if network.embedding is None else network.embedding.weight @ weight.t()
         table = self._hold(self._spread((inputs + bias).t()).t())
-        self.layers_read = (Layer * config.layers)(*(self._layer(number) for number in range(config.layers)))
+        self.layers_read = (Layer * config.layers)(*(self._packed_layer(number) for number in range(config.layers)))
         padded = -(-config.hidden // ALIGNED) * ALIGNED
         return Recurrent(
             *(CELLS[config.cell], config.layers, config.hidden, padded, config.vocabulary),
@@ -69,14 +71,14 @@ class NativeRecurrent(CachedRecurrent):
             self._matrix(*whole_blocks(network.output.weight, network.output.bias)),
         )
 
-    def _layer(self, number: int) -> Layer:
+    def _packed_layer(self, number: int) -> Layer:
         weight, bias, recurrent_weight, recurrent_bias = map(self._spread, self.network.parameters_of(number))
         recurrent = self._matrix(recurrent_weight, recurrent_bias)
         return Layer(self._matrix(weight, bias) if number else Matrix(), recurrent)
 
     def _spread(self, rows: Tensor) -> Tensor:
         """[G·N, ...] -> the same with zeros behind each gate, up to a whole number of vectors."""
-        gates = rows.detach().float().unflatten(0, (len(GATES[self.config.cell]), self.config.hidden))
+        gates = rows.detach().float().reshape(len(GATES[self.config.cell]), self.config.hidden, *rows.shape[1:])
         missing = -self.config.hidden % ALIGNED
         return torch.cat([gates, gates.new_zeros(len(gates), missing, *gates.shape[2:])], dim=1).flatten(0, 1)
 
@@ -107,11 +109,11 @@ class NativeRecurrent(CachedRecurrent):
             self.library.read_texts(byref(self.model), byref(self._state(state)), c_int64(len(prompts)), *arrays)
         )
 
-    def step(self, state: RecurrentState, tokens: Tensor, group: int = 1) -> Tensor:
+    def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
         count, tokens = len(tokens), tokens.long().contiguous()
         logits = torch.empty(count, self.columns)
-        addresses = c_void_p(tokens.data_ptr()), c_void_p(logits.data_ptr())
-        self._check(self.library.step(byref(self.model), byref(self._state(state)), c_int64(count), *addresses))
+        addresses = tokens.data_ptr(), logits.data_ptr()
+        self._check(self.library.step(byref(self.model), byref(self._state(state)), count, *addresses))
         return logits
 
     def _state(self, state: RecurrentState) -> State:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from models.native import build
+
 
 @pytest.fixture(scope="package", autouse=True)
 def _one_thread() -> Iterator[None]:
@@ -14,3 +16,12 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", params=["native", "pytorch"])
+def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Recurrent steps and draws in C, and as they are where there is no compiler."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "pytorch":
+            patched.setattr(build, "fp32_library", lambda: None)
+        yield

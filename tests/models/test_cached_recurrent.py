@@ -10,9 +10,11 @@ import torch
 from models import cached_cells
 from models.cached_recurrent import CachedRecurrent, RecurrentState
 from models.interface import Prompt
+from models.precision import prepared
 from tests.models import tiny
 from tests.models.test_recurrent import CELLS, EMBEDDINGS, TOLERANCE, a_state, same_state
 
+pytestmark = pytest.mark.usefixtures("kernels")
 PROMPTS = [
     Prompt((), (3, 4, 5, 6)),
     Prompt((), (7,)),
@@ -93,8 +95,7 @@ def test_steps_equal_the_full_pass(cell: str, embedding: int, layers: int) -> No
 def test_python_and_the_compiled_cells_say_the_same(cell: str) -> None:
     network = tiny.recurrent(cell=cell, layers=3)
     tokens = tiny.ids((4, 9), 5, high=tiny.TARGET)
-    decodable: Any = network.decodable()
-    assert isinstance(decodable, CachedRecurrent)
+    decodable: Any = CachedRecurrent(*prepared(network, "fp32"))
     assert isinstance(decodable.run, torch.jit.ScriptFunction)
     found = stepped(decodable, tokens)
     decodable.run = cached_cells.advance

@@ -14,6 +14,8 @@ from torch import Tensor
 from models.sampling import CANDIDATES
 from tests.models.draws import ALMOST_1, drawn, log, near, number_of, reachable, sampled
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 
 def test_impossible_tokens_are_never_drawn() -> None:
     probabilities = [0.0, 0.5, 0.0, 0.5, 0.0]

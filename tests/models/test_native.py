@@ -256,10 +256,10 @@ def test_a_library_beside_its_sources_needs_no_compiler(fresh: Path, monkeypatch
     with pytest.raises(FileNotFoundError, match="no-such-compiler"):
         build.built()
     monkeypatch.setattr(build, "HERE", fresh)
-    monkeypatch.setattr(build, "SOURCES", ())
+    kit = build.INT8._replace(sources=())
     (fresh / "native.h").write_text("/* nothing */", encoding="utf-8")
-    (fresh / build.file_name()).touch()
-    assert build.built() == fresh / build.file_name()
+    (fresh / build.file_name(kit)).touch()
+    assert build.built(kit) == fresh / build.file_name(kit)
 
 
 def test_another_cpu_is_not_asked_to_run_it(

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from models.sampling import uniform
 from tests.models.draws import ALMOST_1, drawn, near, number_of, reachable, sampled
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 
 def test_pinned_numbers() -> None:
     """A seed must write the same text in every later version."""
