@@ -20,7 +20,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
-SOURCES = ("products.c", "attention.c", "likeliest.c", "transformer.c")
+SOURCES = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
 # A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
 FLAGS = (
