@@ -21,7 +21,7 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
-SOURCES = ("products.c", "attention.c", "likeliest.c", "transformer.c")
+SOURCES = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
 FP32_SOURCES = ("matrices.c", "recurrent.c", "draws.c")
 # A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
