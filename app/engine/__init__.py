@@ -14,6 +14,7 @@ asking.py      the messages that ask a device
 library.py     the checkpoints that the front end knows, each in its current edition
 shelf.py       models come and go while requests run
 admission.py   who may come in
+backlog.py     what one model was given to do and has not done yet
 throughput.py  how much is done in a second of work
 switchboard.py who waits for what
 writing.py     one text while it is written

@@ -59,6 +59,7 @@ class Tally:
     read_tokens: int = 0
     padded_tokens: int = 0
     cancelled_tokens: int = 0
+    cancelled_work: int = 0
 
 
 class Lane:
@@ -98,7 +99,9 @@ class Lane:
         ticket = self.active.pop(request, None)
         if ticket is not None:
             self.model.leave(request)
-            self.tally.cancelled_tokens += ticket.tokens + (self.steps - ticket.first_step) * ticket.request.beam
+            steps = self.steps - ticket.first_step
+            self.tally.cancelled_tokens += ticket.tokens + steps * ticket.request.beam
+            self.tally.cancelled_work += ticket.tokens + steps
         return ticket is not None
 
     def late(self, now: float) -> list[int]:
@@ -200,6 +203,7 @@ class Lane:
             read_tokens=tally.read_tokens,
             padded_tokens=tally.padded_tokens,
             cancelled_tokens=tally.cancelled_tokens,
+            cancelled_work=tally.cancelled_work,
         )
 
 

@@ -171,6 +171,7 @@ class LaneStatistics(Message, frozen=True, tag=True, array_like=True):
     read_tokens: int
     padded_tokens: int
     cancelled_tokens: int  # computed for requests that were cancelled before their end
+    cancelled_work: int = 0  # the same by the measure of `app.engine.admission`: a beam's tokens count once
 
 
 class Beat(Message, frozen=True, tag=True, array_like=True):
