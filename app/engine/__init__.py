@@ -31,7 +31,8 @@ device.py      the front end's end of one of them
 messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
 scheduler.py   which requests share the next step
-lane.py        one model's requests there: who waits, who runs, who starts next
+lane.py        one model's requests there: who waits, who runs, whose time is over
+waiting.py     whose turn it is to start
 deadlines.py   whose time is over
 runner.py      the only caller of torch
 """

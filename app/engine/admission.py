@@ -84,6 +84,7 @@ class Admission:
         """Room for all of it together, or Overloaded; InvalidRequest if it could never fit."""
         self._check(demands)
         for demand in demands:
+            self.models[demand.model].open += 1
             self._count(demand, 1)
         share = Share(self, demands)
         try:
@@ -93,6 +94,8 @@ class Admission:
         finally:
             for rest in share.rest():
                 self._count(rest, -1)
+            for demand in demands:
+                self.models[demand.model].open -= 1
 
     def done(self, part: Demand) -> None:
         """Not for what failed or was cancelled: how much of that was done, the devices tell (`wasted`)."""
@@ -118,7 +121,7 @@ class Admission:
         if self.tokens + tokens > self.max_tokens:
             raise self._overloaded("overloaded_tokens", self.all)
         for demand in demands:
-            if self.queue_s(demand.model) > self.max_queue_age_s:
+            if self.queue_s(demand.model, demand.requests) > self.max_queue_age_s:
                 raise self._overloaded("queue_age", self.models[demand.model])
 
     def _overloaded(self, reason: str, backlog: Backlog) -> Overloaded:
@@ -135,9 +138,9 @@ class Admission:
         full = self.requests >= self.max_requests
         self.all.loaded.run(full or any(each.rows > self.slots for each in self.models.values()))
 
-    def queue_s(self, model: str) -> float:
-        """How long a new request of that model would wait for a slot; see `Backlog.queue_s`."""
-        return self.models[model].queue_s(self.slots) if model in self.models else 0.0
+    def queue_s(self, model: str, sequences: int = 1) -> float:
+        """How long a new request of so many sequences would wait for its last slot; see `Backlog.queue_s`."""
+        return self.models[model].queue_s(self.slots, sequences) if model in self.models else 0.0
 
     def retry_after_s(self, model: str) -> int:
         """When that model will have done what it has, in whole seconds; 1 to 60."""

@@ -10,11 +10,12 @@ LONGEST_RETRY_S = 60
 
 
 class Backlog:
-    """work: tokens, to read and to write. Throughput is measured twice: `loaded` while there is more to do than fits
-    the slots, which is the only rate that says how fast a queue moves; `busy` while there is anything to do."""
+    """open: requests;  requests: their sequences;  work: tokens, to read and to write;  rows: slots that they need.
+    Throughput is measured twice: `loaded` while there is more to do than fits the slots, which is the only rate that
+    says how fast a queue moves; `busy` while there is anything to do."""
 
     def __init__(self) -> None:
-        self.requests = self.work = self.rows = 0
+        self.open = self.requests = self.work = self.rows = 0
         self.busy, self.loaded = Throughput(), Throughput()
 
     def count(self, requests: int, work: int, rows: int) -> None:
@@ -33,13 +34,16 @@ class Backlog:
         self.busy.told(work)
         self.loaded.told(work)
 
-    def queue_s(self, slots: int) -> float:
-        """How long a new request would wait for a slot: the work that has none, over the measured throughput.
-        0 while there is none to measure: a first burst is let in."""
+    def queue_s(self, slots: int, sequences: int = 1) -> float:
+        """How long the last of a new request's sequences would wait for a slot: while the work that has none is done at
+        the measured throughput, or until its turn among all requests comes so many times, every second start being
+        one (`app.engine.waiting`). 0 while there is no throughput to measure: a first burst is let in."""
         rate = self.loaded.rate()
         if self.rows <= slots or not rate:
             return 0.0
-        return self.work * (self.rows - slots) / self.rows / rate
+        waiting = self.work * (self.rows - slots) / self.rows
+        in_turn = 2 * self.open * sequences * self.work / self.requests
+        return min(waiting, in_turn) / rate
 
     def retry_after_s(self) -> int:
         """How long all of it will take at the measured throughput, in whole seconds; 1 to 60."""

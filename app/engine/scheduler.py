@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.engine import messages as m
-from app.engine.lane import Lane, Ticket
+from app.engine.lane import Lane
 from app.engine.runner import CannotInspect, Runner, out_of_memory
+from app.engine.waiting import Ticket
 from models.checkpoint import CheckpointError
 
 log = logging.getLogger(__name__)

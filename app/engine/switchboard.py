@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,6 +23,8 @@ from app.engine.writing import Writing
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_siblings: ContextVar[int] = ContextVar("_siblings", default=0)  # the number of a request with several sequences
+_requests = itertools.count(1)
 
 ERRORS: dict[str, Callable[..., errors.EngineError]] = {
     cls.code: cls
@@ -77,6 +80,8 @@ class Switchboard:
     ) -> Any:
         """Ask, and once more where that is possible, until the deadline."""
         deadline = time.monotonic() + self.timeout_s
+        if isinstance(message, m.Decode):
+            message = msgspec.structs.replace(message, siblings=_siblings.get())
         try:
             async with asyncio.timeout(self.timeout_s):  # begins before the deadline is told, so that it ends before it
                 try:
@@ -169,6 +174,7 @@ class Switchboard:
 async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results in order; when one fails the others are cancelled, and its own error is raised."""
     siblings()
+    _siblings.set(next(_requests))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]

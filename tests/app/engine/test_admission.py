@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,6 +23,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def asks(requests: int, tokens: int, new_tokens: int = 0, rows: int | None = None) -> Demand:
     return Demand("a", requests, tokens, new_tokens, requests if rows is None else rows)
+
+
+@contextlib.contextmanager
+def singles(admission: Admission, requests: int, tokens: int) -> Iterator[None]:
+    """So many requests of so many tokens each."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(requests):
+            stack.enter_context(admission.admitted(asks(1, tokens)))
+        yield
 
 
 def held(admission: Admission) -> tuple[int, int, int, int]:
@@ -133,7 +144,7 @@ def test_a_queue_that_would_take_too_long_is_refused_before_it_is_full(clock: Cl
     four_at_once()
     with admission.admitted(asks(4, 40)):
         assert admission.queue_s("a") == 0  # all have slots
-        with admission.admitted(asks(10, 100)):
+        with singles(admission, 10, 10):
             assert admission.queue_s("a") == 5.0  # 100 tokens wait at 20 a second
             with admission.admitted(asks(1, 1)):  # 5 s is not beyond 5 s
                 with pytest.raises(Overloaded) as refused, admission.admitted(asks(1, 1)):
@@ -181,5 +192,22 @@ def test_a_service_that_many_leave_does_not_think_itself_slow(clock: Clock) -> N
             with admission.admitted(asks(1, 2)):
                 pass
         assert admission.models["a"].loaded.rate() == 20
-        with admission.admitted(asks(5, 50)):
+        with singles(admission, 5, 10):
             assert admission.queue_s("a") == 3  # 60 of 100 tokens have no slot
+
+
+def test_behind_pages_a_short_request_waits_for_its_turn_and_another_page_for_all_of_them(clock: Clock) -> None:
+    """20 tokens a second when the slots are full, and every second start is that of the next request in turn."""
+    admission = Admission(1000, 100_000, slots=4, max_queue_age_s=60)
+    with admission.admitted(asks(5, 50)):
+        clock.now += 2.5
+    with admission.admitted(asks(100, 1000)), admission.admitted(asks(104, 1040)):
+        assert admission.queue_s("a", 1) == 2  # two requests have turns, four starts of 10 tokens each
+        assert admission.queue_s("a", 10) == 20
+        assert admission.queue_s("a", 100) == 100  # 2,000 of 2,040 tokens wait
+        with admission.admitted(asks(1, 10)):
+            pass
+        with pytest.raises(Overloaded, match="60 seconds"), admission.admitted(asks(50, 500)):
+            pass
+    assert admission.queue_s("a", 100) == 0
+    assert admission.models["a"].open == 0
