@@ -30,6 +30,7 @@ placement.py   which device processes there are
 device.py      the front end's end of one of them
 messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
+loading.py     checkpoints are read beside the work
 scheduler.py   which requests share the next step
 lane.py        one model's requests there: who waits, who runs, whose time is over
 waiting.py     whose turn it is to start
