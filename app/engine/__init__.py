@@ -14,6 +14,7 @@ asking.py      the messages that ask a device
 library.py     the checkpoints that the front end knows, each in its current edition
 shelf.py       models come and go while requests run
 admission.py   who may come in
+backlog.py     what one model was given to do and has not done yet
 throughput.py  how much is done in a second of work
 switchboard.py who waits for what
 writing.py     one text while it is written
@@ -29,8 +30,10 @@ placement.py   which device processes there are
 device.py      the front end's end of one of them
 messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
+loading.py     checkpoints are read beside the work
 scheduler.py   which requests share the next step
-lane.py        one model's requests there: who waits, who runs, who starts next
+lane.py        one model's requests there: who waits, who runs, whose time is over
+waiting.py     whose turn it is to start
 deadlines.py   whose time is over
 runner.py      the only caller of torch
 """

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from app.engine.backlog import Backlog
 from app.engine.errors import InvalidRequest, Overloaded
-from app.engine.throughput import Throughput
-
-LONGEST_RETRY_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a request asks for. read_tokens: of its sources and prompts; new_tokens: how many it will probably write;
-    rows: the slots that it needs, a beam of k counts k."""
+    """What a request asks of one model, by its plain name. read_tokens: of its sources and prompts; new_tokens: how
+    many it will probably write; rows: the slots that it needs, a beam of k counts k."""
 
+    model: str
     requests: int
     read_tokens: int
     new_tokens: int
@@ -28,24 +28,27 @@ class Demand:
         return self.read_tokens + self.new_tokens
 
     @classmethod
-    def total(cls, parts: Iterable[Demand]) -> Demand:
-        each = [(part.requests, part.read_tokens, part.new_tokens, part.rows) for part in parts]
-        return cls(*(sum(part[i] for part in each) for i in range(4)))
-
-
-SMALLEST = Demand(requests=1, read_tokens=1, new_tokens=0, rows=1)
+    def totals(cls, parts: Iterable[Demand]) -> list[Demand]:
+        """One for each model that they are for."""
+        sums: dict[str, list[int]] = {}
+        for part in parts:
+            total = sums.setdefault(part.model, [0, 0, 0, 0])
+            for i, number in enumerate((part.requests, part.read_tokens, part.new_tokens, part.rows)):
+                total[i] += number
+        return [cls(model, *total) for model, total in sums.items()]
 
 
 class Share:
     """The room that one request holds. A sequence of it that is answered gives its part back at once: else the last
     text of a page would keep others out as if all of the page were still to do."""
 
-    def __init__(self, admission: Admission, demand: Demand) -> None:
-        self._admission, self._held = admission, demand
+    def __init__(self, admission: Admission, demands: Iterable[Demand]) -> None:
+        self._admission, self._held = admission, {demand.model: demand for demand in demands}
 
     def answered(self, part: Demand) -> None:
-        held = self._held
-        self._held = Demand(
+        held = self._held[part.model]
+        self._held[part.model] = Demand(
+            part.model,
             held.requests - part.requests,
             held.read_tokens - part.read_tokens,
             held.new_tokens - part.new_tokens,
@@ -53,95 +56,99 @@ class Share:
         )
         self._admission.done(part)
 
-    def rest(self) -> Demand:
+    def rest(self) -> list[Demand]:
         """What nobody has given back; nothing is held any more."""
-        rest, self._held = self._held, Demand(0, 0, 0, 0)
+        rest, self._held = list(self._held.values()), {}
         return rest
 
 
 class Admission:
-    """slots: of one model on all devices. Throughput is measured twice: `loaded` while there is more to do than
-    fits the slots, which is the only rate that says how fast a queue moves; `busy` while there is anything to do."""
+    """Requests and tokens are bounded for all models together, waiting time for each: a model has its own slots and
+    its own speed. slots: of one model on all devices."""
 
     def __init__(
         self, max_requests: int, max_tokens: int, *, slots: int = 64, max_queue_age_s: float = math.inf
     ) -> None:
         self.max_requests, self.max_tokens = max_requests, max_tokens
         self.slots, self.max_queue_age_s = slots, max_queue_age_s
-        self.requests = self.tokens = self.work = self.rows = 0
-        self.busy, self.loaded = Throughput(), Throughput()
+        self.tokens = 0
+        self.all = Backlog()
+        self.models: defaultdict[str, Backlog] = defaultdict(Backlog)
+
+    @property
+    def requests(self) -> int:
+        return self.all.requests
 
     @contextmanager
-    def admitted(self, demand: Demand) -> Iterator[Share]:
+    def admitted(self, *demands: Demand) -> Iterator[Share]:
         """Room for all of it together, or Overloaded; InvalidRequest if it could never fit."""
-        self._check(demand)
-        self._count(demand, 1)
-        share = Share(self, demand)
+        self._check(demands)
+        for demand in demands:
+            self.models[demand.model].open += 1
+            self._count(demand, 1)
+        share = Share(self, demands)
         try:
             yield share
-            self.done(share.rest())
+            for rest in share.rest():
+                self.done(rest)
         finally:
-            self._count(share.rest(), -1)
+            for rest in share.rest():
+                self._count(rest, -1)
+            for demand in demands:
+                self.models[demand.model].open -= 1
 
     def done(self, part: Demand) -> None:
         """Not for what failed or was cancelled: how much of that was done, the devices tell (`wasted`)."""
-        if part.work:
-            self._finished(part.work)
+        for backlog in (self.models[part.model], self.all):
+            backlog.finished(part.work)
         self._count(part, -1)
 
-    def wasted(self, tokens: int) -> None:
+    def wasted(self, model: str, tokens: int) -> None:
         """So many were computed for requests that were cancelled. The time went into them, so they count: else a
         service that many clients leave would think itself slow, and refuse those who stay."""
-        if tokens:
-            self._finished(tokens)
+        for backlog in (self.models[model], self.all):
+            backlog.told(tokens)
 
-    def _finished(self, work: int) -> None:
-        self.busy.finished(work)
-        self.loaded.finished(work)
-
-    def _check(self, demand: Demand) -> None:
-        if demand.requests > self.max_requests or demand.read_tokens > self.max_tokens:
+    def _check(self, demands: tuple[Demand, ...]) -> None:
+        requests, tokens = sum(each.requests for each in demands), sum(each.read_tokens for each in demands)
+        if requests > self.max_requests or tokens > self.max_tokens:
             raise InvalidRequest(
-                f"This asks for {demand.requests} sequences of {demand.read_tokens:,} tokens at once; the service"
+                f"This asks for {requests} sequences of {tokens:,} tokens at once; the service"
                 f" takes {self.max_requests} and {self.max_tokens:,}. Send it in parts."
             )
-        self._refuse(demand)
+        if self.requests + requests > self.max_requests:
+            raise self._overloaded("overloaded_requests", self.all)
+        if self.tokens + tokens > self.max_tokens:
+            raise self._overloaded("overloaded_tokens", self.all)
+        for demand in demands:
+            if self.queue_s(demand.model, demand.requests) > self.max_queue_age_s:
+                raise self._overloaded("queue_age", self.models[demand.model])
 
     def check_room(self) -> None:
-        """Overloaded if even the smallest request would be."""
-        self._refuse(SMALLEST)
+        """Overloaded if even the smallest request would be, whatever model it is for."""
+        if self.requests >= self.max_requests:
+            raise self._overloaded("overloaded_requests", self.all)
+        if self.tokens >= self.max_tokens:
+            raise self._overloaded("overloaded_tokens", self.all)
 
-    def _refuse(self, demand: Demand) -> None:
-        full = {
-            "overloaded_requests": self.requests + demand.requests > self.max_requests,
-            "overloaded_tokens": self.tokens + demand.read_tokens > self.max_tokens,
-            "queue_age": self.queue_s() > self.max_queue_age_s,
-        }
-        if reason := next((reason for reason, true in full.items() if true), None):
-            wait = self.retry_after_s()
-            raise Overloaded(
-                f"Too many requests right now; try again in {wait} second{'s' * (wait != 1)}.",
-                retry_after_s=wait,
-                reason=reason,
-            )
+    def _overloaded(self, reason: str, backlog: Backlog) -> Overloaded:
+        wait = backlog.retry_after_s()
+        message = f"Too many requests right now; try again in {wait} second{'s' * (wait != 1)}."
+        return Overloaded(message, retry_after_s=wait, reason=reason)
 
     def _count(self, demand: Demand, sign: int) -> None:
-        self.requests += sign * demand.requests
         self.tokens += sign * demand.read_tokens
-        self.work += sign * demand.work
-        self.rows += sign * demand.rows
-        self.busy.run(self.requests > 0)
-        self.loaded.run(self.rows > self.slots or self.requests >= self.max_requests)
+        model = self.models[demand.model]
+        for backlog in (model, self.all):
+            backlog.count(sign * demand.requests, sign * demand.work, sign * demand.rows)
+        model.loaded.run(model.rows > self.slots)
+        full = self.requests >= self.max_requests
+        self.all.loaded.run(full or any(each.rows > self.slots for each in self.models.values()))
 
-    def queue_s(self) -> float:
-        """How long a new request would wait for a slot: the work that has none, over the measured throughput.
-        0 while there is none to measure: a first burst is let in."""
-        rate = self.loaded.rate()
-        if self.rows <= self.slots or not rate:
-            return 0.0
-        return self.work * (self.rows - self.slots) / self.rows / rate
+    def queue_s(self, model: str, sequences: int = 1) -> float:
+        """How long a new request of so many sequences would wait for its last slot; see `Backlog.queue_s`."""
+        return self.models[model].queue_s(self.slots, sequences) if model in self.models else 0.0
 
-    def retry_after_s(self) -> int:
-        """How long the work in flight will take at the measured throughput, in whole seconds; 1 to 60."""
-        rate = self.loaded.rate() or self.busy.rate()
-        return max(1, min(LONGEST_RETRY_S, math.ceil(self.work / rate))) if rate else 1
+    def retry_after_s(self, model: str) -> int:
+        """When that model will have done what it has, in whole seconds; 1 to 60."""
+        return self.models[model].retry_after_s() if model in self.models else 1

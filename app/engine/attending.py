@@ -34,7 +34,8 @@ class Attending:
             start = checkpoint.config.target_prefix
             check_values(checkpoint.config, job, len(source), len(start) + len(given or ()))
             rows = 0 if given is not None else self._translating.beam(0)
-            with self._entrance.admitted(Demand(1, len(source), len(source if given is None else given), rows)):
+            demand = Demand(checkpoint.name, 1, len(source), len(source if given is None else given), rows)
+            with self._entrance.admitted(demand):
                 target, finished = (given, True) if given is not None else await self._own(checkpoint, source)
                 # a finished target's last input token predicts the end; an unfinished one's last token is not read
                 inputs = [*start, *(target if finished else target[:-1])]

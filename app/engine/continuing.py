@@ -34,8 +34,8 @@ class Continuing:
         with self._entrance.keeping([checkpoint]):
             prompt = await intake.aside(len(job.prompt), lambda: intake.prompt_ids(checkpoint, job))
             seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
-            part = Demand(1, len(prompt), job.max_new_tokens, rows=1)
-            with self._entrance.admitted(Demand.total([part] * job.n)) as share:
+            part = Demand(checkpoint.name, 1, len(prompt), job.max_new_tokens, rows=1)
+            with self._entrance.admitted(*Demand.totals([part] * job.n)) as share:
 
                 async def one(i: int, writing: Writing) -> tuple[Continuation, Usage]:
                     done = await self._continue(checkpoint, job, prompt, seed + i, writing, first=i == 0)

@@ -29,10 +29,10 @@ class Entrance:
         return self._shelf.in_use(editions)
 
     @contextmanager
-    def admitted(self, demand: Demand) -> Iterator[Share]:
+    def admitted(self, *demands: Demand) -> Iterator[Share]:
         """Room for all of it together; see `Admission.admitted`."""
         self.refuse_when_draining()
-        with self.admission.admitted(demand) as share:
+        with self.admission.admitted(*demands) as share:
             yield share
 
     def check_room(self) -> None:

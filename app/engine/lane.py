@@ -1,8 +1,7 @@
 """One model's requests on a device: who waits, who holds rows, whose time is over, and who starts next.
 
-Requests start in order of arrival, with one exception: one that needs more rows than are free (a beam) lets at most
-MOST_OVERTAKES later ones pass, and then the rows that become free wait for it. So neither holds the other up for ever.
-Those that start together are prefilled in groups of similar length, because a group is padded to its longest.
+Whose turn it is, `app.engine.waiting` says. Those that start together are prefilled in groups of similar length,
+because a group is padded to its longest.
 
 Where a step takes the longer the more rows it has, as on a CPU, a burst on an idle model starts gradually: twice as
 many requests may be running every DOUBLING_S. So the first of a page's 300 paragraphs comes about as fast as alone,
@@ -12,42 +11,16 @@ and the last one later by no more than the first few steps.
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from app.engine import messages as m
 from app.engine.deadlines import Deadlines
 from app.engine.runner import Model
+from app.engine.waiting import Ticket, Waiting
 
-MOST_OVERTAKES = 16
-LOOKED_AT = 256  # of those who wait: a queue of thousands must not cost time at every step
 MOST_PADDING = 1.25  # times the real tokens; beyond it a group is split ...
 SPARE_PADDING = 64  # ... unless it is only so many tokens: one call more costs more than they do
 DOUBLING_S = 0.010
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """A request on its way. Times are CLOCK_MONOTONIC seconds."""
-
-    request: m.Decode
-    number: int
-    arrived: float
-    began: float = 0.0
-    first_token: float = 0.0
-    first_step: int = 0
-    overtaken: int = 0
-    emitted: bool = False
-    restarted: bool = False
-
-    @property
-    def tokens(self) -> int:
-        """How many a prefill reads."""
-        return len(self.request.source) + len(self.request.prefix)
-
-    def timing(self, now: float) -> m.Timing:
-        return m.Timing(self.began - self.arrived, self.first_token - self.arrived, now - self.arrived)
 
 
 class Lane:
@@ -55,7 +28,7 @@ class Lane:
 
     def __init__(self, model: Model, prefill_tokens: int) -> None:
         self.model, self.prefill_tokens = model, prefill_tokens
-        self.waiting: OrderedDict[int, Ticket] = OrderedDict()  # leaves in O(1) from anywhere
+        self.waiting = Waiting()
         self.active: dict[int, Ticket] = {}
         self.steps = 0
         self.tally = m.Tally()
@@ -75,19 +48,21 @@ class Lane:
     def add(self, request: m.Decode, now: float) -> None:
         if not self.busy:
             self._idle_until = now
-        self.waiting[request.id] = Ticket(request, next(self._numbers), now)
+        self.waiting.add(Ticket(request, next(self._numbers), now))
         self._deadlines.add(request.deadline, request.id, self._here)
         if request.start_by:
             self._starts.add(request.start_by, request.id, self._here)
 
     def remove(self, request: int) -> bool:
         """Whether it was here, waiting or running; its rows are free at once."""
-        if self.waiting.pop(request, None) is not None:
+        if self.waiting.pop(request) is not None:
             return True
         ticket = self.active.pop(request, None)
         if ticket is not None:
             self.model.leave(request)
-            self.tally.cancelled_tokens += ticket.tokens + (self.steps - ticket.first_step) * ticket.request.beam
+            steps = self.steps - ticket.first_step
+            self.tally.cancelled_tokens += ticket.tokens + steps * ticket.request.beam
+            self.tally.cancelled_work += ticket.tokens + steps
         return ticket is not None
 
     def late(self, now: float) -> list[int]:
@@ -105,16 +80,16 @@ class Lane:
     def take(self, now: float) -> list[list[Ticket]]:
         """Who starts now, in groups to prefill together: as many as there are free rows for, within the budget of
         padded tokens, but at least one."""
-        chosen, blocked = self._choose(self.model.decoder.free, self._may_run(now) - len(self.active))
+        chosen = self.waiting.choose(
+            self.model.decoder.free, self._may_run(now) - len(self.active), self.prefill_tokens
+        )
         groups = by_length(chosen)
         while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:
             chosen.pop()
             groups = by_length(chosen)
+        self.waiting.start(chosen)
         for ticket in chosen:
-            del self.waiting[ticket.request.id]
             ticket.began = ticket.began or now
-            if blocked is not None and ticket.number > blocked.number:
-                blocked.overtaken += 1
         return groups
 
     def _may_run(self, now: float) -> int:
@@ -123,25 +98,6 @@ class Lane:
             return self.model.slots
         doublings = min(32.0, (now - self._idle_until) / DOUBLING_S)
         return int(2.0**doublings)
-
-    def _choose(self, room: int, most: int) -> tuple[list[Ticket], Ticket | None]:
-        """Those who fit, in order of arrival and at most so many, and the first who did not."""
-        chosen: list[Ticket] = []
-        blocked, passing, budget = None, 0, self.prefill_tokens
-        for ticket in itertools.islice(self.waiting.values(), LOOKED_AT if room and most > 0 else 0):
-            if ticket.request.beam > room:
-                blocked = blocked or ticket
-            elif chosen and ticket.tokens > budget:
-                break
-            else:
-                chosen.append(ticket)
-                room -= ticket.request.beam
-                budget -= ticket.tokens
-                passing += blocked is not None
-            waits_no_longer = blocked is not None and blocked.overtaken + passing >= MOST_OVERTAKES
-            if room == 0 or len(chosen) >= most or waits_no_longer:
-                break
-        return chosen, blocked
 
     def started(self, tickets: Sequence[Ticket]) -> None:
         """A prefill has succeeded."""
@@ -171,8 +127,7 @@ class Lane:
         for ticket in sorted(lost, key=lambda each: each.number, reverse=True):
             if not ticket.emitted and not ticket.restarted:
                 ticket.restarted = True
-                self.waiting[ticket.request.id] = ticket
-                self.waiting.move_to_end(ticket.request.id, last=False)
+                self.waiting.add(ticket, first=True)
         return [ticket for ticket in lost if ticket.request.id not in self.waiting]
 
     def statistics(self, name: str) -> m.LaneStatistics:

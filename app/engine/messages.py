@@ -53,7 +53,9 @@ class Unload(Message, frozen=True, tag=True, array_like=True):
 
 class Decode(Message, frozen=True, tag=True, array_like=True):
     """Decode one sequence. wants_tokens: send each token as it comes; of a beam those on which all live hypotheses
-    agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute; 0: no limit."""
+    agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute; 0: no limit.
+    siblings: a number that the sequences of one request share, and which take turns with others as one; 0: it is
+    alone."""
 
     id: int
     model: str
@@ -70,6 +72,7 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     seed: int = 0
     wants_tokens: bool = False
     start_by: float = 0.0
+    siblings: int = 0
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):
@@ -166,6 +169,7 @@ class Tally(msgspec.Struct, array_like=True):
     read_tokens: int = 0
     padded_tokens: int = 0
     cancelled_tokens: int = 0  # computed for requests that were cancelled before their end
+    cancelled_work: int = 0  # the same by the measure of `app.engine.admission`: a beam's tokens count once
 
 
 class LaneStatistics(Message, frozen=True, tag=True, array_like=True):

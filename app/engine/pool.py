@@ -108,7 +108,8 @@ class Pool:
 
     def _device_beat(self, device: str, beat: m.Beat) -> None:
         self.metrics.beat(device, beat)
-        self.admission.wasted(sum(lane.done.cancelled_tokens for lane in beat.lanes))
+        for lane in beat.lanes:
+            self.admission.wasted(m.plain_name(lane.model), lane.done.cancelled_work)
 
     def _device_died(self, device: str) -> None:
         count = self.metrics.device_gone if self.entrance.draining else self.metrics.device_died

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -96,6 +97,14 @@ class Model:
         ]
 
 
+class ReadModel(NamedTuple):
+    """A checkpoint in memory. decodable: None while the network is still to be brought to its device."""
+
+    network: Any
+    decodable: Any
+    checkpoint: checkpoints.Checkpoint
+
+
 class Runner:
     """The models of one device."""
 
@@ -105,6 +114,7 @@ class Runner:
             torch.set_num_threads(threads)
         self.device, self.slots, self.precision, self.beam = torch.device(device), slots, precision, beam
         self.models: dict[str, Model] = {}
+        self._fastest: dict[str, Precision] = {}  # of networks that were measured, by their architecture
 
     def check(self) -> None:
         """RuntimeError if the device is lost: after some errors of a GPU nothing works again in this process."""
@@ -112,17 +122,35 @@ class Runner:
 
     def load(self, name: str, folder: str, files: Mapping[str, str] | None = None) -> None:
         """CheckpointError if the folder cannot be used or holds other `files`; the models loaded before stay."""
+        self.install(name, self.read(name, folder, files))
+
+    def read(self, name: str, folder: str, files: Mapping[str, str] | None = None) -> ReadModel:
+        """What takes long of `load`, fit for another thread: it uses the CPU alone, and nothing that is running."""
         checkpoint = checkpoints.read(Path(folder))
         if files is not None and files != checkpoint.config.files:
             raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: reload the model.")
-        network = load_network(checkpoint, self.device)
-        decodable = self._decodable(name, network)
+        network = load_network(checkpoint)
+        decodable = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else None
+        return ReadModel(network, decodable, checkpoint)
+
+    def install(self, name: str, found: ReadModel) -> None:
+        """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
+        being recorded."""
+        network, decodable, checkpoint = found
+        if decodable is None:
+            network = network.to(self.device)
+            decodable = self._decodable(name, network, checkpoint)
         self.models[name] = Model(network, decodable, checkpoint.config, self.slots, self.beam)
 
-    def _decodable(self, name: str, network: Network) -> Any:
-        """In the precision asked for, or in the fastest one here."""
-        if self.precision == "auto":
+    def _decodable(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Any:
+        """In the precision asked for, or in the fastest one here, which is measured once for each architecture."""
+        shape = json.dumps(checkpoint.config.architecture, sort_keys=True)
+        if self.precision == "auto" and shape in self._fastest:
+            decodable = network.decodable(self._fastest[shape])
+            log.info("%s computes in %s on %s, as its like does", name, self._fastest[shape], self.device)
+        elif self.precision == "auto":
             decodable, times = fastest(network, self.device)
+            self._fastest[shape] = next(iter(times))
             shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
             log.info(
                 "%s computes in %s on %s (a step of 1 row and one of 16: %s)",

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.engine import messages as m
-from app.engine.lane import Lane, Ticket
+from app.engine.lane import Lane
+from app.engine.loading import Loading, Read, read
 from app.engine.runner import CannotInspect, Runner, out_of_memory
+from app.engine.waiting import Ticket
 from models.checkpoint import CheckpointError
 
 log = logging.getLogger(__name__)
@@ -22,12 +24,14 @@ STALE = "The queue did not move in time; try again later."
 
 
 class Scheduler:
-    """Takes messages, gives messages; `step` advances every model that has work by one token."""
+    """Takes messages, gives messages; `step` advances every model that has work by one token. loading: reads
+    checkpoints meanwhile, and what it tells must be handled like a message; None: everything waits for them."""
 
-    def __init__(self, runner: Runner, prefill_tokens: int = 2048) -> None:
+    def __init__(self, runner: Runner, prefill_tokens: int = 2048, loading: Loading | None = None) -> None:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.lanes: dict[str, Lane] = {}
         self._looks: OrderedDict[int, m.Attend] = OrderedDict()
+        self._loading, self._coming = loading, set[str]()
 
     @property
     def busy(self) -> bool:
@@ -37,10 +41,15 @@ class Scheduler:
         """What each model has done since the last call."""
         return [lane.statistics(name) for name, lane in self.lanes.items()]
 
-    def handle(self, message: m.ToDevice) -> list[m.FromDevice]:
+    def handle(self, message: m.ToDevice | Read) -> list[m.FromDevice]:
         match message:
             case m.Load():
-                return [self._load(message)]
+                self._coming.add(message.name)
+                if self._loading is None:
+                    return [self._install(read(message, self._read))]
+                self._loading.begin(message)
+            case Read():
+                return [self._install(message)]
             case m.Unload():
                 return self._unload(message.name)
             case m.Decode():
@@ -53,18 +62,25 @@ class Scheduler:
                 self._cancel(message.id)
         return []
 
-    def _load(self, message: m.Load) -> m.FromDevice:
-        started = time.monotonic()
+    def _read(self, message: m.Load) -> Any:
+        return self.runner.read(message.name, message.folder, message.files)
+
+    def _install(self, result: Read) -> m.FromDevice:
+        message = result.message
         try:
-            self.runner.load(message.name, message.folder, message.files)
+            if result.error is not None:
+                raise result.error
+            if message.name in self._coming:  # nobody has unloaded it meanwhile
+                self.runner.install(message.name, result.network)
+                self.lanes[message.name] = Lane(self.runner.models[message.name], self.prefill_tokens)
+            return m.Loaded(message.name, time.monotonic() - result.began)
         except CheckpointError as error:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:
             log.exception("loading %s failed", message.name)
             full, reason = out_of_memory(error), f"{message.folder} could not be loaded: {error}."
-        else:
-            self.lanes[message.name] = Lane(self.runner.models[message.name], self.prefill_tokens)
-            return m.Loaded(message.name, time.monotonic() - started)
+        finally:
+            self._coming.discard(message.name)
         if full:
             self.runner.release_memory()
             name = m.plain_name(message.name)
@@ -74,6 +90,7 @@ class Scheduler:
         return m.LoadFailed(message.name, reason)
 
     def _unload(self, name: str) -> list[m.FromDevice]:
+        self._coming.discard(name)
         lane = self.lanes.pop(name, None)
         looks = [look for look in self._looks.values() if look.model == name]
         for look in looks:

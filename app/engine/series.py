@@ -21,6 +21,7 @@ FAILED = ("device_died", "engine_failed")
 REFUSED = (
     *("overloaded_requests", "overloaded_tokens", "queue_age", "loading", "draining", "engine_unavailable"),
     *("invalid_request", "text_too_long", "unknown_characters", "unknown_model", "unknown_pair"),
+    *("model_conflict", "checkpoint_refused"),
 )
 CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 

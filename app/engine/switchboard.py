@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,6 +23,8 @@ from app.engine.writing import Writing
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_siblings: ContextVar[int] = ContextVar("_siblings", default=0)  # the number of a request with several sequences
+_requests = itertools.count(1)
 
 ERRORS: dict[str, Callable[..., errors.EngineError]] = {
     cls.code: cls
@@ -38,16 +41,22 @@ class Waiter:
     """One message to a device whose answer is awaited; `writing` hears each token as it comes."""
 
     device: str
+    model: str
     future: asyncio.Future[Any]
     meter: RequestMeter
     writing: Writing | None = None
 
 
 class Switchboard:
-    """retry_after_s: what is told to a request that its device had no slot for in time."""
+    """retry_after_s: what is told to a request of that model, by its plain name, that its device had no slot for in
+    time."""
 
     def __init__(
-        self, devices: Devices, timeout_s: float, metrics: Metrics, retry_after_s: Callable[[], int] = lambda: 1
+        self,
+        devices: Devices,
+        timeout_s: float,
+        metrics: Metrics,
+        retry_after_s: Callable[[str], int] = lambda model: 1,
     ) -> None:
         self.devices, self.timeout_s, self.metrics, self.retry_after_s = devices, timeout_s, metrics, retry_after_s
         self._waiters: dict[int, Waiter] = {}
@@ -71,6 +80,8 @@ class Switchboard:
     ) -> Any:
         """Ask, and once more where that is possible, until the deadline."""
         deadline = time.monotonic() + self.timeout_s
+        if isinstance(message, m.Decode):
+            message = msgspec.structs.replace(message, siblings=_siblings.get())
         try:
             async with asyncio.timeout(self.timeout_s):  # begins before the deadline is told, so that it ends before it
                 try:
@@ -94,7 +105,7 @@ class Switchboard:
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, process = next(self._ids), device.process
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiters[request] = Waiter(device.name, future, meter, writing)
+        self._waiters[request] = Waiter(device.name, message.model, future, meter, writing)
         device.outstanding_tokens += work
         answered = False
         meter.sent(device.name)
@@ -119,8 +130,8 @@ class Switchboard:
                         waiter.meter.token()
                         self._hear(waiter, waiter.writing, token)
             case m.Failed():
-                if message.id in self._waiters:
-                    self._fail(self._waiters[message.id], self._error(message))
+                if waiter := self._waiters.get(message.id):
+                    self._fail(waiter, self._error(message, waiter.model))
             case m.Finished() | m.Attention():
                 waiter = self._waiters.get(message.id)
                 if waiter is not None and not waiter.future.done():
@@ -135,9 +146,9 @@ class Switchboard:
             log.exception("token %d could not be taken", token)
             self._fail(waiter, errors.EngineFailed(f"Token {token} could not be taken: {error}."))
 
-    def _error(self, message: m.Failed) -> errors.EngineError:
+    def _error(self, message: m.Failed, model: str) -> errors.EngineError:
         if message.code == errors.Overloaded.code:
-            return errors.Overloaded(message.reason, retry_after_s=self.retry_after_s())
+            return errors.Overloaded(message.reason, retry_after_s=self.retry_after_s(m.plain_name(model)))
         return ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
 
     def _fail(self, waiter: Waiter, error: errors.EngineError) -> None:
@@ -166,6 +177,7 @@ async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     coroutines = list(work)
     if len(coroutines) == 1:  # most requests have one text, which needs no task of its own
         return [await coroutines[0]]
+    _siblings.set(next(_requests))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in coroutines]

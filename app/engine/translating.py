@@ -45,9 +45,9 @@ class Translating:
                     intake.source_ids(checkpoint, job.text, "q") for checkpoint, job in zip(found, jobs, strict=True)
                 ],
             )
-            parts = [self._demand(job, source) for job, source in zip(jobs, sources, strict=True)]
+            parts = [self._demand(*each) for each in zip(jobs, found, sources, strict=True)]
             plans = zip(jobs, found, sources, parts, strict=True)
-            with self._entrance.admitted(Demand.total(parts)) as share:
+            with self._entrance.admitted(*Demand.totals(parts)) as share:
 
                 async def one(
                     number: int, job: TranslationJob, checkpoint: Edition, source: Ids, part: Demand
@@ -58,9 +58,11 @@ class Translating:
 
                 return await gather(one(number, *plan) for number, plan in enumerate(plans))
 
-    def _demand(self, job: TranslationJob, source: Ids) -> Demand:
+    def _demand(self, job: TranslationJob, checkpoint: Edition, source: Ids) -> Demand:
         rows = self.beam(job.alternatives) if source else 0
-        return Demand(1, len(source), len(source), rows)  # a translation is about as long as its source
+        return Demand(
+            checkpoint.name, 1, len(source), len(source), rows
+        )  # a translation is about as long as its source
 
     async def _translate(
         self,

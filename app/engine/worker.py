@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.engine import messages as m
+from app.engine.loading import Loading, Read
 from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
 
@@ -30,7 +31,7 @@ class Inbox:
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rb")
-        self._messages: queue.SimpleQueue[m.ToDevice] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[m.ToDevice | Read] = queue.SimpleQueue()
 
     def start(self) -> None:
         threading.Thread(target=self._read, name="inbox", daemon=True).start()
@@ -54,9 +55,13 @@ class Inbox:
             for message in m.to_device(body):
                 self._messages.put(message)
 
-    def take(self, wait_s: float | None) -> list[m.ToDevice]:
+    def put(self, result: Read) -> None:
+        """What this process tells itself."""
+        self._messages.put(result)
+
+    def take(self, wait_s: float | None) -> list[m.ToDevice | Read]:
         """All messages that are there; if there is none, wait for one so long (None: for ever)."""
-        found: list[m.ToDevice] = []
+        found: list[m.ToDevice | Read] = []
         try:
             if wait_s is None or wait_s > 0:
                 found.append(self._messages.get(timeout=wait_s))
@@ -77,18 +82,20 @@ def serve(connection: socket.socket) -> None:
     first, *others = inbox.take(None)
     assert isinstance(first, m.Configure), "the first message configures the process"
     logging.getLogger("app").setLevel(first.log_level.upper())
-    scheduler = Scheduler(
-        Runner(first.device, first.threads, first.slots, first.precision, first.beam), first.prefill_tokens
-    )
+    runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam)
+    loading = Loading(lambda load: runner.read(load.name, load.folder, load.files), inbox.put)
+    scheduler = Scheduler(runner, first.prefill_tokens, loading)
     send([m.Started(first.device)])
     work(inbox, scheduler, send, others, first.beat_s)
+    if loading.busy:
+        os._exit(0)  # its thread would be torn out of torch
 
 
 def work(
     inbox: Inbox,
     scheduler: Scheduler,
     send: Callable[[list[Any]], None],
-    pending: list[m.ToDevice],
+    pending: list[m.ToDevice | Read],
     beat_s: float,
 ) -> None:
     """The main loop. It sends its own beats: a thread beside it would go on beating when the loop hangs."""

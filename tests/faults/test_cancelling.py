@@ -146,7 +146,7 @@ def test_a_left_stream_costs_two_steps_at_most(slow_lyricist: Path, monkeypatch:
     try:
         running.ready()
         wasted, steps = list[int](), list[int]()
-        monkeypatch.setattr(running.pool.admission, "wasted", wasted.append)
+        monkeypatch.setattr(running.pool.admission, "wasted", lambda model, tokens: wasted.append(tokens))
 
         async def leave() -> int:
             heard = 0
@@ -185,7 +185,8 @@ def held(running: Running) -> Held:
     device = pool.devices.all["cpu"]
     running.until(lambda: not pool.switchboard._waiters, "a waiter was left")
     running.until(lambda: not any(lane.rows or lane.waiting for lane in lanes(pool)), "a slot was left")
-    assert (pool.admission.requests, pool.admission.tokens, pool.admission.work, pool.admission.rows) == (0, 0, 0, 0)
+    for each in (pool.admission.all, *pool.admission.models.values()):
+        assert (pool.admission.tokens, each.requests, each.work, each.rows) == (0, 0, 0, 0)
     assert device.outstanding_tokens == 0
     assert not pool.shelf._users
     assert not any(pool.metrics.by_model.inflight.values())

@@ -44,3 +44,14 @@ def reachable(probabilities: list[float], *, t: float = 1.0, k: int = 0, p: floa
 
 def near(expected: dict[int, float]) -> object:
     return pytest.approx(expected, abs=5e-4)
+
+
+def chosen_by_definition(logits: Tensor, t: float, k: int, p: float) -> list[int]:
+    """The tokens that the cuts leave, in the order in which they are counted, for one row [V]."""
+    order = sorted(range(len(logits)), key=lambda token: -logits[token].item())
+    if k == 0 and p == 1:
+        return list(range(len(logits)))
+    order = order[: k or None]
+    weights = ((logits[order] - logits.max()).double() / t).exp()
+    before = weights.cumsum(0) - weights
+    return [token for token, mass in zip(order, before.tolist(), strict=True) if mass < p * weights.sum().item()]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.sampling import CANDIDATES
-from tests.models.draws import ALMOST_1, drawn, log, near, number_of, reachable, sampled
+from tests.models.draws import ALMOST_1, chosen_by_definition, drawn, log, near, number_of, reachable, sampled
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -53,17 +53,6 @@ def test_batch_mates_do_not_matter() -> None:
     assert together == [sampled(rows[i : i + 1], [draws[i]])[0] for i in range(40)]
     assert together == sampled(rows.flip(0), draws[::-1])[::-1]
     assert len(set(together)) > 5
-
-
-def chosen_by_definition(logits: Tensor, t: float, k: int, p: float) -> list[int]:
-    """The tokens that the cuts leave, in the order in which they are counted, for one row [V]."""
-    order = sorted(range(len(logits)), key=lambda token: -logits[token].item())
-    if k == 0 and p == 1:
-        return list(range(len(logits)))
-    order = order[: k or None]
-    weights = ((logits[order] - logits.max()).double() / t).exp()
-    before = weights.cumsum(0) - weights
-    return [token for token, mass in zip(order, before.tolist(), strict=True) if mass < p * weights.sum().item()]
 
 
 def edges(logits: Tensor, t: float, k: int, p: float, count: int) -> list[float]:

@@ -14,8 +14,8 @@ from torch import Tensor
 from models import sampling
 from models.native import build, draws
 from models.sampling import Draws
+from tests.models.draws import ALMOST_1, Draw, chosen_by_definition
 from tests.models.test_native_recurrent import AVAILABLE
-from tests.models.test_sampling import ALMOST_1, Draw, chosen_by_definition
 
 CUTS = [(0, 1.0), (1, 1.0), (5, 1.0), (40, 1.0), (0, 0.9), (0, 1e-9), (0, 0.999999), (40, 0.8), (10**6, 1.0), (7, 0.5)]
 SHAPES = {

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,7 +22,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def asks(requests: int, tokens: int, new_tokens: int = 0, rows: int | None = None) -> Demand:
-    return Demand(requests, tokens, new_tokens, requests if rows is None else rows)
+    return Demand("a", requests, tokens, new_tokens, requests if rows is None else rows)
+
+
+@contextlib.contextmanager
+def singles(admission: Admission, requests: int, tokens: int) -> Iterator[None]:
+    """So many requests of so many tokens each."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(requests):
+            stack.enter_context(admission.admitted(asks(1, tokens)))
+        yield
+
+
+def held(admission: Admission) -> tuple[int, int, int, int]:
+    """requests, tokens, work and rows; there is one model only."""
+    assert all(
+        vars(each)[name] == vars(admission.all)[name] for each in admission.models.values() for name in ("work", "rows")
+    )
+    return admission.requests, admission.tokens, admission.all.work, admission.all.rows
 
 
 def test_requests_and_tokens_are_bounded_and_come_back() -> None:
@@ -31,8 +50,8 @@ def test_requests_and_tokens_are_bounded_and_come_back() -> None:
         with pytest.raises(Overloaded), admission.admitted(asks(2, 1)):
             pass
         with admission.admitted(asks(1, 40, 7)):
-            assert (admission.requests, admission.tokens, admission.work, admission.rows) == (3, 100, 107, 3)
-    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+            assert held(admission) == (3, 100, 107, 3)
+    assert held(admission) == (0, 0, 0, 0)
 
 
 def test_a_refusal_says_which_bound_it_met(clock: Clock) -> None:
@@ -54,29 +73,31 @@ def test_room_comes_back_when_the_request_fails() -> None:
     admission = Admission(3, 100)
     with pytest.raises(KeyError), admission.admitted(asks(1, 10, 10)):
         raise KeyError
-    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+    assert held(admission) == (0, 0, 0, 0)
 
 
 def test_what_is_answered_of_a_request_gives_its_part_back_and_counts_at_once(clock: Clock) -> None:
     admission = Admission(100, 10_000, slots=4, max_queue_age_s=10)
     page = [asks(1, 10, 10, rows=1)] * 20
-    with admission.admitted(Demand.total(page)) as share:
-        assert (admission.requests, admission.tokens, admission.work, admission.rows) == (20, 200, 400, 20)
+    with admission.admitted(*Demand.totals(page)) as share:
+        assert held(admission) == (20, 200, 400, 20)
         for part in page[:-1]:
             clock.now += 1
             share.answered(part)
-        assert admission.loaded.rate() == pytest.approx(20)  # measured while there was more than fits the slots
-        assert (admission.requests, admission.tokens, admission.work, admission.rows) == (1, 10, 20, 1)
-        assert (admission.queue_s(), admission.retry_after_s()) == (0, 1)
-    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+        assert admission.models["a"].loaded.rate() == pytest.approx(
+            20
+        )  # measured while there was more than fits the slots
+        assert held(admission) == (1, 10, 20, 1)
+        assert (admission.queue_s("a"), admission.retry_after_s("a")) == (0, 1)
+    assert held(admission) == (0, 0, 0, 0)
 
 
 def test_a_request_that_fails_in_part_gives_all_back_once() -> None:
     admission, part = Admission(10, 100), asks(1, 10, 10)
-    with pytest.raises(KeyError), admission.admitted(Demand.total([part, part])) as share:
+    with pytest.raises(KeyError), admission.admitted(*Demand.totals([part, part])) as share:
         share.answered(part)
         raise KeyError
-    assert (admission.requests, admission.tokens, admission.work, admission.rows) == (0, 0, 0, 0)
+    assert held(admission) == (0, 0, 0, 0)
 
 
 def test_what_can_never_fit_is_the_senders_to_mend() -> None:
@@ -93,12 +114,12 @@ def test_retry_after_is_the_outstanding_work_over_the_measured_throughput(clock:
             clock.now += 2.5
         clock.now += 1000  # nothing to do: says nothing about how fast we are
     with admission.admitted(asks(1, 100, 200)):
-        assert admission.retry_after_s() == 15  # 300 tokens at 200 tokens / 10 s
+        assert admission.retry_after_s("a") == 15  # 300 tokens at 200 tokens / 10 s
         clock.now += 10
-        assert admission.retry_after_s() == 30  # twice the time for the same work
+        assert admission.retry_after_s("a") == 30  # twice the time for the same work
     with admission.admitted(asks(1, 100_000)):
-        assert admission.retry_after_s() == 60
-    assert Admission(100, 100).retry_after_s() == 1
+        assert admission.retry_after_s("a") == 60
+    assert Admission(100, 100).retry_after_s("a") == 1
 
 
 def test_the_cancelled_do_not_count_as_done(clock: Clock) -> None:
@@ -109,7 +130,7 @@ def test_the_cancelled_do_not_count_as_done(clock: Clock) -> None:
         with pytest.raises(KeyError), admission.admitted(asks(1, 1000)):
             raise KeyError
     with admission.admitted(asks(1, 100)):
-        assert admission.retry_after_s() == 10
+        assert admission.retry_after_s("a") == 10
 
 
 def test_a_queue_that_would_take_too_long_is_refused_before_it_is_full(clock: Clock) -> None:
@@ -122,9 +143,9 @@ def test_a_queue_that_would_take_too_long_is_refused_before_it_is_full(clock: Cl
 
     four_at_once()
     with admission.admitted(asks(4, 40)):
-        assert admission.queue_s() == 0  # all have slots
-        with admission.admitted(asks(10, 100)):
-            assert admission.queue_s() == 5.0  # 100 tokens wait at 20 a second
+        assert admission.queue_s("a") == 0  # all have slots
+        with singles(admission, 10, 10):
+            assert admission.queue_s("a") == 5.0  # 100 tokens wait at 20 a second
             with admission.admitted(asks(1, 1)):  # 5 s is not beyond 5 s
                 with pytest.raises(Overloaded) as refused, admission.admitted(asks(1, 1)):
                     pass
@@ -138,7 +159,7 @@ def test_a_rate_measured_with_free_slots_refuses_nobody(clock: Clock) -> None:
         with admission.admitted(asks(1, 10)):
             clock.now += 1.0
     with admission.admitted(asks(100, 1000)):
-        assert admission.queue_s() == 0
+        assert admission.queue_s("a") == 0
         with admission.admitted(asks(1, 10)):
             pass
 
@@ -150,7 +171,7 @@ def test_what_ends_while_slots_are_free_does_not_count_for_the_queue(clock: Cloc
     for _ in range(20):
         with admission.admitted(asks(1, 1000)):
             clock.now += 0.1
-    assert admission.loaded.rate() == 20
+    assert admission.models["a"].loaded.rate() == 20
 
 
 def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock) -> None:
@@ -158,7 +179,7 @@ def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock
     for _ in range(200):
         with admission.admitted(asks(1, 10)):
             clock.now += 1.0
-    assert len(admission.busy._finished) <= 31
+    assert len(admission.models["a"].busy._finished) <= 31
 
 
 def test_a_service_that_many_leave_does_not_think_itself_slow(clock: Clock) -> None:
@@ -167,9 +188,26 @@ def test_a_service_that_many_leave_does_not_think_itself_slow(clock: Clock) -> N
     with admission.admitted(asks(5, 50)):
         for _ in range(30):
             clock.now += 1
-            admission.wasted(18)
+            admission.wasted("a", 18)
             with admission.admitted(asks(1, 2)):
                 pass
-        assert admission.loaded.rate() == 20
-        with admission.admitted(asks(5, 50)):
-            assert admission.queue_s() == 3  # 60 of 100 tokens have no slot
+        assert admission.models["a"].loaded.rate() == 20
+        with singles(admission, 5, 10):
+            assert admission.queue_s("a") == 3  # 60 of 100 tokens have no slot
+
+
+def test_behind_pages_a_short_request_waits_for_its_turn_and_another_page_for_all_of_them(clock: Clock) -> None:
+    """20 tokens a second when the slots are full, and every second start is that of the next request in turn."""
+    admission = Admission(1000, 100_000, slots=4, max_queue_age_s=60)
+    with admission.admitted(asks(5, 50)):
+        clock.now += 2.5
+    with admission.admitted(asks(100, 1000)), admission.admitted(asks(104, 1040)):
+        assert admission.queue_s("a", 1) == 2  # two requests have turns, four starts of 10 tokens each
+        assert admission.queue_s("a", 10) == 20
+        assert admission.queue_s("a", 100) == 100  # 2,000 of 2,040 tokens wait
+        with admission.admitted(asks(1, 10)):
+            pass
+        with pytest.raises(Overloaded, match="60 seconds"), admission.admitted(asks(50, 500)):
+            pass
+    assert admission.queue_s("a", 100) == 0
+    assert admission.models["a"].open == 0

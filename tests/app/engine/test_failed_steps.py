@@ -106,7 +106,7 @@ def test_a_prefill_without_memory_is_halved_until_it_fits(
 def test_a_load_without_memory_is_refused_and_the_process_goes_on(
     scheduler: Scheduler, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fails(monkeypatch, scheduler.runner, "load", 1, torch.OutOfMemoryError("CUDA out of memory."))
+    fails(monkeypatch, scheduler.runner, "install", 1, torch.OutOfMemoryError("CUDA out of memory."))
     monkeypatch.setattr(scheduler.runner, "check", lambda: pytest.fail("took a full device for a lost one"))
     load = m.Load("more@2", str(tiny_checkpoints / "tiny-lyrics"))
     (refused,) = scheduler.handle(load)

@@ -120,7 +120,7 @@ def test_a_long_text_is_tokenized_aside(running: Running) -> None:
 
 def test_what_was_computed_for_those_who_left_counts_as_work(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     wasted: list[int] = []
-    monkeypatch.setattr(running.pool.admission, "wasted", wasted.append)
+    monkeypatch.setattr(running.pool.admission, "wasted", lambda model, tokens: wasted.append(tokens))
 
     async def leave() -> None:
         async with running.pool.stream_generation(generate(max_new_tokens=2000)):

@@ -64,7 +64,7 @@ class Heard:
 
 def a_switchboard(*names: str) -> tuple[Switchboard, FakeDevices, Sequence[FakeDevice]]:
     devices = FakeDevices(*map(FakeDevice, names or ("cpu",)))
-    return Switchboard(cast(Devices, devices), 5.0, Metrics(), lambda: 9), devices, devices.devices
+    return Switchboard(cast(Devices, devices), 5.0, Metrics(), lambda model: 9), devices, devices.devices
 
 
 def decode(**change: Any) -> m.Decode:

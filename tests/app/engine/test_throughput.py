@@ -1,0 +1,81 @@
+"""The rate that Retry-After is made from, while clients leave."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from app.engine.admission import Admission, Demand
+from app.engine.throughput import WINDOW_S, Throughput
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_between_two_tellings_the_rate_does_not_fall(clock: Clock) -> None:
+    """64 tokens a second, all for clients who leave at once; the device tells each second. 640 tokens wait."""
+    admission = Admission(1000, 100_000)
+    waits = []
+    with admission.admitted(Demand("a", 1, 640, 0, 1)):
+        for eighth in range(1, 200):
+            clock.now += 0.125
+            if eighth % 8 == 0:
+                admission.wasted("a", 64)
+            if eighth >= 24:
+                waits.append(admission.retry_after_s("a"))
+    assert set(waits) == {10}
+
+
+def test_what_is_told_after_the_last_one_left_counts(clock: Clock) -> None:
+    """Ten times: a second of work, everyone leaves, and only then the device tells of it."""
+    admission = Admission(1000, 100_000)
+    for _ in range(10):
+        with pytest.raises(KeyError), admission.admitted(Demand("a", 1, 100, 0, 1)):
+            clock.now += 1.0
+            raise KeyError
+        clock.now += 0.5
+        admission.wasted("a", 20)
+        clock.now += 60
+    assert admission.models["a"].busy.rate() == pytest.approx(20)
+
+
+def test_what_is_told_long_after_belongs_to_no_time_that_was_measured(clock: Clock) -> None:
+    throughput = Throughput()
+    throughput.run(True)
+    clock.now += 10
+    throughput.finished(100)
+    throughput.run(False)
+    clock.now += 10
+    throughput.told(1000)
+    assert throughput.rate() == 10
+
+
+def test_a_device_that_falls_silent_does_not_stop_the_time(clock: Clock) -> None:
+    throughput = Throughput()
+    throughput.run(True)
+    clock.now += 10
+    throughput.told(100)
+    clock.now += 0.5
+    assert throughput.rate() == 10
+    clock.now += 9.5
+    assert throughput.rate() == 5
+
+
+def test_the_window_ends_at_the_last_telling_too(clock: Clock) -> None:
+    throughput = Throughput()
+    throughput.run(True)
+    for _ in range(200):
+        clock.now += 0.5
+        throughput.finished(5)
+        if clock.now % 1 == 0:
+            throughput.told(10)
+    assert throughput.rate() == pytest.approx(20, rel=1 / WINDOW_S)
