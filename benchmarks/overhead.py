@@ -1,8 +1,8 @@
 """What HTTP, the front end and the pipe to the device process cost: at one client, and at saturation.
 
-At one client there are two figures, both with the client's own share in them. One is against an engine alone in another
-process, which is asked in turn with the server, so that each is as cold as the other after a pause; its noise is that of
-two processes. The other is against the time that the server's own device process says it took for the same request.
+At one client there are two figures, both with the client's own share in them. One is against an engine alone in
+another process, which is asked in turn with the server, so that each is as cold as the other after a pause; its noise
+is that of two processes. The other is against the time that the server's own device process says it took.
 """
 
 from __future__ import annotations
