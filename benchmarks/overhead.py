@@ -1,38 +1,69 @@
-"""What HTTP, the front end and the pipe to the device process cost: at one client, and at saturation."""
+"""What HTTP, the front end and the pipe to the device process cost: at one client, and at saturation.
+
+At one client there are two figures, both with the client's own share in them. One is against an engine alone in
+another process, which is asked in turn with the server, so that each is as cold as the other after a pause; its noise
+is that of two processes. The other is against the time that the server's own device process says it took.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.engine.series import PREFIX
+from benchmarks import occupancy
 from benchmarks.engine import Engine
 from benchmarks.load import closed_loop
+from benchmarks.served import TRANSLATOR
 from benchmarks.servers import Server
 from benchmarks.sweep import translation
 from benchmarks.wire import Client
 
 
-async def one_client(server: Server, engine: Engine, texts: Sequence[str], beam: int) -> dict[str, Any]:
-    """The same sentence over HTTP and in the engine alone, in turn; the median of the differences."""
+async def one_client(
+    server: Server, engine: Engine, texts: Sequence[str], beam: int, model: str = TRANSLATOR
+) -> dict[str, Any]:
+    """The same sentence over HTTP and in the engine alone, in turn; the medians of the differences."""
     client = Client(server.port)
-    whole, inside = [], []
+    whole, inside, told = [], [], []
     for text in texts:
+        before = occupancy.of(server, model)
+        inside.append((await asyncio.to_thread(engine.translate, [text], beam)).seconds)
         (outcome,), _ = await closed_loop(client, [translation(text)], 1)
         assert outcome.succeeded, outcome.answer.body
         whole.append(outcome.latency_s)
-        inside.append((await asyncio.to_thread(engine.translate, [text], beam)).seconds)
+        told.append(device_s(before or {}, occupancy.of(server, model) or {}))
     client.close()
     differences = [1000 * (a - b) for a, b in zip(whole, inside, strict=True)]
+    over_device = [1000 * (a - b) for a, b in zip(whole, told, strict=True)]
     return {
         "overhead": "one client, the engine timed alone in its own process",
         "sentences": len(texts),
         "http_ms": round(1000 * statistics.median(whole), 2),
         "engine_ms": round(1000 * statistics.median(inside), 2),
         "difference_ms": round(statistics.median(differences), 2),
-        "difference_ms_quartiles": [round(each, 2) for each in statistics.quantiles(differences, n=4)],
+        "difference_ms_quartiles": _quartiles(differences),
+        "device_ms": round(1000 * statistics.median(told), 2),
+        "over_device_ms": round(statistics.median(over_device), 2),
+        "over_device_ms_quartiles": _quartiles(over_device),
     }
+
+
+def device_s(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """What the device process took for the one request between two looks at /metrics: from its arrival there to its
+    first token, and from there to its end."""
+
+    def grown(name: str) -> float:
+        return after.get(PREFIX + name, 0.0) - before.get(PREFIX + name, 0.0)
+
+    between = max(grown("generation_tokens_total") - 1, 0)
+    return grown("time_to_first_token_seconds_sum") + between * grown("inter_token_latency_seconds_sum")
+
+
+def _quartiles(values: Sequence[float]) -> list[float]:
+    return [round(each, 2) for each in statistics.quantiles(values, n=4)]
 
 
 async def saturated(

@@ -120,8 +120,15 @@ class Client:
             connection = self.idle.pop()
             if connection.open:
                 return connection
+        return await self._connect()
+
+    async def _connect(self) -> Connection:
         _, made = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", self.port)
         return made
+
+    async def open(self, count: int) -> None:
+        """Have so many connections ready, so that no request waits for its own."""
+        self.idle += [await self._connect() for _ in range(count - len(self.idle))]
 
     async def ask(self, request: bytes) -> Answer:
         """An answer, whatever happens: status 0 where there was none."""

@@ -7,6 +7,7 @@ end closes, however the parent ended, this process ends too.
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import queue
@@ -85,6 +86,8 @@ def serve(connection: socket.socket) -> None:
     runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam)
     loading = Loading(lambda load: runner.read(load.name, load.folder, load.files), inbox.put)
     scheduler = Scheduler(runner, first.prefill_tokens, loading)
+    gc.collect()
+    gc.freeze()  # modules stay to the end: no full collection walks through them between two steps
     send([m.Started(first.device)])
     work(inbox, scheduler, send, others, first.beat_s)
     if loading.busy:

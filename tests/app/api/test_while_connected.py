@@ -1,0 +1,113 @@
+"""Work that runs in its caller's task, and ends when the client leaves or the caller is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fastapi import Request
+from starlette.types import Message
+
+from app.api.disconnect import ClientLeft, while_connected
+from app.engine.errors import EngineFailed
+
+
+def request(leaves: asyncio.Event, left: list[str]) -> Request:
+    """Of a client that is there until `leaves`; `left` notes what became of the look-out."""
+
+    async def receive() -> Message:
+        try:
+            await leaves.wait()
+        except asyncio.CancelledError:
+            left.append("nobody looks out any more")
+            raise
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http"}, receive)
+
+
+async def answer(value: int) -> int:
+    await asyncio.sleep(0)
+    return value
+
+
+def test_the_result_and_nobody_looks_out_afterwards() -> None:
+    async def run() -> list[str]:
+        left: list[str] = []
+        assert await while_connected(request(asyncio.Event(), left), answer(3)) == 3
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1
+        return left
+
+    assert asyncio.run(run()) == ["nobody looks out any more"]
+
+
+def test_an_error_of_the_work_is_its_own() -> None:
+    async def fail() -> None:
+        raise EngineFailed("It broke.")
+
+    async def run() -> None:
+        await while_connected(request(asyncio.Event(), []), fail())
+
+    with pytest.raises(EngineFailed, match="It broke"):
+        asyncio.run(run())
+
+
+def test_the_client_leaves_and_the_task_can_go_on() -> None:
+    async def run() -> str:
+        leaves = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, leaves.set)
+        with pytest.raises(ClientLeft):
+            await while_connected(request(leaves, []), asyncio.sleep(60))
+        await asyncio.sleep(0)  # no cancellation is left over for it
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        return "went on"
+
+    assert asyncio.run(run()) == "went on"
+
+
+def test_a_timeout_inside_of_the_work_is_no_leaving() -> None:
+    async def work() -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+
+    async def run() -> None:
+        await while_connected(request(asyncio.Event(), []), work())
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
+
+
+def test_a_cancelled_caller_is_cancelled_also_if_the_client_leaves_too() -> None:
+    async def run() -> bool:
+        leaves = asyncio.Event()
+        caller = asyncio.create_task(while_connected(request(leaves, []), asyncio.sleep(60)))
+        await asyncio.sleep(0.01)
+        caller.cancel()
+        leaves.set()
+        await asyncio.wait([caller])
+        return caller.cancelled()
+
+    assert asyncio.run(run())
+
+
+def test_an_answer_that_was_there_first_is_given() -> None:
+    async def run() -> int:
+        leaves, found = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+        async def work() -> int:
+            return await asyncio.shield(found)
+
+        asyncio.get_running_loop().call_later(0.01, lambda: (found.set_result(5), leaves.set()))
+        try:
+            return await while_connected(request(leaves, []), work())
+        except ClientLeft:
+            return -1
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            assert task.cancelling() == 0
+
+    assert asyncio.run(run()) in (5, -1)

@@ -1,0 +1,27 @@
+"""The device's own time of one request, from two looks at the server's metrics."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import generate_latest
+
+from app.engine import messages as m
+from app.engine.metrics import Metrics
+from benchmarks import occupancy
+from benchmarks.overhead import device_s
+
+
+def test_it_is_what_the_device_told() -> None:
+    metrics = Metrics()
+
+    def ask(tokens: int, first_token_s: float, total_s: float) -> dict[str, float]:
+        with metrics.request("demo@1", 5) as meter:
+            meter.sent("cpu")
+            best = m.Hypothesis(list(range(tokens)), -1.0, True)
+            meter.answered(m.Finished(1, [best], m.Timing(0.001, first_token_s, total_s)))
+        return occupancy.samples(generate_latest(metrics.scrape()).decode(), "demo")
+
+    before = ask(9, 0.004, 0.050)
+    after = ask(6, 0.003, 0.0182)
+    assert device_s(before, after) == pytest.approx(0.0182)
+    assert device_s(after, ask(1, 0.002, 0.002)) == pytest.approx(0.002)
