@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from app.engine.messages import Attend, Decode, Slice, plain_name
+from app.engine.kept import as_folder
+from app.engine.messages import Attend, Decode, Load, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.graphs import Graphed, Recordable
@@ -132,6 +133,17 @@ class Runner:
         network = load_network(checkpoint)
         decodable = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else None
         return ReadModel(network, decodable, checkpoint)
+
+    def read_as_asked(self, asked: Load) -> ReadModel:
+        """The folder, or the kept files of a folder that has changed since."""
+        try:
+            return self.read(asked.name, asked.folder, asked.files)
+        except checkpoints.CheckpointError as error:
+            if not asked.kept:
+                raise
+            log.warning("%s as the server read it is loaded: %s", plain_name(asked.name), error)
+            with as_folder(Path(asked.folder).name, asked.kept) as folder:
+                return self.read(asked.name, str(folder), asked.files)
 
     def install(self, name: str, found: ReadModel) -> None:
         """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
