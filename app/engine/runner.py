@@ -18,7 +18,7 @@ from models.graphs import Graphed, Recordable
 from models.inspection import Attentive, SelectionError, attention_maps
 from models.interface import Network, Precision, Prompt
 from models.networks import load_network
-from models.precision import fastest
+from models.precision import candidates, fastest
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +174,9 @@ class Runner:
         else:
             decodable = network.decodable(cast(Precision, self.precision))
             log.info("%s computes in %s on %s", name, self.precision, self.device)
+            if self.precision == "fp16" and self.device.type == "cpu":
+                others = ", ".join(candidates(self.device))
+                log.warning("fp16 is slow on CPUs: set PARLANCE_PRECISION to auto, the fastest of %s here", others)
         return Graphed(cast(Recordable, decodable)) if self.device.type == "cuda" else decodable
 
     def unload(self, name: str) -> None:
