@@ -26,6 +26,7 @@ from app.engine.errors import (
     InvalidRequest,
     ModelConflict,
     Overloaded,
+    TextTooLong,
     UnknownModel,
     UnknownPair,
 )
@@ -33,6 +34,7 @@ from app.engine.errors import (
 logger = logging.getLogger(__name__)
 
 STATUS: Mapping[type[EngineError], int] = {
+    TextTooLong: 422,  # everywhere: it is well formed, and no client of LibreTranslate tells it from 400
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
@@ -91,7 +93,7 @@ class Meaning(NamedTuple):
 def meaning(scope: Scope, error: EngineError) -> Meaning:
     """Also logs what is a fault of ours."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    if isinstance(error, InvalidRequest):
+    if isinstance(error, InvalidRequest) and not isinstance(error, TextTooLong):
         status = getattr(scope.get("route"), "invalid_status", status)
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)

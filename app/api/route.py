@@ -55,7 +55,8 @@ class JsonRoute(APIRoute):
 
 
 class LibreTranslateRoute(JsonRoute):
-    """A route that LibreTranslate's clients call: also forms and query parameters, invalid input is 400."""
+    """A route that LibreTranslate's clients call: also forms and query parameters; invalid input is 400, but for
+    a text that is too long."""
 
     invalid_status = 400
     takes_forms = True

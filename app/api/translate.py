@@ -57,9 +57,10 @@ data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":
     openapi_extra=_FORM_BODY,
     responses=documented_stream(_EVENTS)
     | documented(
-        s400="The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
+        s400="The request cannot be answered as it is: a field is wrong, a language not there.",
         s413="The body is too large.",
         s415="The body is neither JSON nor a form.",
+        s422="A text is too long: `error` names its length and the limit.",
         s429="The queue is full; Retry-After says when to try again.",
         s503="No device can translate right now; Retry-After says when to try again.",
         s504="The translation took too long.",

@@ -12,6 +12,7 @@ attending.py   what a translator looks at, and how large that answer would be
 intake.py      texts to token ids, or a refusal that names the limit
 asking.py      the messages that ask a device
 library.py     the checkpoints that the front end knows, each in its current edition
+kept.py        their files, although others may have taken their names since
 shelf.py       models come and go while requests run
 admission.py   who may come in
 backlog.py     what one model was given to do and has not done yet

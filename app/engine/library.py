@@ -13,15 +13,18 @@ from pathlib import Path
 
 from app.engine import messages as m
 from app.engine.errors import CheckpointRefused, InvalidRequest, UnknownModel, UnknownPair
+from app.engine.kept import KeptFiles
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
 
 
 @dataclass(frozen=True, slots=True)
 class Edition(Checkpoint):
-    """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice."""
+    """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice. kept: its files,
+    for a device process that starts after the folder has changed."""
 
     version: int = 1
+    kept: KeptFiles | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
@@ -68,11 +71,12 @@ class Library:
         try:
             str(path).encode()  # messages to devices and answers to clients are UTF-8; file names need not be
             found = checkpoints.read(path)
+            kept = KeptFiles(path, [checkpoints.CONFIG, *found.config.files])
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error
         version = self._versions.get(path.name, 0) + 1
         self._versions[path.name] = version
-        return Edition(found.folder, found.config, found.tokenizers, version)
+        return Edition(found.folder, found.config, found.tokenizers, version, kept)
 
     def put(self, edition: Edition) -> None:
         """From now on new requests get this one. In order of names: of several that could answer the first does."""

@@ -30,7 +30,7 @@ from app.engine.library import Edition, Library
 from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
 from app.engine.placement import cpu_workers, device_names
-from app.engine.shelf import Shelf, load_message
+from app.engine.shelf import Shelf, load_again_message
 from app.engine.streaming import TextStream
 from app.engine.switchboard import Switchboard
 from app.engine.translating import Translating
@@ -58,7 +58,7 @@ class Pool:
             configure=options.configure(),
             start_timeout_s=options.worker_start_timeout_s,
             hang_timeout_s=options.worker_hang_timeout_s,
-            to_load=lambda: {edition.key: load_message(edition) for edition in self.library.checkpoints.values()},
+            to_load=lambda: {edition.key: load_again_message(edition) for edition in self.library.checkpoints.values()},
             on_reply=lambda message: self.switchboard.reply(message),
             on_failure=lambda key, problem: self.library.drop(m.plain_name(key), problem),
             on_death=self._device_died,

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from app.engine.messages import Attend, Decode, Slice, plain_name
+from app.engine.kept import as_folder
+from app.engine.messages import Attend, Decode, Load, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.graphs import Graphed, Recordable
 from models.inspection import Attentive, SelectionError, attention_maps
 from models.interface import Network, Precision, Prompt
 from models.networks import load_network
-from models.precision import fastest
+from models.precision import candidates, fastest
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +134,17 @@ class Runner:
         decodable = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else None
         return ReadModel(network, decodable, checkpoint)
 
+    def read_as_asked(self, asked: Load) -> ReadModel:
+        """The folder, or the kept files of a folder that has changed since."""
+        try:
+            return self.read(asked.name, asked.folder, asked.files)
+        except checkpoints.CheckpointError as error:
+            if not asked.kept:
+                raise
+            log.warning("%s as the server read it is loaded: %s", plain_name(asked.name), error)
+            with as_folder(Path(asked.folder).name, asked.kept) as folder:
+                return self.read(asked.name, str(folder), asked.files)
+
     def install(self, name: str, found: ReadModel) -> None:
         """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
         being recorded."""
@@ -162,6 +174,9 @@ class Runner:
         else:
             decodable = network.decodable(cast(Precision, self.precision))
             log.info("%s computes in %s on %s", name, self.precision, self.device)
+            if self.precision == "fp16" and self.device.type == "cpu":
+                others = ", ".join(candidates(self.device))
+                log.warning("fp16 is slow on CPUs: set PARLANCE_PRECISION to auto, the fastest of %s here", others)
         return Graphed(cast(Recordable, decodable)) if self.device.type == "cuda" else decodable
 
     def unload(self, name: str) -> None:

@@ -46,7 +46,7 @@ class Scheduler:
             case m.Load():
                 self._coming.add(message.name)
                 if self._loading is None:
-                    return [self._install(read(message, self._read))]
+                    return [self._install(read(message, self.runner.read_as_asked))]
                 self._loading.begin(message)
             case Read():
                 return [self._install(message)]
@@ -61,9 +61,6 @@ class Scheduler:
             case m.Cancel():
                 self._cancel(message.id)
         return []
-
-    def _read(self, message: m.Load) -> Any:
-        return self.runner.read(message.name, message.folder, message.files)
 
     def _install(self, result: Read) -> m.FromDevice:
         message = result.message

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from app.engine import messages as m
 from app.engine.devices import Devices
 from app.engine.errors import EngineError, ModelConflict, UnknownModel
@@ -154,3 +156,9 @@ class Shelf:
 
 def load_message(edition: Edition) -> m.Load:
     return m.Load(edition.key, str(edition.folder.absolute()), dict(edition.config.files))
+
+
+def load_again_message(edition: Edition) -> m.Load:
+    """For a process that starts: it must serve what the others serve, whatever lies in the folder by now."""
+    kept = edition.kept.paths() if edition.kept is not None else {}
+    return msgspec.structs.replace(load_message(edition), kept=kept)

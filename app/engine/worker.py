@@ -84,7 +84,7 @@ def serve(connection: socket.socket) -> None:
     assert isinstance(first, m.Configure), "the first message configures the process"
     logging.getLogger("app").setLevel(first.log_level.upper())
     runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam)
-    loading = Loading(lambda load: runner.read(load.name, load.folder, load.files), inbox.put)
+    loading = Loading(runner.read_as_asked, inbox.put)
     scheduler = Scheduler(runner, first.prefill_tokens, loading)
     gc.collect()
     gc.freeze()  # modules stay to the end: no full collection walks through them between two steps

@@ -20,7 +20,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 FAILURES: list[tuple[EngineError, int, int]] = [  # the error, its status at /translate, and at ours
     (errors.InvalidRequest("No.", field="q"), 400, 422),
-    (errors.TextTooLong("Too long."), 400, 422),
+    (errors.TextTooLong("Too long."), 422, 422),
     (errors.UnknownCharacters("No such character."), 400, 422),
     (errors.UnknownPair("No pair."), 400, 400),
     (errors.UnknownModel("No model."), 404, 404),

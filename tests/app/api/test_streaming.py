@@ -122,7 +122,7 @@ def test_a_list_cannot_be_streamed() -> None:
         (errors.Overloaded("Full; come back.", retry_after_s=7), 429),
         (errors.EngineUnavailable("Nobody; come back."), 503),
         (errors.DeadlineExceeded("Late."), 504),
-        (errors.TextTooLong("Long.", field="q"), 400),
+        (errors.TextTooLong("Long.", field="q"), 422),
         (errors.EngineFailed("Ours."), 500),
         (KeyError("stray"), 500),
     ],

@@ -173,12 +173,17 @@ def test_html_is_refused_and_not_translated_as_text() -> None:
     ("fields", "settings", "sentence"),
     [
         ({"q": ["a"] * 3}, {"max_batch_texts": 2}, '"q" has 3 texts; one request takes 2.'),
-        ({"q": "abc"}, {"max_text_characters": 2}, '"q" has a text of 3 characters; one text may have 2.'),
         ({"alternatives": 9}, {}, '"alternatives" is 9; this server takes at most 8.'),
     ],
 )
 def test_limits_name_both_numbers(fields: dict[str, Any], settings: dict[str, int], sentence: str) -> None:
     assert refused(Client(**settings), **fields)["error"].startswith(sentence)
+
+
+def test_a_text_that_is_too_long_is_422_as_on_every_route_and_names_both_lengths() -> None:
+    answer = Client(max_text_characters=2).post("/translate", json={"q": "abc", "source": "de", "target": "en"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "text_too_long")
+    assert answer.json()["error"] == '"q" has a text of 3 characters; one text may have 2. Send it in parts.'
 
 
 def test_languages() -> None:

@@ -32,7 +32,7 @@ class Reading:
     def _read(self, load: m.Load) -> Any:
         assert self.may_read.acquire(timeout=30)
         self.order.append(load.name)
-        return self.runner.read(load.name, load.folder, load.files)
+        return self.runner.read_as_asked(load)
 
     def _tell(self, result: Read) -> None:
         self.told.append(result)
