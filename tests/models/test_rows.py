@@ -17,6 +17,7 @@ from models.rows import Rows
 from tests.models.scripted import Scripted
 from tests.models.test_sampling import number_of, sampled
 
+pytestmark = pytest.mark.usefixtures("kernels")
 CPU, EOS = torch.device("cpu"), 2
 
 
