@@ -22,7 +22,6 @@ typedef struct {
     int64_t last_bin, last_count; /* what the k likeliest leave of the last bin that they reach into */
 } Row;
 
-/* In one order on every machine. */
 static double block_sum(const float *weights) {
     Floats sum = load(weights);
     for (int64_t i = LANES; i < BLOCK; i += LANES) sum += load(weights + i);
