@@ -13,6 +13,8 @@ from torch import Tensor
 
 from models.beam import Hypothesis
 from models.likeliest import argmax, log_total
+from models.native import build
+from models.native.draws import Chooser
 from models.sampling import Draws, sample, uniform
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ class Rows:
             *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature),
             *(self.top_k, self.top_p, self.seed, self.scored, self.streamed),
         )
+
+        library = build.fp32_library() if device.type == "cpu" else None
+        columns = (self.temperature, self.top_p, self.top_k, self.lengths, self.seed)
+        self.native = None if library is None else Chooser(library, *columns)
 
     def index(self, rows: Sequence[int]) -> npt.NDArray[np.int64]:
         return np.array(rows, dtype=np.int64)
@@ -100,20 +106,27 @@ class Rows:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
         """logits [N, V] of `rows` -> the tokens, and their log-probabilities if any row wants them. The one place
         where the host waits for the device."""
-        drawing = (self.temperature[rows] > 0).nonzero()[0]
-        if len(drawing) == len(rows):
-            chosen = sample(logits, self._draws(rows))
+        if self.native is not None and logits.dtype == torch.float32:
+            chosen = self.native(logits, torch.from_numpy(rows))
         else:
-            chosen = argmax(logits)
-            if len(drawing):
-                index = torch.from_numpy(drawing).to(self.device)
-                chosen[index] = sample(logits[index], self._draws(rows[drawing]))
+            chosen = self._one_by_one(logits, rows)
         if not self.scored[rows].any():
             return chosen.cpu().numpy(), None
         gains = logits.gather(1, chosen[:, None])[:, 0].double()
         gains -= log_total(logits, logits.amax(dim=-1, keepdim=True)).double()
         both = torch.stack([chosen.double(), gains]).cpu().numpy()
         return both[0].astype(np.int64), both[1]
+
+    def _one_by_one(self, logits: Tensor, rows: npt.NDArray[np.int64]) -> Tensor:
+        """As `_choose`, greedy rows and sampling ones apart."""
+        drawing = (self.temperature[rows] > 0).nonzero()[0]
+        if len(drawing) == len(rows):
+            return sample(logits, self._draws(rows))
+        chosen = argmax(logits)
+        if len(drawing):
+            index = torch.from_numpy(drawing).to(self.device)
+            chosen[index] = sample(logits[index], self._draws(rows[drawing]))
+        return chosen
 
     def _draws(self, rows: npt.NDArray[np.int64]) -> Draws:
         numbers = uniform(self.seed[rows], self.lengths[rows].astype(np.uint64))

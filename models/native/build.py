@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import platform
 import shlex
 import shutil
 import stat
@@ -44,7 +45,7 @@ class Kit(NamedTuple):
 
 INT8 = Kit("int8", SOURCES, ("native.h",), ("-march=cascadelake",))
 INSTRUCTIONS = (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
-"""The widest first; () is what every machine of an architecture has. Other vectors sum no other way: see vectors.h."""
+"""The widest first; () is what every machine of an architecture has."""
 FP32 = {
     needed: Kit("fp32", FP32_SOURCES, ("vectors.h", "recurrent.h"), tuple(f"-m{name}" for name in needed))
     for needed in INSTRUCTIONS
@@ -141,5 +142,5 @@ def compile_to(path: Path, kit: Kit = INT8) -> None:
 
 
 if __name__ == "__main__":
-    for each in (INT8, *FP32.values()):
+    for each in (INT8, *FP32.values()) if platform.machine() in ("x86_64", "AMD64") else (FP32[()],):
         compile_to(HERE / file_name(each), each)

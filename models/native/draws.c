@@ -22,7 +22,6 @@ typedef struct {
     int64_t last_bin, last_count; /* what the k likeliest leave of the last bin that they reach into */
 } Row;
 
-/* In one order on every machine. */
 static double block_sum(const float *weights) {
     Floats sum = load(weights);
     for (int64_t i = LANES; i < BLOCK; i += LANES) sum += load(weights + i);
@@ -34,23 +33,29 @@ static double block_sum(const float *weights) {
     return (double)((four[0] + four[1]) + (four[2] + four[3]));
 }
 
-/* exp((logits - their largest) * coldness) and its sums: NaN if the row is broken. */
-static double weigh(Row *row, float coldness) {
+static float largest_of(const float *logits, int64_t size) {
     const Floats nothing = all(-INFINITY);
     Floats largest[4] = {nothing, nothing, nothing, nothing};
-    for (int64_t i = 0; i < row->size; i += 4 * LANES)
+    for (int64_t i = 0; i < size; i += 4 * LANES)
         for (int part = 0; part < 4; part++) {
-            Floats x = load_some(row->logits + i + part * LANES, row->size - i - part * LANES, nothing);
+            Floats x = load_some(logits + i + part * LANES, size - i - part * LANES, nothing);
             largest[part] = choose(x > largest[part], x, largest[part]);
         }
     float most = -INFINITY;
     for (int part = 0; part < 4; part++)
         for (int lane = 0; lane < LANES; lane++) most = largest[part][lane] > most ? largest[part][lane] : most;
+    return most;
+}
+
+/* exp((logits - their largest) * coldness), 0 where it is next to nothing, and its sums: NaN if the row is broken. */
+static double weigh(Row *row, float coldness) {
+    const float most = largest_of(row->logits, row->size);
     double total = 0.0;
     for (int64_t block = 0; block < row->blocks; block++) {
         for (int64_t i = block * BLOCK; i < (block + 1) * BLOCK; i += LANES) {
-            Floats x = load_some(row->logits + i, row->size - i, nothing);
-            store(row->weights + i, exponential((x - all(most)) * all(coldness)));
+            Floats x = load_some(row->logits + i, row->size - i, all(-INFINITY));
+            x = (x - all(most)) * all(coldness);
+            store(row->weights + i, (Floats)((Ints)exponential(x) & ~(x < all(-87.0f)))); /* 0; NaN stays */
         }
         total += block_sum(row->weights + block * BLOCK);
         row->until[block] = total;
@@ -164,37 +169,82 @@ static int64_t from_cut(Row *row, int64_t k, double p, double uniform) {
     return from_likeliest(row, share(uniform, kept)).token;
 }
 
-/* See models/sampling.py: two rounds of SplitMix64's finalizer over a counter. */
-void uniform_numbers(int64_t count, const uint64_t *seeds, const uint64_t *positions, double *numbers) {
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t state = seeds[i] * 0x9E3779B97F4A7C15u + positions[i] * 0xD1342543DE82EF95u + 0x632BE59BD9B4E019u;
-        for (int round = 0; round < 2; round++) {
-            state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
-            state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
-            state ^= state >> 31;
-        }
-        numbers[i] = (double)(state >> 11) * 0x1p-53;
+static int64_t draw_one(Row *row, double temperature, int64_t k, double p, double uniform) {
+    double total = weigh(row, (float)(1.0 / fmax(temperature, 1e-30)));
+    if (isnan(total)) return 0;
+    return k > 0 || p < 1.0 ? from_cut(row, k, p, uniform) : from_all(row, uniform);
+}
+
+/* The first of equals; of a row that is broken all over, the first token. */
+static int64_t likeliest(const Row *row) {
+    const float most = largest_of(row->logits, row->size);
+    for (int64_t i = 0; i < row->size; i += LANES) {
+        Ints equal = load_some(row->logits + i, row->size - i, all(NAN)) == all(most);
+        for (int lane = 0; lane < LANES; lane++)
+            if (equal[lane]) return i + lane;
     }
+    return 0;
+}
+
+static Row *begin(int64_t size) {
+    int64_t padded = whole(size, BLOCK), head = whole(sizeof(Row), LINE);
+    char *memory = aligned_alloc(LINE, (size_t)(head + whole(padded * 24, LINE)));
+    Row *row = (Row *)memory;
+    if (!row) return NULL;
+    memory += head;
+    row->size = size, row->blocks = padded / BLOCK;
+    row->weights = (float *)memory, row->bins = (int32_t *)(memory + padded * 4);
+    row->ordered = (uint64_t *)(memory + padded * 8), row->until = (double *)(memory + padded * 16);
+    return row;
+}
+
+/* See models/sampling.py: two rounds of SplitMix64's finalizer over a counter. */
+static double uniform_number(uint64_t seed, uint64_t position) {
+    uint64_t state = seed * 0x9E3779B97F4A7C15u + position * 0xD1342543DE82EF95u + 0x632BE59BD9B4E019u;
+    for (int round = 0; round < 2; round++) {
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
+        state ^= state >> 31;
+    }
+    return (double)(state >> 11) * 0x1p-53;
+}
+
+void uniform_numbers(int64_t count, const uint64_t *seeds, const uint64_t *positions, double *numbers) {
+    for (int64_t i = 0; i < count; i++) numbers[i] = uniform_number(seeds[i], positions[i]);
 }
 
 /* logits [rows, size], the others [rows]. A broken row draws 0. */
 int64_t draw(const float *logits, int64_t rows, int64_t size, const double *temperature, const int64_t *top_k,
              const double *top_p, const double *uniform, int64_t *tokens) {
-    int64_t padded = whole(size, BLOCK);
-    char *memory = aligned_alloc(64, (size_t)whole(padded * 24, 64));
-    Row *row = malloc(sizeof(Row));
-    if (memory && row) {
-        row->size = size, row->blocks = padded / BLOCK;
-        row->weights = (float *)memory, row->bins = (int32_t *)(memory + padded * 4);
-        row->ordered = (uint64_t *)(memory + padded * 8), row->until = (double *)(memory + padded * 16);
-        for (int64_t i = 0; i < rows; i++) {
-            row->logits = logits + i * size;
-            double total = weigh(row, (float)(1.0 / fmax(temperature[i], 1e-30)));
-            int cut = top_k[i] > 0 || top_p[i] < 1.0;
-            if (isnan(total)) tokens[i] = 0;
-            else tokens[i] = cut ? from_cut(row, top_k[i], top_p[i], uniform[i]) : from_all(row, uniform[i]);
-        }
+    Row *row = begin(size);
+    if (!row) return NO_MEMORY;
+    for (int64_t i = 0; i < rows; i++) {
+        row->logits = logits + i * size;
+        tokens[i] = draw_one(row, temperature[i], top_k[i], top_p[i], uniform[i]);
     }
-    free(memory), free(row);
-    return memory && row ? DONE : NO_MEMORY;
+    free(row);
+    return DONE;
+}
+
+typedef struct { /* [slots]; lengths: how many tokens each has written */
+    const double *temperature, *top_p;
+    const int64_t *top_k, *lengths;
+    const uint64_t *seed;
+} Columns;
+
+/* logits [rows, size] of `slots` [rows]: the likeliest token where the temperature is 0, else a draw. */
+int64_t choose_tokens(const Columns *c, const float *logits, int64_t rows, int64_t size, const int64_t *slots,
+                      int64_t *tokens) {
+    Row *row = begin(size);
+    if (!row) return NO_MEMORY;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t slot = slots[i];
+        row->logits = logits + i * size;
+        double number = uniform_number(c->seed[slot], (uint64_t)c->lengths[slot]);
+        tokens[i] = c->temperature[slot] > 0.0
+                        ? draw_one(row, c->temperature[slot], c->top_k[slot], c->top_p[slot], number)
+                        : likeliest(row);
+    }
+    free(row);
+    return DONE;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int64, c_void_p
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from models.sampling import Draws
 
 Integers = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[Any]
+NO_MEMORY = "there is no memory to draw from so many logits"
 
 TYPES = (np.float64, np.int64, np.float64, np.float64)
 
@@ -24,9 +26,11 @@ class Functions:
     """The library's functions, their types told once."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self.draw, self.uniform_numbers = library.draw, library.uniform_numbers
+        self.draw, self.uniform_numbers, self.choose = library.draw, library.uniform_numbers, library.choose_tokens
         self.draw.restype = c_int64
         self.draw.argtypes = [c_void_p, c_int64, c_int64, *[c_void_p] * 5]
+        self.choose.restype = c_int64
+        self.choose.argtypes = [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]
         self.uniform_numbers.restype = None
         self.uniform_numbers.argtypes = [c_int64, *[c_void_p] * 3]
 
@@ -51,5 +55,40 @@ def drawn(library: ctypes.CDLL, logits: Tensor, draws: Draws) -> Tensor:
     tokens = torch.empty(rows, dtype=torch.long)
     addresses = [column.ctypes.data for column in columns]
     if functions(library).draw(logits.data_ptr(), rows, size, *addresses, tokens.data_ptr()):
-        raise MemoryError("there is no memory to draw from so many logits")
+        raise MemoryError(NO_MEMORY)
     return tokens
+
+
+class Columns(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("temperature", "top_p", "top_k", "lengths", "seed")]
+
+
+class Chooser:
+    """A token for each row of logits, the likeliest where its temperature is 0: one call, whatever is asked for.
+
+    Arrays over all slots, of which the rows are some; they stay where they are and are read at each call. lengths: how
+    many tokens each has written."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        temperature: Numbers,
+        top_p: Numbers,
+        top_k: Numbers,
+        lengths: Numbers,
+        seed: Numbers,
+    ) -> None:
+        self.arrays = (temperature, top_p, top_k, lengths, seed)
+        kinds = (np.float64, np.float64, np.int64, np.int64, np.uint64)
+        assert all(array.dtype == kind for array, kind in zip(self.arrays, kinds, strict=True))
+        assert all(array.flags.c_contiguous for array in self.arrays)
+        self.columns = Columns(*(array.ctypes.data for array in self.arrays))
+        self.address, self.function = ctypes.addressof(self.columns), functions(library).choose
+
+    def __call__(self, logits: Tensor, slots: Tensor) -> Tensor:
+        """logits [B, V] in fp32, the slots of these rows [B], in int64 -> token ids [B]."""
+        (rows, size), logits = logits.shape, logits.contiguous()
+        tokens = torch.empty(rows, dtype=torch.long)
+        if self.function(self.address, logits.data_ptr(), rows, size, slots.data_ptr(), tokens.data_ptr()):
+            raise MemoryError(NO_MEMORY)
+        return tokens

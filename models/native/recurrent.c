@@ -108,6 +108,7 @@ int64_t step(const Recurrent *m, const State *s, int64_t rows, const int64_t *to
 int64_t read_texts(const Recurrent *m, const State *s, int64_t count, const int64_t *slots, const int64_t *lengths,
                    const int64_t *tokens) {
     int64_t total = 0, longest = 0;
+    if (!within(lengths, count, INT64_MAX)) return OUT_OF_RANGE;
     for (int64_t i = 0; i < count; i++) total += lengths[i], longest = lengths[i] > longest ? lengths[i] : longest;
     if (!within(slots, count, s->slots) || !within(tokens, total, m->vocabulary)) return OUT_OF_RANGE;
     Work work;

@@ -44,11 +44,11 @@ static inline Floats choose(Ints mask, Floats yes, Floats no) {
     return (Floats)((mask & (Ints)yes) | (~mask & (Ints)no));
 }
 
-/* e^x within 2 units in the last place, for x up to 88.5; 0 for -inf, and NaN for NaN. */
+/* e^x within 2 units in the last place, for x from -87.3 to 88.3 and beyond these what it is there; NaN for NaN. */
 static inline Floats exponential(Floats x) {
     const Floats rounder = all(12582912.0f); /* 1.5 * 2^23: whatever is added to it is a whole number */
-    x = choose(x < all(-104.0f), all(-104.0f), x);
-    x = choose(x > all(88.5f), all(88.5f), x);
+    x = choose(x < all(-87.3f), all(-87.3f), x);
+    x = choose(x > all(88.3f), all(88.3f), x);
     Floats shifted = x * all(1.44269504f) + rounder, n = shifted - rounder;
     Floats r = x - n * all(0.693359375f);
     r = r - n * all(-2.12194440e-4f);
@@ -59,8 +59,7 @@ static inline Floats exponential(Floats x) {
     p = p * r + all(1.6666665459e-1f);
     p = p * r + all(5.0000001201e-1f);
     p = (r * r) * p + (r + all(1.0f));
-    Ints power = (Ints)shifted - (Ints)rounder, half = power >> 1; /* in two steps: 2^-150 is no float */
-    return p * (Floats)((half + 127) << 23) * (Floats)((power - half + 127) << 23);
+    return p * (Floats)(((Ints)shifted - (Ints)rounder + 127) << 23);
 }
 
 static inline int64_t whole(int64_t size, int64_t of) { return (size + of - 1) / of * of; }

@@ -139,6 +139,8 @@ def test_tokens_and_rows_that_are_not_there_are_refused(library: ctypes.CDLL) ->
     for row, text in ((2, (1, 1)), (-1, (1, 1)), (0, (VOCABULARY, 1))):
         with pytest.raises(IndexError, match="not in the vocabulary, or there is no such row"):
             decodable.prefill(state, [row], [Prompt((), text)])
+    with pytest.raises(IndexError, match="not in the vocabulary, or there is no such row"):
+        decodable.prefill(state, [0], [Prompt((), ())])
     assert not state.hidden.any()
 
 

@@ -17,6 +17,7 @@ from models.rows import Rows
 from tests.models.draws import number_of, sampled
 from tests.models.scripted import Scripted
 
+pytestmark = pytest.mark.usefixtures("kernels")
 CPU, EOS = torch.device("cpu"), 2
 
 
