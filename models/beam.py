@@ -66,6 +66,8 @@ class Beams:
         self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # and each with the best that ended
         self.came = self.last = self.common = self.parents[:0, 0]
         self.done = np.zeros(0, dtype=bool)
+        self._places, self._columns = np.arange(room), np.arange(width)
+        self._first = self._places[:, None] * width  # in an array [G, k], counted through
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -98,16 +100,17 @@ class Beams:
 
         Of 2k candidates at most k end, for each live hypothesis ends in one way only, so k always remain.
         """
-        count, beams = len(self), np.arange(len(self))
+        count = len(self)
         before = self.lengths[:count].copy()
         if self.eos is not None and (ends := found.tokens == self.eos).any():
             found = self._part(found, ends)
         self.came, self.last = found.parents[:, : self.width], found.tokens[:, : self.width]
+        beams, after = self._places[:count], before + 1
         self.tokens[beams, before], self.parents[beams, before] = self.last, self.came
         self.log_probabilities[:count] = found.log_probabilities[:, : self.width]
-        self.lengths[:count] += 1
-        self._relate(beams, before)
-        self.done = (self.lengths >= self.limits)[:count] | (self.log_probabilities[:count, 0] == -np.inf)
+        self.lengths[:count] = after
+        self._relate(after)
+        self.done = (after >= self.limits[:count]) | (self.log_probabilities[:count, 0] == -np.inf)
         for place in self.full[:count].nonzero()[0].tolist():
             self.done[place] |= self._settled(place)
 
@@ -120,21 +123,29 @@ class Beams:
             if self.ended[place][:1] != best:
                 self.shared_with_best[place] = self.shared[place, parent]
         order = ends.argsort(axis=1, kind="stable")[:, : self.width]
-        beams = np.arange(len(order))[:, None]
+        beams = self._places[: len(order), None]
         values, parents, tokens = found
         return Continuations(values[beams, order], parents[beams, order], tokens[beams, order])
 
-    def _relate(self, beams: Ints, before: Ints) -> None:
+    def _relate(self, after: Ints) -> None:
         """Who has how much in common now: children of one parent all of it, others what their parents had."""
         count, width = self.came.shape
-        first = beams[:, None] * width
-        parents = (first + self.came) * width
-        self.common = self.shared.take(parents + np.arange(width))
+        whence = self._first[:count] + self.came
+        parents = whence * width
+        self.common = self.shared.take(parents + self._columns)
         shared = self.shared.take(parents[:, :, None] + self.came[:, None, :])
-        shared[:, range(width), range(width)] = before[:, None] + 1
+        shared.reshape(count, width * width)[:, :: width + 1] = after[:, None]
         self.shared[:count] = shared
         if self.streamed[:count].any():
-            self.shared_with_best[:count] = self.shared_with_best.take(first + self.came)
+            self.shared_with_best[:count] = self.shared_with_best.take(whence)
+
+    @property
+    def moved(self) -> npt.NDArray[np.bool_]:
+        """Which live hypotheses of beams that go on continue one that was in another place, [G, k]."""
+        moved: npt.NDArray[np.bool_] = self.came != self._columns
+        if self.done.any():
+            moved[self.done] = False
+        return moved
 
     def _score(self, place: int, log_probability: float, length: int) -> float:
         return log_probability / float(max(length, 1) ** self.penalties[place])

@@ -196,21 +196,19 @@ class Decoder:
     def _advance_beams(self, logits: Tensor, progress: Progress) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
         sources, destinations, since = list[int](), list[int](), list[int]()
-        for width, group in self.beams.items():
+        for group in self.beams.values():
             beams, rows = group.beams, group.rows
             beams.advance(continuations(logits, rows, beams.log_probabilities[: len(beams)]))
             progress.tokens += beams.news()
             self.rows.feed[rows] = beams.last
-            moved = beams.came != np.arange(width)
-            if beams.done.any():
-                for place in beams.done.nonzero()[0].tolist():
-                    search = self.searches[beams.keys[place]]
-                    progress.finished.append((search.key, beams.results(place, search.options.n_best)))
-                moved[beams.done] = False
-            if moved.any():
-                sources += np.take_along_axis(rows, beams.came, axis=1)[moved].tolist()
-                destinations += rows[moved].tolist()
-                since += (group.prefixes[:, None] + beams.common)[moved].tolist()
+            for place in beams.done.nonzero()[0].tolist():
+                search = self.searches[beams.keys[place]]
+                progress.finished.append((search.key, beams.results(place, search.options.n_best)))
+            places, columns = beams.moved.nonzero()
+            if len(places):
+                sources += rows[places, beams.came[places, columns]].tolist()
+                destinations += rows[places, columns].tolist()
+                since += (group.prefixes[places] + beams.common[places, columns]).tolist()
         if sources:
             self.network.copy(self.state, sources, destinations, since)
 
@@ -234,7 +232,7 @@ class Decoder:
 
     def _survey(self) -> None:
         """Who is where, counted anew when requests have come or gone and not at every step."""
-        self.rows.alone = self.rows.index([row for row, s in enumerate(self.owners) if s.options.beam == 1])
+        self.rows.survey([row for row, s in enumerate(self.owners) if s.options.beam == 1])
         self.beams = {width: group for width, group in self.beams.items() if len(group.beams)}
         for group in self.beams.values():
             group.survey([self.searches[key] for key in group.beams.keys])

@@ -38,6 +38,11 @@ def argmax(logits: Tensor) -> Tensor:
     return best[:, 0] * BLOCK + inside
 
 
+def largest(logits: Tensor) -> Tensor:
+    """logits [B, V] -> the largest of each row, [B, 1]."""
+    return native.top(logits, 1)[0] if native.usable(logits) else logits.amax(dim=-1, keepdim=True)
+
+
 def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """logits [B, V] -> the `count` largest of each row, descending, and their places; [B, count] each.
 
@@ -76,12 +81,12 @@ def whole_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | 
     return torch.cat([weight.detach(), added]), torch.cat([bias, bias.new_full((missing,), -torch.inf)])
 
 
-def log_total(logits: Tensor, largest: Tensor) -> Tensor:
+def log_total(logits: Tensor, most: Tensor) -> Tensor:
     """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. The logits may be
     written over, for they are large: in memory of its own it takes twice the time."""
     if native.usable(logits):
-        return native.log_total(logits, largest)
-    return logits.sub_(largest).exp_().sum(dim=-1).log_() + largest[:, 0]
+        return native.log_total(logits, most)
+    return logits.sub_(most).exp_().sum(dim=-1).log_() + most[:, 0]
 
 
 def continuations(

@@ -36,8 +36,9 @@ def kernels() -> ctypes.CDLL | None:
 
 def usable(logits: Tensor, count: int = 1) -> bool:
     """For the `count` largest of each row."""
-    fits = logits.dtype == torch.float32 and logits.device.type == "cpu" and logits.stride(1) == 1
-    return fits and count <= min(MOST, logits.size(1)) and kernels() is not None
+    if kernels() is None or not logits.is_cpu or logits.dtype != torch.float32:
+        return False
+    return logits.stride(1) == 1 and count <= min(MOST, logits.size(1))
 
 
 def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -68,14 +69,12 @@ def continuations(
     assert loaded is not None
     assert rows.flags.c_contiguous
     assert so_far.flags.c_contiguous
-    values = np.empty((beams, kept), dtype=np.float32)
-    row_values = np.empty(count, dtype=np.float32)
-    found = np.empty((2, beams, kept), dtype=np.int64)
-    row_places = np.empty(count, dtype=np.int64)
+    values, size = np.empty((beams, kept), dtype=np.float32), beams * kept
+    held = np.empty(2 * size + 2 * count, dtype=np.int64)  # an address costs as much as a small array
+    at = held.ctypes.data
     loaded.continuations(
         *(logits.data_ptr(), logits.stride(0), logits.size(1)),
         *(rows.ctypes.data, beams, width, so_far.ctypes.data, count, kept),
-        *(values.ctypes.data, found[0].ctypes.data, found[1].ctypes.data),
-        *(row_values.ctypes.data, row_places.ctypes.data),
+        *(values.ctypes.data, at, at + 8 * size, at + 8 * (2 * size + count), at + 16 * size),
     )
-    return values, found[0], found[1]
+    return values, held[:size].reshape(beams, kept), held[size : 2 * size].reshape(beams, kept)

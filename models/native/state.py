@@ -18,6 +18,7 @@ class NativeState(TransformerState):
 
     caches: Cache
     slots: Ints  # 0, 1, 2, ...
+    addresses: tuple[int, int, int]  # of slots, of the lengths and of the source lengths
 
     @classmethod
     def over(cls, held: TransformerState) -> NativeState:
@@ -27,7 +28,9 @@ class NativeState(TransformerState):
         known["lengths"] = torch.from_numpy(held.host_lengths)
         known["source_lengths"] = torch.from_numpy(held.host_source_lengths)
         caches = Cache(held.cache.data_ptr(), held.source_cache.data_ptr(), slots, target_length, source_length)
-        return cls(**known, caches=caches, slots=np.arange(slots))
+        counts = np.arange(slots), held.host_lengths, held.host_source_lengths
+        addresses = counts[0].ctypes.data, counts[1].ctypes.data, counts[2].ctypes.data
+        return cls(**known, caches=caches, slots=counts[0], addresses=addresses)
 
     @property
     def address(self) -> int:

@@ -134,13 +134,13 @@ class NativeTransformer:
 
     def step(self, state: NativeState, tokens: Tensor, group: int = 1) -> Tensor:
         count = len(tokens)
-        sources, lengths = state.slots, state.host_source_lengths
+        slots, places, lengths = state.addresses
+        arrays: tuple[Ints | int, Ints | int] = slots, lengths
         if group > 1:
-            sources = state.slots // group * group
-            lengths = lengths[sources]
+            first = state.slots // group * group
+            arrays = first, state.host_source_lengths[first]
         logits = torch.empty(count, self.model.projection.outputs)
-        arrays = tokens.long().contiguous(), state.slots, state.host_lengths, sources, lengths, logits
-        self._call(self.library.decode, state, count, *arrays)
+        self._call(self.library.decode, state, count, tokens.long().contiguous(), slots, places, *arrays, logits)
         state.host_lengths[:count] += 1
         return logits
 
@@ -161,8 +161,8 @@ class NativeTransformer:
         self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
         state.host_lengths[written], state.host_source_lengths[written] = lengths, source_lengths
 
-    def _call(self, function: Any, state: NativeState, count: int, *arrays: Ints | Tensor | None) -> None:
-        """arrays: contiguous, and alive as long as the call."""
+    def _call(self, function: Any, state: NativeState, count: int, *arrays: Ints | Tensor | int | None) -> None:
+        """arrays: contiguous, and alive as long as the call; or their addresses."""
         model = ctypes.addressof(self.model)
         status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))
         if status == OUT_OF_RANGE:
@@ -171,9 +171,9 @@ class NativeTransformer:
             raise MemoryError("there is no memory for what the rows of a call need")
 
 
-def address(array: Ints | Tensor | None) -> int | None:
-    if array is None:
-        return None
+def address(array: Ints | Tensor | int | None) -> int | None:
+    if array is None or isinstance(array, int):
+        return array
     assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous
     return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
 
