@@ -17,7 +17,7 @@ admission.py   who may come in
 throughput.py  how much is done in a second of work
 switchboard.py who waits for what
 writing.py     one text while it is written
-detokenizing.py  tokens to text, one at a time
+detokenizing.py  tokens to text, a few at a time
 stopping.py    stop strings
 metrics.py     what the front end counts, for Prometheus
 meter.py       one sequence from its sending to its end
@@ -31,6 +31,7 @@ messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
 scheduler.py   which requests share the next step
 lane.py        one model's requests there: who waits, who runs, who starts next
+telling.py     when the tokens of streams leave the process
 deadlines.py   whose time is over
 runner.py      the only caller of torch
 """

@@ -57,6 +57,8 @@ class Inbox:
     def take(self, wait_s: float | None) -> list[m.ToDevice]:
         """All messages that are there; if there is none, wait for one so long (None: for ever)."""
         found: list[m.ToDevice] = []
+        if wait_s == 0 and self._messages.empty():  # as after most steps
+            return found
         try:
             if wait_s is None or wait_s > 0:
                 found.append(self._messages.get(timeout=wait_s))
@@ -77,9 +79,8 @@ def serve(connection: socket.socket) -> None:
     first, *others = inbox.take(None)
     assert isinstance(first, m.Configure), "the first message configures the process"
     logging.getLogger("app").setLevel(first.log_level.upper())
-    scheduler = Scheduler(
-        Runner(first.device, first.threads, first.slots, first.precision, first.beam), first.prefill_tokens
-    )
+    runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam)
+    scheduler = Scheduler(runner, first.prefill_tokens, first.stream_interval_s)
     send([m.Started(first.device)])
     work(inbox, scheduler, send, others, first.beat_s)
 
