@@ -48,6 +48,7 @@ async def served(server: Server, streams: int, length: int) -> dict[str, Any]:
         "tokens_per_s": streams * length / seconds,
         "cpu_us_per_token": {name: round(1e6 * each / streams / length, 1) for name, each in used.items()},
         "client_cpu": round(used["client"] / seconds, 2),
+        "events": sum(map(len, tokens)),
         "first_token_ms": percentiles_ms(t[0] - o.intended for o, t in zip(outcomes, tokens, strict=True) if t),
         "inter_event_ms": percentiles_ms(b - a for t in tokens for a, b in pairwise(t)),
     }
@@ -81,6 +82,7 @@ async def race(server: Server, folder: Path, streams: int, length: int, repeats:
         "ratio": round(statistics.median(ratios), 2),
         "cpu_us_per_token": ours[-1]["cpu_us_per_token"],
         "client_cpu": ours[-1]["client_cpu"],
+        "tokens_per_event": round(streams * length / ours[-1]["events"], 1),
         "first_token_ms": ours[-1]["first_token_ms"],
         "inter_event_ms": ours[-1]["inter_event_ms"],
     }
