@@ -22,7 +22,6 @@ from app.api.limits import Limits
 from app.api.metrics import HttpCounter
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
-from app.api.sse import Pace
 from app.api.turns import Turns
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
@@ -65,9 +64,8 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
-    pace = Pace(settings.stream_interval_ms / 1000, settings.request_timeout_s)
     admin_key = settings.admin_key.get_secret_value()
-    app.state.services = Services(engine, Detector(), _limits(settings), pace, counted, admin_key)
+    app.state.services = Services(engine, Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key)
     for family in (translate, generate, attention, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
@@ -126,6 +124,7 @@ def _pool(settings: Settings, counted: Metrics) -> Engine:
             max_queued_source_tokens=settings.max_queued_source_tokens,
             max_queue_age_s=settings.max_queue_age_s,
             request_timeout_s=settings.request_timeout_s,
+            stream_interval_ms=settings.stream_interval_ms,
             beam_size=settings.beam_size,
             length_penalty=settings.length_penalty,
             max_new_tokens=settings.max_new_tokens,

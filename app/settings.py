@@ -84,7 +84,7 @@ class Settings(BaseSettings):
         default=20,
         ge=0,
         le=10_000,
-        description="Milliseconds between two token events of a stream, except the first and last; 0: each token.",
+        description="Milliseconds in which a stream's tokens are collected, except the first and last; 0: each token.",
     )
     max_body_bytes: int = Field(
         default=2_000_000,

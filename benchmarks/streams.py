@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
@@ -32,18 +33,34 @@ def generation(seed: int, length: int) -> bytes:
 
 
 async def served(server: Server, streams: int, length: int) -> dict[str, Any]:
-    """All at once; tokens a second until the last has ended."""
+    """All at once; tokens a second until the last has ended, and the processor time that a token takes on its way."""
     client = Client(server.port)
     await closed_loop(client, [generation(i, 8) for i in range(streams)], streams)
-    outcomes, seconds = await closed_loop(client, [generation(i, length) for i in range(streams)], streams)
+    requests = [generation(i, length) for i in range(streams)]
+    before = processor_s(server)
+    outcomes, seconds = await closed_loop(client, requests, streams)
+    used = {name: after - before[name] for name, after in processor_s(server).items()}
     client.close()
     assert all(o.succeeded for o in outcomes), [o.answer.body for o in outcomes if not o.succeeded][:1]
     tokens = [[when for when, name, _ in o.events if name == "token"] for o in outcomes]
     return {
         "streamed": outcomes[0].answer.streamed,
         "tokens_per_s": streams * length / seconds,
+        "cpu_us_per_token": {name: round(1e6 * each / streams / length, 1) for name, each in used.items()},
+        "client_cpu": round(used["client"] / seconds, 2),
+        "events": sum(map(len, tokens)),
         "first_token_ms": percentiles_ms(t[0] - o.intended for o, t in zip(outcomes, tokens, strict=True) if t),
         "inter_event_ms": percentiles_ms(b - a for t in tokens for a, b in pairwise(t)),
+    }
+
+
+def processor_s(server: Server) -> dict[str, float]:
+    """Of each stage so far: the device processes, the front end, and this process, which is the client."""
+    front_end, *devices = server.pids()
+    return {
+        "device": server.cpu_s(devices),
+        "front_end": server.cpu_s([front_end]),
+        "client": time.process_time(),
     }
 
 
@@ -63,6 +80,9 @@ async def race(server: Server, folder: Path, streams: int, length: int, repeats:
         "tokens_per_s": round(statistics.median(each["tokens_per_s"] for each in ours)),
         "loop_tokens_per_s": round(statistics.median(loops)),
         "ratio": round(statistics.median(ratios), 2),
+        "cpu_us_per_token": ours[-1]["cpu_us_per_token"],
+        "client_cpu": ours[-1]["client_cpu"],
+        "tokens_per_event": round(streams * length / ours[-1]["events"], 1),
         "first_token_ms": ours[-1]["first_token_ms"],
         "inter_event_ms": ours[-1]["inter_event_ms"],
     }

@@ -55,7 +55,6 @@ class Rows:
             *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature),
             *(self.top_k, self.top_p, self.seed, self.scored, self.streamed),
         )
-
         library = build.fp32_library() if device.type == "cpu" else None
         columns = (self.temperature, self.top_p, self.top_k, self.lengths, self.seed)
         self.native = None if library is None else Chooser(library, *columns)

@@ -81,6 +81,7 @@ class VocabularyTokenizer:
         self._ids = {piece: i for i, piece in enumerate(self.vocabulary) if i not in specials}
         self._parts = re.compile(r"\S+") if kind == "word" else re.compile(r"(?s).")
         self._joint = " " if kind == "word" else ""
+        self._specials = specials
 
     @property
     def size(self) -> int:
@@ -99,13 +100,17 @@ class VocabularyTokenizer:
         return [piece.id for piece in self.pieces(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        specials = self.special.ids()
-        return self._joint.join(self.piece(i) for i in ids if i not in specials)
+        shown = [i for i in ids if i not in self._specials]
+        self._check(min(shown, default=0))
+        return self._joint.join([self.vocabulary[i] for i in shown])
 
     def piece(self, token: int) -> str:
+        self._check(token)
+        return self.vocabulary[token]
+
+    def _check(self, token: int) -> None:
         if token < 0:  # which Python would count from the end
             raise IndexError(f"There is no token {token}.")
-        return self.vocabulary[token]
 
     def unknown(self, text: str) -> list[str]:
         parts = dict.fromkeys(match.group() for match in self._parts.finditer(text))
@@ -145,6 +150,7 @@ class SentencePieceTokenizer:
             self._processor.eos_id(),
         )
         self.special = SpecialTokens(*(i if i >= 0 else None for i in ids))
+        self._specials = self.special.ids()
 
     @property
     def size(self) -> int:
@@ -164,8 +170,7 @@ class SentencePieceTokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        specials = self.special.ids()
-        text: str = self._processor.decode([i for i in ids if i not in specials])
+        text: str = self._processor.decode([i for i in ids if i not in self._specials])
         return text
 
     def piece(self, token: int) -> str:

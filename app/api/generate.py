@@ -58,7 +58,8 @@ async def generate(body: GenerateRequest, request: Request, services: ServicesDe
     """Continues `prompt`. The answer's `seed` writes the same text again."""
     job = _job(body, services.limits)
     if body.stream:
-        return EventStream(services.engine.stream_generation(job), _done, services.pace, indexed=job.n > 1)
+        opened = services.engine.stream_generation(job)
+        return EventStream(opened, _done, services.write_timeout_s, indexed=job.n > 1)
     return _answer(await while_connected(request, services.engine.generate(job)))
 
 

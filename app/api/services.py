@@ -1,4 +1,4 @@
-"""What `app.main` wires into the API: the engine, the detector, the limits, the pace of streams, what is counted."""
+"""What `app.main` wires into the API: the engine, the detector, the limits, what is counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.api.limits import Limits
-from app.api.sse import Pace
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.text.detection import Detector
@@ -16,12 +15,12 @@ from app.text.detection import Detector
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Kept as `app.state.services`."""
+    """Kept as `app.state.services`. write_timeout_s: a reader of a stream that takes nothing for so long is left."""
 
     engine: Engine
     detector: Detector
     limits: Limits
-    pace: Pace
+    write_timeout_s: float
     metrics: Metrics
     admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 

@@ -16,7 +16,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -34,21 +33,51 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """interval_s: at least so long between two rounds of tokens; write_timeout_s: a reader that takes nothing for so
-    long is left."""
-
-    interval_s: float = 0.0
-    write_timeout_s: float = 60.0
-
-
 class ReaderStuck(Exception):
     """The client has taken nothing for too long."""
 
 
+class Body:
+    """The body of one answer, written bit by bit. A context, which raises ReaderStuck once a write has waited for
+    `timeout_s`: one timer for all writes, because one for each would cost as much as the writes do."""
+
+    def __init__(self, send: Send, timeout_s: float) -> None:
+        self._send, self._timeout_s = send, timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._limit = asyncio.timeout(None)
+        self._since: float | None = None  # when the write began that waits now
+        self._look: asyncio.TimerHandle
+
+    async def __aenter__(self) -> Body:
+        await self._limit.__aenter__()
+        self._look = self._loop.call_later(self._timeout_s, self._check)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._look.cancel()
+        try:
+            await self._limit.__aexit__(*error)
+        except TimeoutError:
+            raise ReaderStuck from None
+
+    async def write(self, body: bytes, *, more: bool = True) -> None:
+        """The server waits here while the client's buffers are full; the engine goes on without us meanwhile."""
+        self._since = self._loop.time()
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        self._since = None
+
+    def _check(self) -> None:
+        now = self._loop.time()
+        end = (now if self._since is None else self._since) + self._timeout_s
+        if end > now:
+            self._look = self._loop.call_at(end, self._check)
+        else:
+            self._limit.reschedule(now)
+
+
 class EventStream(Response, Generic[T]):
-    """opened: what is streamed; done: the data of the last event; indexed: whether tokens say whose they are."""
+    """opened: what is streamed; done: the data of the last event; write_timeout_s: a reader that takes nothing for so
+    long is left; indexed: whether tokens say whose they are."""
 
     media_type = "text/event-stream"
 
@@ -56,14 +85,15 @@ class EventStream(Response, Generic[T]):
         self,
         opened: AbstractAsyncContextManager[TextStream[T]],
         done: Callable[[T], Any],
-        pace: Pace,
+        write_timeout_s: float,
         *,
         indexed: bool = False,
     ) -> None:
         # not to be kept, and not to be collected by proxies until it is whole
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._opened, self._done, self._pace, self._indexed = opened, done, pace, indexed
+        self._opened, self._done, self._indexed = opened, done, indexed
+        self._write_timeout_s = write_timeout_s
         self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,35 +106,36 @@ class EventStream(Response, Generic[T]):
             logger.warning(
                 "request %s: its reader took nothing for %g s and is left",
                 scope["state"]["request_id"],
-                self._pace.write_timeout_s,
+                self._write_timeout_s,
             )
 
     async def _stream(self, scope: Scope, send: Send) -> None:
         async with self._opened as stream:
             self._begun = True
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            try:
-                async for delta in stream.deltas(self._pace.interval_s):
-                    token = {"text": delta.text, "index": delta.index} if self._indexed else {"text": delta.text}
-                    await self._write(send, event("token", token))
-                last = event("done", self._done(stream.result))
-            except EngineError as error:
-                case = meaning(scope, error)
-                last = event("error", error_body(scope, case.code, case.message, case.field))
-            except (ReaderStuck, OSError):  # nobody is there to be told
-                raise
-            except Exception:
-                logger.exception("request %s failed in its stream", scope["state"]["request_id"])
-                last = event("error", error_body(scope, "internal_error", OUR_FAULT))
-            await self._write(send, last, more=False)
+            async with Body(send, self._write_timeout_s) as body:
+                tokens = self._tokens(await stream.taken())
+                while not stream.ended:
+                    await body.write(tokens)
+                    tokens = self._tokens(await stream.taken())
+                await body.write(tokens + self._last(scope, stream), more=False)
 
-    async def _write(self, send: Send, body: bytes, *, more: bool = True) -> None:
-        """The server waits here while the client's buffers are full; the engine goes on without us meanwhile."""
+    def _tokens(self, texts: dict[int, str]) -> bytes:
+        """One event for each continuation that has grown."""
+        if self._indexed:
+            return b"".join([event("token", {"text": text, "index": index}) for index, text in texts.items()])
+        return b"".join([event("token", {"text": text}) for text in texts.values()])
+
+    def _last(self, scope: Scope, stream: TextStream[T]) -> bytes:
+        """The event that ends it, well or not."""
         try:
-            async with asyncio.timeout(self._pace.write_timeout_s):
-                await send({"type": "http.response.body", "body": body, "more_body": more})
-        except TimeoutError:
-            raise ReaderStuck from None
+            return event("done", self._done(stream.result))
+        except EngineError as error:
+            case = meaning(scope, error)
+            return event("error", error_body(scope, case.code, case.message, case.field))
+        except Exception:
+            logger.exception("request %s failed in its stream", scope["state"]["request_id"])
+            return event("error", error_body(scope, "internal_error", OUR_FAULT))
 
 
 def event(name: str, data: Any) -> bytes:

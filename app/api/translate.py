@@ -79,7 +79,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     }
     if body.stream:
         opened = services.engine.stream_translation(jobs[0]) if jobs else TextStream.opened(_unchanged(texts[0]))
-        return EventStream(opened, lambda translation: _done(body, translation, detections), services.pace)
+        return EventStream(opened, lambda each: _done(body, each, detections), services.write_timeout_s)
     done: list[Translation] = []
     if jobs:
         done = await while_connected(request, services.engine.translate(list(jobs.values())))

@@ -19,7 +19,7 @@ backlog.py     what one model was given to do and has not done yet
 throughput.py  how much is done in a second of work
 switchboard.py who waits for what
 writing.py     one text while it is written
-detokenizing.py  tokens to text, one at a time
+detokenizing.py  tokens to text, a few at a time
 stopping.py    stop strings
 metrics.py     what the front end counts, for Prometheus
 meter.py       one sequence from its sending to its end
@@ -35,6 +35,7 @@ loading.py     checkpoints are read beside the work
 scheduler.py   which requests share the next step
 lane.py        one model's requests there: who waits, who runs, whose time is over
 waiting.py     whose turn it is to start
+telling.py     when the tokens of streams leave the process
 deadlines.py   whose time is over
 runner.py      the only caller of torch
 """

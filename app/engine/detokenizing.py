@@ -1,4 +1,4 @@
-"""Text from tokens that come one at a time, at a cost that does not grow with those that came before.
+"""Text from tokens that come a few at a time, at a cost that does not grow with those that came before.
 
 A tokenizer's `decode` of all tokens says what the text is; here each token is decoded once, with what its text may
 depend on: whether a text has begun (a first space is left out), and the bytes of a character that is not whole yet.
@@ -7,11 +7,13 @@ depend on: whether a text has begun (a first space is left out), and the bytes o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from models.tokenizer import Tokenizer
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 BROKEN = "\N{REPLACEMENT CHARACTER}"
+MOST_OPEN_BYTES = 3  # of the four that a character may have
 
 
 class Detokenizer:
@@ -20,30 +22,33 @@ class Detokenizer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._special = tokenizer.special.ids()
-        self._bytes: list[tuple[int, int]] = []  # (token, byte) of a character that may not be whole yet: at most 3
+        self._held: list[int] = []  # tokens of bytes that may begin a character: at most 3
         self._silent: dict[int, None] = {}  # tokens before the first that brought text; each once says all
         self._anchor: tuple[int, int] | None = None  # once a text has begun: a token that is text, and how long that is
 
-    def feed(self, token: int) -> str:
+    def feed(self, tokens: Iterable[int]) -> str:
         """The text that is certain now and was not before; "" where the next token may still change it."""
-        if token in self._special:
-            return ""
-        byte = self._byte(token)
-        if byte is None:
-            before = [held for held, _ in self._bytes]
-            self._bytes.clear()
-            return self._decode([*before, token])
-        self._bytes.append((token, byte))
-        certain = certain_bytes([value for _, value in self._bytes])
-        settled = [held for held, _ in self._bytes[:certain]]
-        del self._bytes[:certain]
+        settled = self._held + [token for token in tokens if token not in self._special]
+        self._held = []
+        tail = self._bytes_at_end(settled)
+        if open_bytes := len(tail) - certain_bytes(tail):
+            self._held = settled[-open_bytes:]
+            del settled[-open_bytes:]
         return self._decode(settled)
 
     def finish(self) -> str:
         """The rest: what is left of a character that never became whole."""
-        rest = [held for held, _ in self._bytes]
-        self._bytes.clear()
+        rest, self._held = self._held, []
         return self._decode(rest)
+
+    def _bytes_at_end(self, tokens: list[int]) -> list[int]:
+        """Those that the tokens end with, as far back as a character reaches."""
+        found: list[int] = []
+        for token in reversed(tokens[-MOST_OPEN_BYTES:]):
+            if (byte := self._byte(token)) is None:
+                break
+            found.insert(0, byte)
+        return found
 
     def _byte(self, token: int) -> int | None:
         match = BYTE_PIECE.fullmatch(self._tokenizer.piece(token))

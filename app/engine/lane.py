@@ -3,9 +3,9 @@
 Whose turn it is, `app.engine.waiting` says. Those that start together are prefilled in groups of similar length,
 because a group is padded to its longest.
 
-Where a step takes the longer the more rows it has, as on a CPU, a burst on an idle model starts gradually: twice as
-many requests may be running every DOUBLING_S. So the first of a page's 300 paragraphs comes about as fast as alone,
-and the last one later by no more than the first few steps.
+Where a step takes the longer the more rows it has, as on a CPU, a burst on an idle translator starts gradually:
+twice as many requests may be running every DOUBLING_S. So the first of a page's 300 paragraphs comes about as fast as
+alone, and the last one later by no more than the first few steps.
 """
 
 from __future__ import annotations

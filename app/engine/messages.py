@@ -24,7 +24,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
     """The first message: how to run. threads 0: all cores. A `Beat` comes at least every `beat_s`, except while a
-    model loads."""
+    model loads. stream_interval_s: for so long the tokens of streams are collected, the first ones excepted."""
 
     device: str
     threads: int
@@ -34,6 +34,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     prefill_tokens: int = 2048
     beat_s: float = 1.0
     log_level: str = "info"
+    stream_interval_s: float = 0.0
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
@@ -54,10 +55,10 @@ class Unload(Message, frozen=True, tag=True, array_like=True):
 
 
 class Decode(Message, frozen=True, tag=True, array_like=True):
-    """Decode one sequence. wants_tokens: send each token as it comes; of a beam those on which all live hypotheses
-    agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute; 0: no limit.
-    siblings: a number that the sequences of one request share, and which take turns with others as one; 0: it is
-    alone."""
+    """Decode one sequence. wants_tokens: send the tokens as they come, as `Tokens` tells; of a beam those on which all
+    live hypotheses agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute;
+    0: no limit. siblings: a number that the sequences of one request share, and which take turns with others as one;
+    0: it is alone."""
 
     id: int
     model: str
@@ -117,9 +118,9 @@ class LoadFailed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tokens(Message, frozen=True, tag=True, array_like=True):
-    """New tokens of one step, as (id of the request, token)."""
+    """New tokens of one step or several, by the id of their request. A request's last tokens are in `Finished`."""
 
-    tokens: list[tuple[int, int]]
+    tokens: dict[int, list[int]]
 
 
 class Hypothesis(Message, frozen=True, tag=True, array_like=True):

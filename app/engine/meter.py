@@ -23,7 +23,8 @@ class RequestMeter:
     nothing. A context: what leaves it unanswered is how it ended."""
 
     def __init__(self, by_model: ByModel, model: str, tokens: int) -> None:
-        self._by_model, self._model, self._read, self._written = by_model, model, tokens, 0
+        self._by_model, self._model, self._read = by_model, model, tokens
+        self._heard = self._written = 0  # tokens that came, and those of them that are in the answer
         self._began_s, self._first_s, self._first_observed = time.monotonic(), 0.0, False
         self._device: str | None = None
 
@@ -41,15 +42,20 @@ class RequestMeter:
             self._by_model.series(self._model, device).prompt_tokens.inc(self._read)
         else:
             self._by_model.inflight[self._model, self._device] -= 1
-        self._device, self._written, self._first_s = device, 0, 0.0
+        self._device, self._heard, self._written, self._first_s = device, 0, 0, 0.0
         self._by_model.inflight[self._model, device] += 1
 
-    def token(self) -> None:
-        """A token has come. The first is counted now: a reader who leaves has waited for it like any other."""
-        if not self._written:
+    def heard(self, tokens: int) -> None:
+        """So many have come. The first is counted now: a reader who leaves has waited for it like any other."""
+        if not self._heard:
             self._first_s = time.monotonic() - self._began_s
             self._observe_first(self._first_s)
-        self._written += 1
+        self._heard += tokens
+        self._written = self._heard
+
+    def ended(self, tokens: int) -> None:
+        """The text ends after so many of them: those that came with the last of these are no part of the answer."""
+        self._written = tokens
 
     def answered(self, answer: m.Finished | m.Attention | str | None) -> None:
         """None, or the text before it: a stop string has come, and the rest is not wanted."""
@@ -60,7 +66,7 @@ class RequestMeter:
                 series.success("attention").inc()
             case m.Finished():
                 best = answer.hypotheses[0] if answer.hypotheses else None
-                self._written = len(best.tokens) if best else 0
+                self._heard = self._written = len(best.tokens) if best else 0
                 series.success("stop" if best and best.finished else "length").inc()
                 self._observe(series, answer.timing)
             case _:
@@ -78,8 +84,8 @@ class RequestMeter:
             series.queue.observe(timing.queued_s)
         if first_s:
             self._observe_first(first_s)
-            if self._written > 1:
-                series.gap.observe((whole_s - first_s) / (self._written - 1))
+            if self._heard > 1:
+                series.gap.observe((whole_s - first_s) / (self._heard - 1))
 
     def _observe_first(self, first_s: float) -> None:
         """Once, wherever the sequence goes on."""

@@ -23,6 +23,7 @@ class PoolOptions:
     max_queued_source_tokens: int = 65_536
     max_queue_age_s: float = 30.0
     request_timeout_s: float = 60.0
+    stream_interval_ms: float = 20.0
     beam_size: int = 4
     length_penalty: float = 1.0
     max_new_tokens: int = 1024
@@ -43,4 +44,5 @@ class PoolOptions:
             prefill_tokens=self.prefill_tokens,
             beat_s=min(1.0, self.worker_hang_timeout_s / 4),
             log_level=self.log_level,
+            stream_interval_s=self.stream_interval_ms / 1000,
         )

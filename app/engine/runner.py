@@ -45,7 +45,8 @@ class Model:
     ) -> None:
         self.network, self.decodable, self.config, self.slots = network, decodable, config, slots
         self.beam = min(beam, slots) if config.max_source_tokens else 1
-        self.gradual = decodable.device.type == "cpu"  # more rows make a step longer
+        # more rows make a step longer; but a lyricist's first text is not its last, and its steps are short
+        self.gradual = decodable.device.type == "cpu" and config.max_source_tokens > 0
         self.decoder = self._decoder()
 
     def _decoder(self) -> Decoder:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.engine import messages as m
 from app.engine.lane import Lane
 from app.engine.loading import Loading, Read, read
 from app.engine.runner import CannotInspect, Runner, out_of_memory
+from app.engine.telling import Telling
 from app.engine.waiting import Ticket
 from models.checkpoint import CheckpointError
 
@@ -27,9 +28,16 @@ class Scheduler:
     """Takes messages, gives messages; `step` advances every model that has work by one token. loading: reads
     checkpoints meanwhile, and what it tells must be handled like a message; None: everything waits for them."""
 
-    def __init__(self, runner: Runner, prefill_tokens: int = 2048, loading: Loading | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        prefill_tokens: int = 2048,
+        stream_interval_s: float = 0.0,
+        loading: Loading | None = None,
+    ) -> None:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.lanes: dict[str, Lane] = {}
+        self._telling = Telling(stream_interval_s)
         self._looks: OrderedDict[int, m.Attend] = OrderedDict()
         self._loading, self._coming = loading, set[str]()
 
@@ -96,7 +104,15 @@ class Scheduler:
         del lane  # or it would keep what the runner frees
         self.runner.unload(name)
         reason = f"{m.plain_name(name)} was unloaded; please try again."
-        return [m.Failed(request, "engine_unavailable", reason) for request in left]
+        return self._fail(left, "engine_unavailable", reason)
+
+    def _fail(self, requests: Iterable[int], code: str, reason: str) -> list[m.FromDevice]:
+        """What was written of them before comes first."""
+        replies: list[m.FromDevice] = [*self._telling.flush()]
+        for request in requests:
+            self._telling.end(request)
+            replies.append(m.Failed(request, code, reason))
+        return replies
 
     def _unknown(self, message: m.Decode | m.Attend) -> m.Failed:
         reason = f"There is no model {m.plain_name(message.model)} on this device."
@@ -115,6 +131,7 @@ class Scheduler:
     def _cancel(self, request: int) -> None:
         if self._looks.pop(request, None) is None:
             any(lane.remove(request) for lane in self.lanes.values())
+        self._telling.end(request)
 
     def step(self) -> list[m.FromDevice]:
         replies: list[m.FromDevice] = []
@@ -129,17 +146,13 @@ class Scheduler:
 
     def _expire(self, lane: Lane) -> list[m.FromDevice]:
         """Nothing is computed for a request whose time is over."""
-        now = time.monotonic()
-        late = lane.late(now)
-        for request in late:
-            lane.remove(request)
-        stale = lane.stale(now)
-        for request in stale:
-            lane.remove(request)
-        return [
-            *(m.Failed(request, "deadline_exceeded", LATE) for request in late),
-            *(m.Failed(request, "overloaded", STALE) for request in stale),
-        ]
+        now, replies = time.monotonic(), list[m.FromDevice]()
+        for over, code, reason in ((lane.late, "deadline_exceeded", LATE), (lane.stale, "overloaded", STALE)):
+            if found := over(now):
+                for request in found:
+                    lane.remove(request)
+                replies += self._fail(found, code, reason)
+        return replies
 
     def _join(self, lane: Lane, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
         """Prefill together; if that fails, each half of them, so that in the end one bad request fails alone."""
@@ -182,28 +195,24 @@ class Scheduler:
         else:
             now = time.monotonic()
             lane.stepped(rows, began, now)
-            return self._replies(lane, progress, now)
+            return self._replies(lane, progress, now, now - began)
         self.runner.check()  # here, where the error's frames no longer keep the slots
+        for request, ticket in lane.active.items():
+            ticket.emitted = self._telling.has_begun(request)
         lost = lane.give_up_step()
         lane.model.reset()
-        return [m.Failed(ticket.request.id, "engine_failed", reason) for ticket in lost]
+        return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
 
-    def _replies(self, lane: Lane, progress: Any, now: float) -> list[m.FromDevice]:
-        """One message for the tokens of all rows, and one for each request that is done."""
-        replies: list[m.FromDevice] = []
-        wanted = []
-        for key, token in progress.tokens:
-            ticket = lane.active[_id(key)]
-            if ticket.request.wants_tokens:
-                ticket.emitted = True
-                wanted.append((_id(key), token))
-        if wanted:
-            replies.append(m.Tokens(wanted))
+    def _replies(self, lane: Lane, progress: Any, now: float, step_s: float) -> list[m.FromDevice]:
+        """At most one message for the tokens of all streams, and one for each request that is done."""
+        finished: list[m.FromDevice] = []
+        self._telling.hold(progress.tokens, now)
         for key, hypotheses in progress.finished:
             ticket = lane.active.pop(_id(key))
             found = [m.Hypothesis(list(h.tokens), h.log_probability, h.finished) for h in hypotheses]
-            replies.append(m.Finished(_id(key), found, ticket.timing(now)))
-        return replies
+            finished.append(m.Finished(_id(key), found, ticket.timing(now)))
+            self._telling.end(_id(key))
+        return [*self._telling.leaving(now, step_s), *finished]
 
     def _look(self) -> list[m.FromDevice]:
         """One look at attention, if one is asked for: the next step comes before the next look."""

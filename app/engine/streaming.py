@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,12 +23,11 @@ class TextDelta:
 
 class TextStream(Generic[T]):
     """One request that is answered bit by bit. The writer never waits for the reader: texts that were not taken yet
-    are merged, so they hold at most the whole answer."""
+    are merged, so they hold at most the whole answer. How often they come is the writer's choice."""
 
     def __init__(self, work: Callable[[Show], Coroutine[Any, Any, T]]) -> None:
         self._pending: dict[int, str] = {}
-        self._shown: set[int] = set()
-        self._news, self._hurry = asyncio.Event(), asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None  # who waits for news
         self._work = asyncio.create_task(work(self._put))
         self._work.add_done_callback(lambda _: self._wake())
 
@@ -39,7 +38,7 @@ class TextStream(Generic[T]):
         can still be answered as if nothing had been streamed. Leaving the context cancels the work."""
         stream = cls(work)
         try:
-            await stream._news.wait()
+            await stream._news()
             if stream._work.done() and not stream._pending:
                 stream._work.result()
             yield stream
@@ -48,37 +47,38 @@ class TextStream(Generic[T]):
             await asyncio.wait([stream._work])
             stream._work.cancelled() or stream._work.exception()  # a reader that has left is told nothing
 
-    async def deltas(self, interval_s: float = 0.0) -> AsyncIterator[TextDelta]:
-        """The first text of each continuation and the last come at once; what comes between is merged, so that
-        `interval_s` lies between two rounds. Raises what ended the work, after the texts before it."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            self._hurry.clear()
-            ended = self._work.done()  # looked up before the texts are taken: afterwards none is added
-            taken, self._pending = self._pending, {}
-            for index, text in taken.items():
-                yield TextDelta(text, index)
-            if ended:
-                self._work.result()
-                return
-            if interval_s and not self._work.done():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(interval_s):
-                        await self._hurry.wait()
+    @property
+    def ended(self) -> bool:
+        """Nothing comes after what has been taken; `result` is there, or raises what went wrong."""
+        return self._work.done() and not self._pending
 
     @property
     def result(self) -> T:
-        """The whole answer, once `deltas` has ended."""
+        """The whole answer, once it has `ended`. Raises what ended the work."""
         return self._work.result()
+
+    async def taken(self) -> dict[int, str]:
+        """What was added to each continuation since the last time, as soon as there is any; nothing at the end."""
+        await self._news()
+        taken, self._pending = self._pending, {}
+        return taken
+
+    async def deltas(self) -> AsyncIterator[TextDelta]:
+        """The same one by one. Raises what ended the work, after the texts before it."""
+        while not self.ended:
+            for index, text in (await self.taken()).items():
+                yield TextDelta(text, index)
+        self._work.result()
+
+    async def _news(self) -> None:
+        while not self._pending and not self._work.done():
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
 
     def _put(self, text: str, index: int) -> None:
         self._pending[index] = self._pending.get(index, "") + text
-        self._news.set()
-        if index not in self._shown:
-            self._shown.add(index)
-            self._hurry.set()
+        self._wake()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._hurry.set()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)

@@ -38,7 +38,7 @@ class DeviceLost(errors.EngineUnavailable):
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One message to a device whose answer is awaited; `writing` hears each token as it comes."""
+    """One message to a device whose answer is awaited; `writing` hears its tokens as they come."""
 
     device: str
     model: str
@@ -124,11 +124,11 @@ class Switchboard:
     def reply(self, message: m.FromDevice) -> None:
         match message:
             case m.Tokens():
-                for request, token in message.tokens:
+                for request, tokens in message.tokens.items():
                     waiter = self._waiters.get(request)
                     if waiter is not None and waiter.writing is not None and not waiter.future.done():
-                        waiter.meter.token()
-                        self._hear(waiter, waiter.writing, token)
+                        waiter.meter.heard(len(tokens))
+                        self._hear(waiter, waiter.writing, tokens)
             case m.Failed():
                 if waiter := self._waiters.get(message.id):
                     self._fail(waiter, self._error(message, waiter.model))
@@ -137,14 +137,15 @@ class Switchboard:
                 if waiter is not None and not waiter.future.done():
                     waiter.future.set_result(message)
 
-    def _hear(self, waiter: Waiter, writing: Writing, token: int) -> None:
+    def _hear(self, waiter: Waiter, writing: Writing, tokens: list[int]) -> None:
         """What one listener cannot take fails its own request, not the reading of all answers."""
         try:
-            if writing.feed(token):
+            if writing.feed(tokens):
+                waiter.meter.ended(len(writing.tokens))
                 waiter.future.set_result(None)
         except Exception as error:
-            log.exception("token %d could not be taken", token)
-            self._fail(waiter, errors.EngineFailed(f"Token {token} could not be taken: {error}."))
+            log.exception("tokens %s could not be taken", tokens)
+            self._fail(waiter, errors.EngineFailed(f"The tokens {tokens} could not be taken: {error}."))
 
     def _error(self, message: m.Failed, model: str) -> errors.EngineError:
         if message.code == errors.Overloaded.code:

@@ -23,7 +23,7 @@ def text_tokens(tokenizer: Tokenizer, text: str) -> list[TokenView]:
 def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
     """The tokens of a text that a model wrote: each stands where the text grows by decoding one more."""
     detokenizer, views, end = Detokenizer(tokenizer), list[TokenView](), 0
-    grown = [detokenizer.feed(token) for token in ids]
+    grown = [detokenizer.feed([token]) for token in ids]
     if grown:
         grown[-1] += detokenizer.finish()
     for token, text in zip(ids, grown, strict=True):

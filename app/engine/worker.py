@@ -63,6 +63,8 @@ class Inbox:
     def take(self, wait_s: float | None) -> list[m.ToDevice | Read]:
         """All messages that are there; if there is none, wait for one so long (None: for ever)."""
         found: list[m.ToDevice | Read] = []
+        if wait_s == 0 and self._messages.empty():  # as after most steps
+            return found
         try:
             if wait_s is None or wait_s > 0:
                 found.append(self._messages.get(timeout=wait_s))
@@ -85,7 +87,7 @@ def serve(connection: socket.socket) -> None:
     logging.getLogger("app").setLevel(first.log_level.upper())
     runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam)
     loading = Loading(runner.read_as_asked, inbox.put)
-    scheduler = Scheduler(runner, first.prefill_tokens, loading)
+    scheduler = Scheduler(runner, first.prefill_tokens, first.stream_interval_s, loading)
     gc.collect()
     gc.freeze()  # modules stay to the end: no full collection walks through them between two steps
     send([m.Started(first.device)])

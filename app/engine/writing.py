@@ -43,12 +43,21 @@ class Writing:
     def elapsed_s(self) -> float:
         return time.monotonic() - self._started
 
-    def feed(self, token: int) -> bool:
-        """Whether a stop string is complete now: then nothing more is wanted."""
+    def feed(self, tokens: Sequence[int]) -> bool:
+        """Whether a stop string is complete now: then nothing more is wanted, and the tokens behind it are left out."""
         if self.first_token_s is None:
             self.first_token_s = self.elapsed_s()
-        self.tokens.append(token)
-        self._say(self._watch.feed(self._detokenizer.feed(token)))
+        if not self.stops:
+            self.tokens += tokens
+            self._say(self._detokenizer.feed(tokens))
+            return False
+        text = []
+        for token in tokens:  # one by one: they are counted up to the one that completes a stop string
+            self.tokens.append(token)
+            text.append(self._watch.feed(self._detokenizer.feed((token,))))
+            if self.stopped:
+                break
+        self._say("".join(text))
         return self.stopped
 
     def finish(self, tokens: Sequence[int]) -> None:
@@ -58,11 +67,10 @@ class Writing:
         if not self.wants_tokens:
             self.tokens, self._parts = list(tokens), [self.checkpoint.decode(tokens)]
             return
-        for token in tokens[len(self.tokens) :]:
-            if self.feed(token):
-                return
-        self._say(self._watch.feed(self._detokenizer.finish()))
-        self._say(self._watch.finish())
+        rest = tokens[len(self.tokens) :]
+        if rest and self.feed(rest):
+            return
+        self._say(self._watch.feed(self._detokenizer.finish()) + self._watch.finish())
         if not self.stopped and self.text != self.checkpoint.decode(tokens):
             raise EngineFailed("The parts of this answer do not join to its text.")
 

@@ -142,7 +142,8 @@ def test_400_clients_who_leave(server: Server) -> None:
 
 def test_a_left_stream_costs_two_steps_at_most(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what its reader has heard: the step that is going on, and the one that began while it was cancelled."""
-    running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0))  # a beat is due four times as often
+    # each token is told at once, and a beat is due four times as often as the process may be silent
+    running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0, stream_interval_ms=0.0))
     try:
         running.ready()
         wasted, steps = list[int](), list[int]()

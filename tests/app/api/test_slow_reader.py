@@ -41,7 +41,7 @@ class Fountain(FakeEngine):
 @pytest.fixture
 def served() -> Iterator[tuple[Fountain, int]]:
     engine = Fountain()
-    app = create_app(Settings(request_timeout_s=WRITE_TIMEOUT_S, stream_interval_ms=0), engine)
+    app = create_app(Settings(request_timeout_s=WRITE_TIMEOUT_S), engine)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # what it accepts has the same

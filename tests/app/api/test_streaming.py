@@ -32,7 +32,7 @@ def events(body: str) -> list[tuple[str, Any]]:
 
 
 def test_a_translation_as_it_is_found() -> None:
-    client = Client(stream_interval_ms=0)
+    client = Client()
     answer = client.post("/translate", json=TRANSLATE)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -60,11 +60,6 @@ def test_done_is_the_answer_without_a_stream() -> None:
     assert {**whole, "usage": streamed["usage"], "timing": streamed["timing"]} == streamed
 
 
-def test_texts_between_the_first_and_the_last_come_together() -> None:
-    *tokens, _ = events(Client(stream_interval_ms=10_000).post("/translate", json=TRANSLATE).text)
-    assert tokens == [("token", {"text": "e"}), ("token", {"text": "n:hallo"})]
-
-
 @pytest.mark.parametrize("way", ["form", "query"])
 def test_a_form_streams_too(way: str) -> None:
     fields = {**TRANSLATE, "stream": "true"}
@@ -84,7 +79,7 @@ def test_white_space_alone_needs_no_engine() -> None:
 
 
 def test_a_generation_as_it_is_written() -> None:
-    client = Client(stream_interval_ms=0)
+    client = Client()
     *tokens, (last, done) = events(client.post("/generate", json={**GENERATE, "seed": 7}).text)
     assert tokens == [("token", {"text": "后"}), ("token", {"text": "0"})]
     assert (last, done) == (
@@ -207,7 +202,7 @@ def test_a_reader_that_leaves_takes_its_work_with_it() -> None:
             if len(sent) > 3:
                 enough.set()
 
-        await answered(engine, receive, send, stream_interval_ms=0)
+        await answered(engine, receive, send)
         assert engine.cancelled
         assert sent[0]["status"] == 200
         assert all(message["type"] == "http.response.body" and message["more_body"] for message in sent[1:])
@@ -224,7 +219,7 @@ def test_a_reader_that_takes_nothing_is_left_and_its_work_ends() -> None:
                 await asyncio.Event().wait()  # as a server does while the client's buffers are full
             sent.append(message)
 
-        await answered(engine, asyncio.Event().wait, send, stream_interval_ms=0, request_timeout_s=0.05)  # type: ignore[arg-type]
+        await answered(engine, asyncio.Event().wait, send, request_timeout_s=0.05)  # type: ignore[arg-type]
         assert engine.cancelled
         assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
 

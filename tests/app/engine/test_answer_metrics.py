@@ -44,14 +44,18 @@ def test_an_answer_at_its_limit_and_one_token_have_no_time_between_tokens() -> N
 
 def test_without_the_devices_times_those_of_the_tokens_count() -> None:
     class Watch:
-        def feed(self, token: int) -> bool:
-            return token == 3
+        def __init__(self) -> None:
+            self.tokens = list[int]()
+
+        def feed(self, tokens: list[int]) -> bool:
+            self.tokens += tokens
+            return 3 in tokens
 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)
         for token in (1, 2, 3):
-            on.board.reply(m.Tokens([(1, token)]))
+            on.board.reply(m.Tokens({1: [token]}))
         assert await asked is None
 
     on = play(scene)
@@ -76,21 +80,21 @@ def test_attention_is_no_generation() -> None:
 
 def test_a_stream_that_is_left_has_had_its_first_token() -> None:
     class Reader:
-        def feed(self, token: int) -> bool:
+        def feed(self, tokens: list[int]) -> bool:
             return False
 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Reader())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens([(1, 5)]))
+        on.board.reply(m.Tokens({1: [5]}))
         assert on.value("time_to_first_token_seconds_count") == 1  # already
-        on.board.reply(m.Tokens([(1, 6), (1, 7)]))
+        on.board.reply(m.Tokens({1: [6, 7]}))
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         asked = on.ask(watch=Reader())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens([(2, 5)]))
+        on.board.reply(m.Tokens({2: [5]}))
         on.board.reply(finished(2, tokens=3, timing=m.Timing(0.1, 100.0, 102.0)))
         await asked
 
@@ -104,7 +108,7 @@ def test_a_stream_that_is_left_has_had_its_first_token() -> None:
 
 def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> None:
     class Listener:
-        def feed(self, token: int) -> bool:
+        def feed(self, tokens: list[int]) -> bool:
             return False
 
         def restart(self) -> bool:
@@ -113,11 +117,11 @@ def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Listener())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens([(1, 5)]))
+        on.board.reply(m.Tokens({1: [5]}))
         on.board.device_died(on.name)  # and the next process is ready at once
         await asyncio.sleep(0.01)
         assert (on.in_flight(), on.ends()) == (1, {})
-        on.board.reply(m.Tokens([(2, 5)]))
+        on.board.reply(m.Tokens({2: [5]}))
         on.board.reply(finished(2, tokens=2))
         await asked
 
@@ -132,7 +136,7 @@ def test_a_request_that_moves_to_another_device_is_counted_where_it_ends() -> No
     with metrics.request("demo@1", 4) as meter:
         for device in ("cuda:0", "cuda:1"):
             meter.sent(device)
-            meter.token()
+            meter.heard(1)
             assert {key: count for key, count in metrics.by_model.inflight.items() if count} == {("demo", device): 1}
         meter.answered(finished(1, 3))
     lost, kept = ({"model_name": "demo", "device": device} for device in ("cuda:0", "cuda:1"))

@@ -48,7 +48,7 @@ class Counted:
 
 def joined(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     detokenizer = Detokenizer(cast(Tokenizer, tokenizer))
-    return [*map(detokenizer.feed, ids), detokenizer.finish()]
+    return [*(detokenizer.feed([token]) for token in ids), detokenizer.finish()]
 
 
 def byte_ids(tokenizer: Tokenizer) -> list[int]:
@@ -124,4 +124,4 @@ def test_the_cost_of_a_token_does_not_grow_with_the_text(kind: str) -> None:
 
 def test_a_token_that_does_not_exist_is_refused() -> None:
     with pytest.raises(IndexError):
-        Detokenizer(TOKENIZERS["bytes"]).feed(10_000)
+        Detokenizer(TOKENIZERS["bytes"]).feed([10_000])

@@ -12,7 +12,7 @@ from app.engine.frames import Frames
 
 MESSAGES = [
     [m.Started("cpu")],
-    [m.Finished(1, [m.Hypothesis([1, 2], -0.5, True)]), m.Tokens([(2, 3)])],
+    [m.Finished(1, [m.Hypothesis([1, 2], -0.5, True)]), m.Tokens({2: [3]})],
     [m.Attention(3, [m.Slice("encoder", [0], [0], [1, 1, 500, 100], bytes(200_000))])],
     [m.Beat([])],
 ]

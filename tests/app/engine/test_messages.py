@@ -21,7 +21,7 @@ def test_every_message_survives_the_crossing() -> None:
         m.Started("cpu"),
         m.Loaded("a", 0.5),
         m.LoadFailed("b", "why"),
-        m.Tokens([(1, 7), (2, 9)]),
+        m.Tokens({1: [7], 2: [9]}),
         m.Finished(1, [m.Hypothesis([7, 8], -1.25, True)]),
         m.Failed(2, "invalid_request", "no", "layers"),
         m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),

@@ -78,39 +78,7 @@ def test_what_is_put_while_the_reader_is_busy_with_the_last_delta_is_not_lost() 
     run(scene())
 
 
-def test_between_the_first_and_the_last_text_lies_the_interval() -> None:
-    async def scene() -> None:
-        script = Script()
-        heard: list[TextDelta] = []
-
-        async with TextStream.opened(script) as stream:
-            deltas = stream.deltas(interval_s=3600)  # never in this test
-
-            async def listen() -> None:
-                async for delta in deltas:
-                    heard.append(delta)  # noqa: PERF401 - looked at while it grows
-
-            listening = asyncio.create_task(listen())
-            await settled()
-            assert heard == [TextDelta("a")]  # the first at once
-            script.show("b", 0)
-            script.show("c", 0)
-            await settled()
-            assert heard == [TextDelta("a")]
-            script.show("x", 1)  # the first of another continuation at once, and what waited with it
-            await settled()
-            assert heard == [TextDelta("a"), TextDelta("bc"), TextDelta("x", 1)]
-            script.show("y", 1)
-            await settled()
-            assert len(heard) == 3
-            script.end.set_result("all")  # the last at once
-            await listening
-            assert heard[3:] == [TextDelta("y", 1)]
-
-    run(scene())
-
-
-def test_without_an_interval_each_text_comes_as_it_is_put() -> None:
+def test_each_text_comes_as_it_is_put() -> None:
     async def scene() -> None:
         script = Script()
         async with TextStream.opened(script) as stream:

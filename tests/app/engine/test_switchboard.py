@@ -51,11 +51,14 @@ class Heard:
         self.tokens: list[int] = []
         self.shown = shown
 
-    def feed(self, token: int) -> bool:
-        if token > 90:
-            raise IndexError(f"There is no token {token}.")
-        self.tokens.append(token)
-        return token == 7
+    def feed(self, tokens: list[int]) -> bool:
+        for token in tokens:
+            if token > 90:
+                raise IndexError(f"There is no token {token}.")
+            self.tokens.append(token)
+            if token == 7:
+                return True
+        return False
 
     def restart(self) -> bool:
         self.tokens.clear()
@@ -84,7 +87,7 @@ def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> Non
     async def scene() -> None:
         board, _, (device,) = a_switchboard()
         bad, good = await ask(board, Heard()), await ask(board)
-        board.reply(m.Tokens([(1, 99), (2, 99)]))
+        board.reply(m.Tokens({1: [99], 2: [99]}))
         board.reply(m.Finished(2, []))
         with pytest.raises(errors.EngineFailed, match="There is no token 99"):
             await bad
@@ -100,8 +103,8 @@ def test_who_has_heard_enough_frees_the_slots_and_hears_no_more() -> None:
         board, _, (device,) = a_switchboard()
         heard = Heard()
         asked = await ask(board, heard)
-        board.reply(m.Tokens([(1, 5)]))
-        board.reply(m.Tokens([(1, 7), (1, 8)]))
+        board.reply(m.Tokens({1: [5]}))
+        board.reply(m.Tokens({1: [7, 8]}))
         board.reply(m.Finished(1, []))
         assert await asked is None
         assert heard.tokens == [5, 7]
@@ -118,7 +121,7 @@ def test_replies_to_those_who_left_are_dropped() -> None:
         board.reply(m.Finished(1, []))  # crosses with the cancellation
         with pytest.raises(asyncio.CancelledError):
             await asked
-        for late in (m.Finished(1, []), m.Failed(1, "engine_failed", "late"), m.Tokens([(1, 5)])):
+        for late in (m.Finished(1, []), m.Failed(1, "engine_failed", "late"), m.Tokens({1: [5]})):
             board.reply(late)
         assert device.asked() == [1]
         assert device.sent[-1] == m.Cancel(1)
@@ -146,12 +149,12 @@ def test_what_nobody_has_heard_of_goes_to_another_device_once() -> None:
         board, devices, (one, two) = a_switchboard("one", "two")
         heard = Heard()
         asked = await ask(board, heard)
-        board.reply(m.Tokens([(1, 5)]))
+        board.reply(m.Tokens({1: [5]}))
         devices.die(board, one)
         await asyncio.sleep(0)
         assert two.asked() == [2]
         assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 3)
-        board.reply(m.Tokens([(2, 6)]))
+        board.reply(m.Tokens({2: [6]}))
         assert heard.tokens == [6]
         one.process = one  # back again, but this request has had its second chance
         devices.die(board, two)

@@ -26,7 +26,7 @@ def writing(**options: Any) -> tuple[Writing, list[str]]:
 def test_what_is_shown_joins_to_the_whole_text(fed: int) -> None:
     each, shown = writing()
     for token in IDS[:fed]:
-        assert not each.feed(token)
+        assert not each.feed([token])
     before = len(shown)
     assert (before > 0) == (fed > 0)
     each.finish(IDS)
@@ -37,14 +37,14 @@ def test_what_is_shown_joins_to_the_whole_text(fed: int) -> None:
 
 def test_another_end_than_its_beginning_is_not_glossed_over() -> None:
     each, _ = writing()
-    each.feed(IDS[0])
+    each.feed(IDS[:1])
     with pytest.raises(EngineFailed, match="does not continue its beginning"):
         each.finish(IDS[1:])
 
 
 def test_a_stop_string_ends_it_and_is_never_shown() -> None:
     each, shown = writing(stops=["hund"])
-    ended = [each.feed(token) for token in IDS]
+    ended = [each.feed([token]) for token in IDS]
     assert ended.index(True) < len(IDS) - 3
     assert "".join(shown) == each.text == "der "
     assert each.stopped
@@ -64,13 +64,13 @@ def test_the_beginning_of_a_stop_string_that_never_came_is_text() -> None:
 
 def test_only_what_nobody_has_seen_begins_again() -> None:
     silent = Writing(CHECKPOINT, ["x"])
-    silent.feed(IDS[0])
+    silent.feed(IDS[:1])
     assert silent.restart()
     silent.finish(IDS)
     assert silent.text == TEXT
     each, shown = writing()
     assert each.restart()
-    each.feed(IDS[0])
+    each.feed(IDS[:1])
     assert shown
     assert not each.restart()
 

@@ -1,0 +1,58 @@
+"""When the tokens of streams leave the device process: the first of each at once, the others together in rounds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from app.engine import messages as m
+
+
+class Telling:
+    """Holds tokens until a round is due, `interval_s` after the first that waits for it; 0: with every step.
+
+    One round for all requests of the process: the front end wakes once for all of them, and a stream is written to as
+    often as the interval says, however fast the steps are. Times are CLOCK_MONOTONIC seconds.
+    """
+
+    def __init__(self, interval_s: float = 0.0) -> None:
+        self._interval_s = interval_s
+        self._begun: set[int] = set()  # requests whose first tokens have left
+        self._held: defaultdict[int, list[int]] = defaultdict(list)
+        self._due = 0.0
+
+    def hold(self, tokens: Iterable[tuple[int, int]], now: float) -> None:
+        """(request, token) of one step."""
+        if not self._held:
+            self._due = now + self._interval_s
+        held = self._held
+        for request, token in tokens:
+            held[request].append(token)
+
+    def has_begun(self, request: int) -> bool:
+        """Whether a part of it has left."""
+        return request in self._begun
+
+    def end(self, request: int) -> None:
+        """It is over: what is still held of it is in its answer, or nobody waits for it."""
+        self._held.pop(request, None)
+        self._begun.discard(request)
+
+    def leaving(self, now: float, step_s: float) -> list[m.Tokens]:
+        """What leaves now: everything, if the round would be over before another step of that length is; or else
+        what requests that have not begun have."""
+        if not self._held:
+            return []
+        if now + step_s >= self._due:
+            return self.flush()
+        return self._told({request: self._held.pop(request) for request in self._held.keys() - self._begun})
+
+    def flush(self) -> list[m.Tokens]:
+        """All that is held, whether or not it is due."""
+        held = dict(self._held)
+        self._held.clear()
+        return self._told(held)
+
+    def _told(self, tokens: dict[int, list[int]]) -> list[m.Tokens]:
+        self._begun.update(tokens)
+        return [m.Tokens(tokens)] if tokens else []

@@ -1,0 +1,57 @@
+"""Streams of a real server that collects tokens for longer than any of them lasts: the first token, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import Server, serving
+from tests.test_streams import streamed
+from tests.tiny import GERMAN
+
+SIZES = ([1, 59], [60])  # one event where all was written before the front end came to read
+LYRICS = {"prompt": "分开", "max_new_tokens": 60, "seed": 7}
+
+
+@pytest.fixture(scope="module")
+def server(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tiny_checkpoints, tmp_path_factory.mktemp("server"), STREAM_INTERVAL_MS="10000") as server:
+        yield server
+
+
+def joined(tokens: list[tuple[str, Any]], index: int | None = None) -> str:
+    return "".join(token["text"] for _, token in tokens if token.get("index") == index)
+
+
+def test_the_first_token_comes_alone_and_the_others_with_the_end(server: Server) -> None:
+    *tokens, (last, done) = streamed(server, "/generate", LYRICS)
+    assert last == "done"
+    assert [len(token["text"]) for _, token in tokens] in SIZES
+    assert joined(tokens) == done["text"] == server.ask("/generate", LYRICS)["text"]
+    assert done["usage"] == {"prompt_tokens": 2, "new_tokens": 60}
+
+
+def test_each_of_several_continuations_begins_at_once(server: Server) -> None:
+    *tokens, (_, done) = streamed(server, "/generate", {**LYRICS, "n": 3})
+    for index, each in enumerate([done, *done["alternatives"]]):
+        assert [len(token["text"]) for _, token in tokens if token["index"] == index] in SIZES
+        assert joined(tokens, index) == each["text"]
+
+
+def test_a_stop_string_that_was_collected_ends_the_text_and_is_never_shown(server: Server) -> None:
+    whole = server.ask("/generate", LYRICS)["text"]
+    stop = whole[30:33]
+    *tokens, (_, done) = streamed(server, "/generate", {**LYRICS, "stop": stop})
+    before = whole[: whole.index(stop)]
+    assert joined(tokens) == done["text"] == before
+    assert (done["finish_reason"], done["usage"]["new_tokens"]) == ("stop", len(before) + len(stop))
+
+
+def test_a_beam_is_told_what_it_agreed_on(server: Server) -> None:
+    body = {"q": GERMAN[0], "source": "de", "target": "en"}
+    *tokens, (_, done) = streamed(server, "/translate", body)
+    assert 1 <= len(tokens) <= 2
+    assert joined(tokens) == done["translatedText"] == server.ask("/translate", body)["translatedText"]
