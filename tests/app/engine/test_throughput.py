@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from app.engine import messages as m
 from app.engine.admission import Admission, Demand
+from app.engine.lane import Lane
+from app.engine.runner import Model
 from app.engine.throughput import WINDOW_S, Throughput
 
 
@@ -79,3 +84,17 @@ def test_the_window_ends_at_the_last_telling_too(clock: Clock) -> None:
         if clock.now % 1 == 0:
             throughput.told(10)
     assert throughput.rate() == pytest.approx(20, rel=1 / WINDOW_S)
+
+
+def test_of_a_beam_that_was_cancelled_the_tokens_count_once_as_work() -> None:
+    """As they do in what was admitted; the metric counts every row that was computed."""
+    model = SimpleNamespace(slots=8, decoder=SimpleNamespace(free=8), leave=lambda request: None, gradual=False)
+    lane = Lane(cast(Model, model), 100)
+    lane.add(m.Decode(1, "a", [5, 6], [2], 1e12, 50, beam=4), 0.0)
+    (group,) = lane.take(0.0)
+    lane.started(group)
+    for _ in range(10):
+        lane.stepped(4, 0.0, 0.0)
+    assert lane.remove(1)
+    said = lane.statistics("a")
+    assert (said.cancelled_tokens, said.cancelled_work) == (3 + 4 * 10, 3 + 10)
