@@ -29,6 +29,7 @@ views.py       tokens and attention as people see them
 devices.py     all device processes, watched and respawned
 placement.py   which device processes there are
 device.py      the front end's end of one of them
+frames.py      what it says, out of the bytes that come
 messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
 loading.py     checkpoints are read beside the work
