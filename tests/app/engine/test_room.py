@@ -16,13 +16,13 @@ from app.engine.throughput import Throughput
 def test_no_room_for_the_smallest_request() -> None:
     admission = Admission(2, 100)
     admission.check_room()
-    with admission.admitted(Demand(1, 99, 10, 1)):
+    with admission.admitted(Demand("a", 1, 99, 10, 1)):
         admission.check_room()  # one more token fits
-        with admission.admitted(Demand(1, 1, 1, 1)), pytest.raises(Overloaded) as refused:
+        with admission.admitted(Demand("a", 1, 1, 1, 1)), pytest.raises(Overloaded) as refused:
             admission.check_room()
         assert refused.value.reason == "overloaded_requests"
         admission.check_room()
-    with admission.admitted(Demand(1, 100, 10, 1)), pytest.raises(Overloaded) as refused:
+    with admission.admitted(Demand("a", 1, 100, 10, 1)), pytest.raises(Overloaded) as refused:
         admission.check_room()
     assert refused.value.reason == "overloaded_tokens"
 
