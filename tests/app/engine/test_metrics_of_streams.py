@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.engine import messages as m
-from tests.app.engine.test_metrics import Scripted, play
+from tests.app.engine.scripted import Scripted, play
 
 
 class Watch:
