@@ -16,7 +16,7 @@ def test_what_is_there_at_the_start_is_not_walked_through_again() -> None:
         async with app.router.lifespan_context(app):
             return gc.get_freeze_count(), len(gc.get_objects())
 
-    gc.unfreeze()  # what another test's app has left
+    gc.unfreeze()  # by apps of other tests
     try:
         frozen, walked = asyncio.run(run())
     finally:
