@@ -10,10 +10,12 @@ products.c     rows to bytes, bytes times bytes, sums to rows
 attention.c    one query over a cache; layer norm
 transformer.c  the layers, the encoder's and the decoder's
 likeliest.c    the largest of many logits, and the next hypotheses of a beam
-native.h       what these three share
+copying.c      rows of the caches that take the places of others
+native.h       what these share
 build.py         compiles them, once a machine
 library.py       the same structures and functions in Python
-transformer.py   CachedTransformer over them
+state.py         the caches, and what a call is told of them
+transformer.py   `cached_transformer` over them
 likeliest.py     likeliest.c, for whatever has float32 logits
 
 Recurrent networks in fp32, and draws from any network's logits, are a second library. It needs no instruction beyond

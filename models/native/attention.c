@@ -89,6 +89,24 @@ static inline __attribute__((always_inline)) void gather(
     }
 }
 
+/* The same with sums in registers, 64 floats at a time, where heads fill these. */
+static inline __attribute__((always_inline)) void gather_few(
+    Readable row, int64_t heads, const int64_t width, int64_t room, const float *weights, float *context) {
+    for (int64_t d = 0; d < heads * width; d += 64) {
+        __m512 sums[4];
+        const float *weight[4];
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) sums[v] = _mm512_setzero_ps(), weight[v] = weights + (d + 16 * v) / width * room;
+        const float *value = row.values + d;
+        for (int64_t t = 0; t < row.length; t++, value += row.stride)
+#pragma GCC unroll 4
+            for (int v = 0; v < 4; v++)
+                sums[v] = _mm512_fmadd_ps(_mm512_set1_ps(weight[v][t]), _mm512_loadu_ps(value + 16 * v), sums[v]);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) _mm512_storeu_ps(context + d + 16 * v, sums[v]);
+    }
+}
+
 /* query [H·D] -> context [H·D]. scores: room for [H, length]. */
 void attend(const Model *m, const float *query, Readable row, float *scores, float *context) {
     switch (m->head_width) { /* known widths are unrolled */
@@ -98,8 +116,11 @@ void attend(const Model *m, const float *query, Readable row, float *scores, flo
     }
     for (int64_t h = 0; h < m->heads; h++) soften(scores + h * row.length, row.length);
     switch (m->head_width) {
-    case 32: gather(row, m->heads, 32, row.length, scores, context); break;
-    case 64: gather(row, m->heads, 64, row.length, scores, context); break;
+    case 32:
+        if (m->heads % 2 == 0) gather_few(row, m->heads, 32, row.length, scores, context);
+        else gather(row, m->heads, 32, row.length, scores, context);
+        break;
+    case 64: gather_few(row, m->heads, 64, row.length, scores, context); break;
     default: gather(row, m->heads, m->head_width, row.length, scores, context);
     }
 }
