@@ -92,7 +92,7 @@ def test_a_generation_comes_token_by_token_and_ends_before_its_stop_string(serve
 
 def test_what_is_refused_is_refused_with_its_status(server: Server) -> None:
     with begun(server, "/translate", {"q": "ich " * 40, "source": "de", "target": "en", "stream": True}) as answer:
-        assert (answer.status, answer.getheader("content-type")) == (400, "application/json")
+        assert (answer.status, answer.getheader("content-type")) == (422, "application/json")
         assert "has 41 tokens; the model takes 32" in json.load(answer)["error"]
 
 

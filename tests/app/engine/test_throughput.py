@@ -96,5 +96,5 @@ def test_of_a_beam_that_was_cancelled_the_tokens_count_once_as_work() -> None:
     for _ in range(10):
         lane.stepped(4, 0.0, 0.0)
     assert lane.remove(1)
-    said = lane.statistics("a")
+    said = lane.statistics("a").done
     assert (said.cancelled_tokens, said.cancelled_work) == (3 + 4 * 10, 3 + 10)
