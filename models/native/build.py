@@ -1,7 +1,8 @@
 """The library, compiled by the system's own C compiler at its first use and kept in the user's cache folder.
 
-`python -m models.native.build` puts it beside its sources instead, for an image that is to have no compiler. CC, as
-elsewhere, is the command that compiles."""
+`python -m models.native.build` puts it beside its sources instead, for every variant, for an image that is to have no
+compiler. CC, as elsewhere, is the command that compiles. PARLANCE_NATIVE, for diagnosis, is the name of the variant to
+use (see variants.py) and no other, or `none`."""
 
 from __future__ import annotations
 
@@ -13,59 +14,65 @@ import shlex
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 
+from models.native.variants import AVX2, CHOICE, VARIANTS, Variant, cpu_flags, runnable
+
 log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
+HEADERS = ("native.h", "avx512.h", "avx2.h")
 SOURCES = ("products.c", "attention.c", "transformer.c")
-# A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
-NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
-FLAGS = (
-    *("-O3", "-march=cascadelake", "-fPIC", "-shared"),
-    *("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"),
-)
+FLAGS = ("-O3", "-fPIC", "-shared", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 COMPILERS = ("cc", "gcc", "clang")
 BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there
 
 
-@cache
 def library() -> ctypes.CDLL | None:
-    """None, and in the log why, where this machine cannot have it: once a process."""
-    missing = NEEDED - cpu_flags()
-    if missing:
-        log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", ", ".join(sorted(missing)))
+    """For this CPU, the best that can be had. None, and in the log why, if there is none. ValueError if PARLANCE_NATIVE
+    asks for what is not there."""
+    return loaded(os.environ.get(CHOICE, ""))
+
+
+@cache
+def loaded(choice: str) -> ctypes.CDLL | None:
+    """Looked for once a process. choice: as `runnable` takes it."""
+    flags = cpu_flags()
+    variants = runnable(choice, flags)
+    if not variants:
+        missing = ", ".join(sorted(AVX2.needed - flags)) or f"nothing else than {CHOICE}={choice}"
+        log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", missing)
         return None
-    try:
-        loaded = ctypes.CDLL(str(built()))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
-        log.warning("int8 runs in PyTorch, slower, for its native kernels cannot be had: %s", error)
-        return None
-    log.info("int8 runs in native kernels")
-    return loaded
+    problems: dict[str, None] = {}  # the same one may stop all variants
+    for variant in variants:
+        try:
+            found = ctypes.CDLL(str(built(variant)))
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
+            problems[str(error)] = None
+            if isinstance(error, subprocess.TimeoutExpired):
+                break
+            continue
+        log.info("int8 runs in native kernels for %s", variant.name)
+        if problems:
+            log.warning("better ones cannot be had: %s", "; ".join(problems))
+        return found
+    log.warning("int8 runs in PyTorch, slower, for its native kernels cannot be had: %s", "; ".join(problems))
+    return None
 
 
-def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """What this CPU can do and its system lets it; nothing where Linux does not tell."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
-
-
-def built() -> Path:
+def built(variant: Variant) -> Path:
     """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
-    shipped = HERE / file_name()
+    shipped = HERE / file_name(variant)
     if shipped.exists():
         return shipped
-    kept = folder() / file_name()
+    kept = folder() / file_name(variant)
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_others(kept.parent)
     if not kept.exists():
-        compile_to(kept)
+        compile_to(kept, variant)
     refuse_others(kept)
     return kept
 
@@ -77,14 +84,14 @@ def refuse_others(path: Path) -> None:
         raise PermissionError(f"{path} is not this user's alone to write to")
 
 
-def file_name() -> str:
-    return f"parlance-{fingerprint()}.so"
+def file_name(variant: Variant) -> str:
+    return f"parlance-{variant.name}-{fingerprint(variant)}.so"
 
 
-def fingerprint() -> str:
+def fingerprint(variant: Variant) -> str:
     """Of the sources and the flags: another version of either is another file."""
-    digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for source in ("native.h", *SOURCES):
+    digest = hashlib.sha256(" ".join(FLAGS + variant.flags).encode())
+    for source in HEADERS + SOURCES:
         digest.update((HERE / source).read_bytes())
     return digest.hexdigest()[:16]
 
@@ -94,7 +101,7 @@ def folder() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "parlance"
 
 
-def compile_to(path: Path) -> None:
+def compile_to(path: Path, variant: Variant) -> None:
     """Processes that build at the same time each write a file of their own; the last one to finish stays."""
     found = next(filter(None, map(shutil.which, COMPILERS)), None)
     compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
@@ -102,12 +109,25 @@ def compile_to(path: Path) -> None:
         raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
-        command = [*compiler, *FLAGS, "-o", str(fresh), *(str(HERE / source) for source in SOURCES), "-lm"]
+        sources = [str(HERE / source) for source in SOURCES]
+        command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.replace(path)
 
 
+def main() -> int:
+    """All variants beside the sources. 1 if one of them could not be built, and on standard error why."""
+    status = 0
+    for variant in VARIANTS:
+        try:
+            compile_to(HERE / file_name(variant), variant)
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.stderr.write(f"{variant.name}: {error}\n")
+            status = 1
+    return status
+
+
 if __name__ == "__main__":
-    compile_to(HERE / file_name())
+    sys.exit(main())

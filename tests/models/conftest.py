@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 
 import pytest
 import torch
+
+from models.native import build
+from tests.models.kernels import TESTED, variant_library
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -14,3 +18,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(params=TESTED)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
+    """The native kernels: each variant that this CPU can run. A network in int8 that is made meanwhile has them."""
+    found = variant_library(request.param)
+    monkeypatch.setattr(build, "library", lambda: found)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import torch
 from models import precision as precisions
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
+from models.native.transformer import NativeTransformer
+from models.native.variants import CHOICE
 from models.precision import DTYPES, PRECISIONS, candidates, fastest, prepared, step_ms
 from models.products import dense, quantized
 from tests.models import tiny
@@ -108,11 +111,20 @@ def test_an_unknown_precision() -> None:
 def test_int8_is_refused_where_it_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="int8 is for CPUs; use bf16 or fp16 on this device"):
         tiny.transformer().to("meta").decodable("int8")
-    assert "int8" in candidates(CPU)
     monkeypatch.setattr(precisions, "exact_int8", lambda: False)
+    monkeypatch.setenv(CHOICE, "none")
     with pytest.raises(ValueError, match="this CPU does not sum int8 products exactly; use fp32 or bf16"):
         tiny.transformer().decodable("int8")
-    assert candidates(CPU) == ("fp32", "bf16")
+    assert set(fastest(tiny.transformer(), CPU)[1]) == {"fp32", "bf16"}
+
+
+def test_native_kernels_sum_exactly_where_pytorch_does_not(
+    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precisions, "exact_int8", lambda: False)
+    assert isinstance(tiny.transformer().decodable("int8"), NativeTransformer)
+    assert set(fastest(tiny.transformer(), CPU)[1]) == {"fp32", "int8", "bf16"}
+    assert set(fastest(tiny.recurrent(), CPU)[1]) == {"fp32", "bf16"}
 
 
 @pytest.mark.parametrize("name", ["post", "gru"])
