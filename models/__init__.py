@@ -21,9 +21,9 @@ native/          the Transformer in int8 in C, for CPUs that have the instructio
 cached_cells.py  the recurrent cells flat, compiled likewise
 cached_recurrent.py  the recurrent language model, a token at a time
 graphs.py        CUDA graphs of steps
-likeliest.py     argmax and top-k of wide rows
+likeliest.py     the largest of many logits: argmax, top-k, the next hypotheses of beams
 sampling.py      which token is drawn for independent rows
-beam.py          which tokens come next for a beam, and what its hypotheses agree on
+beam.py          what the beams of one width have written, as arrays, and what their hypotheses agree on
 rows.py          what rows without a beam have written, as arrays
 decoding.py      DecodingOptions and the one loop that drives any network
 inspection.py    attention maps of one sentence

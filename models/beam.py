@@ -1,4 +1,5 @@
-"""Beam search for one sequence: bookkeeping only, the scores come in and the choices go out.
+"""Beam search: bookkeeping only, the scores come in and the choices go out. Arrays over all live beams of one width, so
+that a step costs the same few operations whether one beam is live or a hundred.
 
 A hypothesis' score is its log-probability divided by length**length_penalty, the length counting its end
 token, as Marian and fairseq define it; 0 prefers short hypotheses, 1 compares them per token.
@@ -6,11 +7,19 @@ token, as Marian and fairseq define it; 0 prefers short hypotheses, 1 compares t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-Chain = tuple["Chain", int] | None
-"""Tokens so far as (all before, last): adding one costs the same however long the sequence is."""
+import numpy as np
+import numpy.typing as npt
+
+from models.likeliest import Continuations
+
+if TYPE_CHECKING:
+    from models.decoding import DecodingOptions
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,118 +33,174 @@ class Hypothesis:
     finished: bool
 
 
-def unchain(chain: Chain, since: int = 0, length: int | None = None) -> tuple[int, ...]:
-    """Its tokens; of a chain of `length` those from place `since` on."""
-    tokens: list[int] = []
-    while chain is not None and (length is None or len(tokens) < length - since):
-        chain, token = chain
-        tokens.append(token)
-    return tuple(reversed(tokens))
+class Ended(NamedTuple):
+    """A hypothesis that is live no more: the `length` tokens of what was hypothesis `row` when it had so many. They are
+    looked up only if it is among the results."""
+
+    score: float
+    log_probability: float
+    row: int
+    length: int
+    finished: bool
 
 
-class Beam:
-    """k live hypotheses, their chains and log-probabilities, and the best k finished ones.
+class Beams:
+    """G beams of k live hypotheses each. Beam g is in place g of every array, and its key is keys[g]; where one leaves,
+    the last takes its place. There is room for `room` beams of `longest` tokens.
 
-    After `advance`: parents[i] is the hypothesis before it that live hypothesis i continues; kept, how many tokens
-    two hypotheses before it had in common at least, where one takes the place of the other.
+    After `advance`: came [G, k] says which hypothesis before it live hypothesis i continues, and last [G, k] with what;
+    common [G, k], how many tokens that one has in common with the one before it in place i; done [G], which beams have
+    come to an end.
     """
 
-    def __init__(self, width: int, length_penalty: float, max_new_tokens: int, eos: int | None) -> None:
-        self.width, self.length_penalty, self.max_new_tokens, self.eos = (
-            width,
-            length_penalty,
-            max_new_tokens,
-            eos,
-        )
-        self.chains: list[Chain] = [None] * width
-        # all k rows start equal, so only the first may branch on the first step
-        self.log_probabilities = [0.0] + [float("-inf")] * (width - 1)
-        self.parents = list(range(width))
-        self.length = 0
-        self.finished: list[Hypothesis] = []
-        self.done = False
-        self.shared = [[0] * width for _ in range(width)]  # tokens that two live hypotheses have in common
-        self.shared_with_best = [0] * width  # and each with the best finished one
-        self.kept = 0
+    def __init__(self, width: int, eos: int | None, room: int, longest: int) -> None:
+        self.width, self.eos = width, eos
+        self.keys: list[Hashable] = []
+        self.ended: list[list[Ended]] = []  # of each beam the best k, best first
+        self.penalties: list[float] = []
+        self.tokens, self.parents = (np.zeros((room, longest, width), dtype=np.int64) for _ in range(2))  # by step
+        self.log_probabilities = np.zeros((room, width), dtype=np.float32)
+        self.lengths, self.limits, self.told = (np.zeros(room, dtype=np.int64) for _ in range(3))
+        self.streamed, self.full = np.zeros(room, dtype=bool), np.zeros(room, dtype=bool)
+        self.shared = np.zeros((room, width, width), dtype=np.int64)  # tokens that two live hypotheses have in common
+        self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # and each with the best that ended
+        self.came = self.last = self.common = self.parents[:0, 0]
+        self.done = np.zeros(0, dtype=bool)
+        self._places, self._columns = np.arange(room), np.arange(width)
+        self._first = self._places[:, None] * width  # in an array [G, k], counted through
 
-    def advance(self, values: Sequence[float], parents: Sequence[int], tokens: Sequence[int]) -> None:
-        """Take the 2k best continuations, best first: their log-probabilities, which hypothesis each continues, and
-        with what. Keep k of them live. Sets `done`.
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, key: Hashable, options: DecodingOptions) -> None:
+        place = len(self)
+        self.keys.append(key)
+        self.ended.append([])
+        self.penalties.append(options.length_penalty)
+        # all k rows start equal, so only the first may branch on the first step
+        self.log_probabilities[place] = -np.inf
+        self.log_probabilities[place, 0] = 0.0
+        self.lengths[place], self.limits[place], self.told[place] = 0, options.max_new_tokens, 0
+        self.streamed[place], self.full[place] = options.streamed, False
+        self.shared[place], self.shared_with_best[place] = 0, 0
+
+    def remove(self, key: Hashable) -> None:
+        place, last = self.keys.index(key), len(self) - 1
+        for array in (self.tokens, self.parents):
+            array[place, : self.lengths[last]] = array[last, : self.lengths[last]]
+        for each in (self.log_probabilities, self.lengths, self.limits, self.told, self.streamed, self.full):
+            each[place] = each[last]
+        self.shared[place], self.shared_with_best[place] = self.shared[last], self.shared_with_best[last]
+        self.keys[place], self.ended[place] = self.keys[last], self.ended[last]
+        self.penalties[place] = self.penalties[last]
+        del self.keys[last], self.ended[last], self.penalties[last]
+
+    def advance(self, found: Continuations) -> None:
+        """Take the 2k best continuations of each beam, best first, and keep k of them live.
 
         Of 2k candidates at most k end, for each live hypothesis ends in one way only, so k always remain.
         """
-        before, self.length = self.length, self.length + 1
-        live: list[int] = []
-        for rank, token in enumerate(tokens):
-            if token == self.eos:
-                if rank < self.width:
-                    self._end(parents[rank], values[rank], before)
-            elif len(live) < self.width:
-                live.append(rank)
-        came = [parents[rank] for rank in live]
-        self.chains = [(self.chains[parents[rank]], tokens[rank]) for rank in live]
-        self.log_probabilities = [values[rank] for rank in live]
-        self._relate(came, before)
-        self.done = self.length >= self.max_new_tokens or self._settled()
+        count = len(self)
+        before = self.lengths[:count].copy()
+        if self.eos is not None and (ends := found.tokens == self.eos).any():
+            found = self._part(found, ends)
+        self.came, self.last = found.parents[:, : self.width], found.tokens[:, : self.width]
+        beams, after = self._places[:count], before + 1
+        self.tokens[beams, before], self.parents[beams, before] = self.last, self.came
+        self.log_probabilities[:count] = found.log_probabilities[:, : self.width]
+        self.lengths[:count] = after
+        self._relate(after)
+        self.done = (after >= self.limits[:count]) | (self.log_probabilities[:count, 0] == -np.inf)
+        for place in self.full[:count].nonzero()[0].tolist():
+            self.done[place] |= self._settled(place)
 
-    @property
-    def tokens(self) -> list[int]:
-        """The last token of each live hypothesis."""
-        return [chain[1] for chain in self.chains if chain is not None]
+    def _part(self, found: Continuations, ends: npt.NDArray[np.bool_]) -> Continuations:
+        """Those that go on; of those that end, which are marked, the ones among the k best are kept too."""
+        for place, rank in np.argwhere(ends[:, : self.width]).tolist():
+            parent, length = int(found.parents[place, rank]), int(self.lengths[place])
+            best = self.ended[place][:1]
+            self._end(place, parent, length, float(found.log_probabilities[place, rank]), finished=True)
+            if self.ended[place][:1] != best:
+                self.shared_with_best[place] = self.shared[place, parent]
+        order = ends.argsort(axis=1, kind="stable")[:, : self.width]
+        beams = self._places[: len(order), None]
+        values, parents, tokens = found
+        return Continuations(values[beams, order], parents[beams, order], tokens[beams, order])
 
-    @property
-    def agreed(self) -> int:
-        """How many tokens all live hypotheses and the best finished one have in common: those will stay."""
-        shared = min(self.shared[0])
-        return min(shared, *self.shared_with_best) if self.finished else shared
-
-    def agreed_since(self, place: int) -> tuple[int, ...]:
-        """The agreed tokens from `place` on."""
-        agreed, chain = self.agreed, self.chains[0]
-        for _ in range(self.length - agreed):
-            assert chain is not None
-            chain = chain[0]
-        return unchain(chain, place, agreed)
-
-    def _relate(self, came: list[int], before: int) -> None:
+    def _relate(self, after: Ints) -> None:
         """Who has how much in common now: children of one parent all of it, others what their parents had."""
-        old = self.shared
-        self.kept = min((old[p][row] for row, p in enumerate(came) if p != row), default=before)
-        self.shared = [[before if p == q else old[p][q] for q in came] for p in came]
-        for i, row in enumerate(self.shared):
-            row[i] = self.length
-        self.shared_with_best = [self.shared_with_best[p] for p in came]
-        self.parents = came
+        count, width = self.came.shape
+        whence = self._first[:count] + self.came
+        parents = whence * width
+        self.common = self.shared.take(parents + self._columns)
+        shared = self.shared.take(parents[:, :, None] + self.came[:, None, :])
+        shared.reshape(count, width * width)[:, :: width + 1] = after[:, None]
+        self.shared[:count] = shared
+        if self.streamed[:count].any():
+            self.shared_with_best[:count] = self.shared_with_best.take(whence)
 
-    def _end(self, parent: int, log_probability: float, before: int) -> None:
-        best = self.finished[0] if self.finished else None
-        self._finish(self.chains[parent], log_probability, ended=True)
-        if self.finished and self.finished[0] is not best:
-            self.shared_with_best = [before if p == parent else shared for p, shared in enumerate(self.shared[parent])]
+    @property
+    def moved(self) -> npt.NDArray[np.bool_]:
+        """Which live hypotheses of beams that go on continue one that was in another place, [G, k]."""
+        moved: npt.NDArray[np.bool_] = self.came != self._columns
+        if self.done.any():
+            moved[self.done] = False
+        return moved
 
-    def _score(self, log_probability: float, length: int) -> float:
-        return log_probability / float(max(length, 1) ** self.length_penalty)
+    def _score(self, place: int, log_probability: float, length: int) -> float:
+        return log_probability / float(max(length, 1) ** self.penalties[place])
 
-    def _finish(self, chain: Chain, log_probability: float, *, ended: bool) -> None:
-        if log_probability == float("-inf"):
+    def _end(self, place: int, row: int, length: int, log_probability: float, *, finished: bool) -> None:
+        """Of the beam's hypothesis `row`, which has `length` tokens; its end token counts as one more."""
+        if log_probability == -np.inf:
             return
-        score = self._score(log_probability, self.length)
-        self.finished.append(Hypothesis(unchain(chain), log_probability, score, ended))
-        self.finished.sort(key=lambda h: -h.score)
-        del self.finished[self.width :]
+        score, ended = self._score(place, log_probability, length + finished), self.ended[place]
+        ended.append(Ended(score, log_probability, row, length, finished))
+        ended.sort(key=lambda each: -each.score)
+        del ended[self.width :]
+        self.full[place] = len(ended) == self.width
 
-    def _settled(self) -> bool:
-        """Nothing can go on; or enough have ended and the best live one, scored at its present length, is no
-        better than the worst of these: the stopping rule of Hugging Face's `early_stopping=False`."""
-        if self.log_probabilities[0] == float("-inf"):
-            return True
-        if len(self.finished) < self.width:
-            return False
-        return self._score(self.log_probabilities[0], self.length) <= self.finished[-1].score
+    def _settled(self, place: int) -> bool:
+        """Of a beam of which enough have ended: the best live one, scored at its present length, is no better than
+        the worst of these: the stopping rule of Hugging Face's `early_stopping=False`."""
+        best = float(self.log_probabilities[place, 0])
+        return self._score(place, best, int(self.lengths[place])) <= self.ended[place][-1].score
 
-    def results(self, count: int) -> list[Hypothesis]:
+    def results(self, place: int, count: int) -> list[Hypothesis]:
         """The best `count`, best first. Those cut by the limit stand in only where nothing ended."""
-        if not self.finished:
-            for chain, log_probability in zip(self.chains, self.log_probabilities, strict=True):
-                self._finish(chain, log_probability, ended=False)
-        return self.finished[:count]
+        if not self.ended[place]:
+            for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
+                self._end(place, row, int(self.lengths[place]), log_probability, finished=False)
+        return [
+            Hypothesis(self.written(place, each.row, each.length), each.log_probability, each.score, each.finished)
+            for each in self.ended[place][:count]
+        ]
+
+    def written(self, place: int, row: int, length: int, since: int = 0) -> tuple[int, ...]:
+        """The tokens of what was hypothesis `row` when it had `length` of them, from place `since` on."""
+        tokens, parents = (array[place, since:length].tolist() for array in (self.tokens, self.parents))
+        found: list[int] = []
+        for step in range(length - since - 1, -1, -1):
+            found.append(tokens[step][row])
+            row = parents[step][row]
+        return tuple(reversed(found))
+
+    def agreed(self) -> Ints:
+        """How many tokens all live hypotheses of each beam and its best that ended have in common: those will stay."""
+        count = len(self)
+        shared = self.shared[:count, 0].min(axis=1)
+        with_best = np.minimum(shared, self.shared_with_best[:count].min(axis=1))
+        agreed: Ints = np.where([bool(ended) for ended in self.ended], with_best, shared)
+        return agreed
+
+    def news(self) -> Iterator[tuple[Hashable, int]]:
+        """The tokens on which streamed beams have come to agree since they were asked last."""
+        count = len(self)
+        if not self.streamed[:count].any():
+            return
+        agreed = self.agreed()
+        for place in (self.streamed[:count] & (agreed > self.told[:count])).nonzero()[0].tolist():
+            told, now = int(self.told[place]), int(agreed[place])
+            for token in self.written(place, 0, int(self.lengths[place]), told)[: now - told]:
+                yield self.keys[place], token
+            self.told[place] = now

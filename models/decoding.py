@@ -7,12 +7,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models.beam import Beam, Hypothesis
+from models.beam import Beams, Hypothesis
 from models.interface import Decodable, Network, Precision, Prompt
-from models.likeliest import log_total, top
+from models.likeliest import continuations
 from models.rows import Rows
 
 
@@ -61,14 +63,26 @@ class TokenRules:
 
 @dataclass(slots=True, eq=False)
 class Search:
-    """One request inside the loop and the rows that it occupies; without a beam, what it has is in `Rows`."""
+    """One request inside the loop and the rows that it occupies; what it has is in `Rows`, or in `Beams`."""
 
     key: Hashable
     prompt: Prompt
     options: DecodingOptions
-    beam: Beam | None
     rows: list[int] = field(default_factory=list)
-    told: int = 0  # of a beam: tokens that `Progress` has told of
+
+
+@dataclass(slots=True)
+class Group:
+    """The beams of one width. rows [G, k]: those of each; prefixes [G]: how many tokens each was given."""
+
+    beams: Beams
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    prefixes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def survey(self, searches: Sequence[Search]) -> None:
+        """searches: of the beams, in their order."""
+        self.rows = np.array([search.rows for search in searches], dtype=np.int64)
+        self.prefixes = np.array([len(search.prompt.prefix) for search in searches], dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -94,7 +108,7 @@ class Decoder:
         self.rows = Rows(slots, target_length + 1, rules.eos, network.device)
         self.suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
         self.group = 1  # rows come in blocks of so many that belong to one beam
-        self.beams: dict[int, list[tuple[Search, Beam]]] = {}  # by width
+        self.beams: dict[int, Group] = {}  # by width
 
     @property
     def free(self) -> int:
@@ -124,9 +138,16 @@ class Decoder:
         for search in searches:
             self.searches[search.key] = search
             self.rows.feed[search.rows] = search.prompt.prefix[-1]
-            if search.beam is None:
+            if search.options.beam == 1:
                 self.rows.start(search.rows[0], search.options)
+            else:
+                self._group(search.options.beam).beams.add(search.key, search.options)
         self._survey()
+
+    def _group(self, width: int) -> Group:
+        if width not in self.beams:
+            self.beams[width] = Group(Beams(width, self.rules.eos, self.slots // width, self.target_length))
+        return self.beams[width]
 
     def _search(self, key: Hashable, prompt: Prompt, options: DecodingOptions) -> Search:
         if not prompt.prefix:
@@ -137,10 +158,7 @@ class Decoder:
                 f"A request of {len(prompt.source)} source and up to {longest} target tokens does not fit slots"
                 f" of {self.source_length} and {self.target_length}."
             )
-        beam = None
-        if options.beam > 1:
-            beam = Beam(options.beam, options.length_penalty, options.max_new_tokens, self.rules.eos)
-        return Search(key, prompt, options, beam)
+        return Search(key, prompt, options)
 
     def leave(self, key: Hashable) -> None:
         """Drop a request, finished or not; unknown keys are harmless."""
@@ -178,30 +196,27 @@ class Decoder:
     def _advance_beams(self, logits: Tensor, progress: Progress) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
         sources, destinations, since = list[int](), list[int](), list[int]()
-        for width, group in self.beams.items():
-            for (search, beam), candidates in zip(group, candidates_of(logits, group, width), strict=True):
-                beam.advance(*candidates)
-                self._tell(search, beam, progress)
-                if beam.done:
-                    progress.finished.append((search.key, beam.results(search.options.n_best)))
-                    continue
-                self.rows.feed[search.rows] = beam.tokens
-                same = len(search.prompt.prefix) + beam.kept
-                for parent, row in zip(beam.parents, search.rows, strict=True):
-                    if search.rows[parent] != row:
-                        sources.append(search.rows[parent])
-                        destinations.append(row)
-                        since.append(same)
+        for group in self.beams.values():
+            beams, rows = group.beams, group.rows
+            beams.advance(continuations(logits, rows, beams.log_probabilities[: len(beams)]))
+            progress.tokens += beams.news()
+            self.rows.feed[rows] = beams.last
+            for place in beams.done.nonzero()[0].tolist():
+                search = self.searches[beams.keys[place]]
+                progress.finished.append((search.key, beams.results(place, search.options.n_best)))
+            places, columns = beams.moved.nonzero()
+            if len(places):
+                sources += rows[places, beams.came[places, columns]].tolist()
+                destinations += rows[places, columns].tolist()
+                since += (group.prefixes[places] + beams.common[places, columns]).tolist()
         if sources:
             self.network.copy(self.state, sources, destinations, since)
 
-    def _tell(self, search: Search, beam: Beam, progress: Progress) -> None:
-        if search.options.streamed and beam.agreed > search.told:
-            progress.tokens += [(search.key, token) for token in beam.agreed_since(search.told)]
-            search.told = beam.agreed
-
     def _release(self, searches: Sequence[Search]) -> None:
         """Free the rows of these and close the gaps with the last live rows."""
+        for search in searches:
+            if search.options.beam > 1:
+                self.beams[search.options.beam].beams.remove(search.key)
         freed = {row for search in searches for row in search.rows}
         remaining = len(self.owners) - len(freed)
         holes = sorted(row for row in freed if row < remaining)
@@ -217,11 +232,10 @@ class Decoder:
 
     def _survey(self) -> None:
         """Who is where, counted anew when requests have come or gone and not at every step."""
-        self.rows.alone = self.rows.index([row for row, s in enumerate(self.owners) if s.beam is None])
-        self.beams = {}
-        for search in self.searches.values():
-            if search.beam is not None:
-                self.beams.setdefault(search.options.beam, []).append((search, search.beam))
+        self.rows.survey([row for row, s in enumerate(self.owners) if s.options.beam == 1])
+        self.beams = {width: group for width, group in self.beams.items() if len(group.beams)}
+        for group in self.beams.values():
+            group.survey([self.searches[key] for key in group.beams.keys])
         widths = {s.options.beam for s in self.searches.values()}
         width = widths.pop() if len(widths) == 1 else 1
         blocks = (s.rows == list(range(s.rows[0], s.rows[0] + width)) for s in self.searches.values())
@@ -231,25 +245,6 @@ class Decoder:
     def _copy(self, moves: list[tuple[int, int]]) -> None:
         if moves:
             self.network.copy(self.state, [source for source, _ in moves], [destination for _, destination in moves])
-
-
-def candidates_of(
-    logits: Tensor, group: Sequence[tuple[Search, Beam]], width: int
-) -> list[tuple[list[float], list[int], list[int]]]:
-    """The 2k likeliest continuations of each beam, likeliest first: their log-probabilities, which hypothesis each
-    continues, and with what token. They are among the 2k likeliest of each row. Logits of beams are used up."""
-    rows = [row for search, _ in group for row in search.rows]
-    if rows != list(range(len(logits))):
-        logits = logits[rows]
-    count = min(2 * width, logits.size(1))
-    values, tokens = top(logits, count)
-    so_far = torch.tensor([beam.log_probabilities for _, beam in group], device=logits.device).view(-1, 1)
-    totals = (values - log_total(logits, values[:, :1])[:, None] + so_far).view(len(group), -1)
-    best, places = totals.topk(min(2 * width, totals.size(1)), dim=-1)
-    chosen = tokens.view(len(group), -1).gather(1, places)
-    # one look at the device for all three; float64 holds ids exactly
-    found = torch.stack([best.double(), (places // count).double(), chosen.double()]).cpu().numpy()
-    return list(zip(found[0].tolist(), found[1].astype(int).tolist(), found[2].astype(int).tolist(), strict=True))
 
 
 def decode(

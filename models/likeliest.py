@@ -1,16 +1,35 @@
-"""The largest of many logits. PyTorch's own argmax and topk look at every number one by one on a CPU; looking for the
-largest of each block first, and then into the blocks that can matter, is several times faster and says the same."""
+"""The largest of many logits: natively on a CPU that can, otherwise in PyTorch.
+
+PyTorch's own argmax and topk look at every number one by one on a CPU; looking for the largest of each block first, and
+then into the blocks that can matter, is several times faster and says the same."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from models.native import likeliest as native
 
 BLOCK = 64
 
 
+class Continuations(NamedTuple):
+    """The likeliest ones of G beams, best first, [G, n] each: the log-probability of all tokens up to this one, which
+    hypothesis it continues, and with what token."""
+
+    log_probabilities: npt.NDArray[np.float32]
+    parents: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.int64]
+
+
 def argmax(logits: Tensor) -> Tensor:
     """logits [B, V] -> the place of the largest of each row, the first one of equals, [B]."""
+    if native.usable(logits):
+        return native.top(logits, 1)[1][:, 0]
     if not in_blocks(logits, 1):
         return logits.argmax(dim=-1)
     parts = blocks(logits)
@@ -19,12 +38,19 @@ def argmax(logits: Tensor) -> Tensor:
     return best[:, 0] * BLOCK + inside
 
 
+def largest(logits: Tensor) -> Tensor:
+    """logits [B, V] -> the largest of each row, [B, 1]."""
+    return native.top(logits, 1)[0] if native.usable(logits) else logits.amax(dim=-1, keepdim=True)
+
+
 def top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """logits [B, V] -> the `count` largest of each row, descending, and their places; [B, count] each.
 
     The k largest numbers stand in the k blocks with the largest maxima: if one stood elsewhere, each of those blocks
     would hold a number at least as large.
     """
+    if native.usable(logits, count):
+        return native.top(logits, count)
     if not in_blocks(logits, count):
         values, places = logits.topk(count, dim=-1)
         return values, places
@@ -55,7 +81,31 @@ def whole_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | 
     return torch.cat([weight.detach(), added]), torch.cat([bias, bias.new_full((missing,), -torch.inf)])
 
 
-def log_total(logits: Tensor, largest: Tensor) -> Tensor:
-    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. Written over the
-    logits, which are large: in memory of its own it takes twice the time."""
-    return logits.sub_(largest).exp_().sum(dim=-1).log_() + largest[:, 0]
+def log_total(logits: Tensor, most: Tensor) -> Tensor:
+    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. The logits may be
+    written over, for they are large: in memory of its own it takes twice the time."""
+    if native.usable(logits):
+        return native.log_total(logits, most)
+    return logits.sub_(most).exp_().sum(dim=-1).log_() + most[:, 0]
+
+
+def continuations(
+    logits: Tensor, rows: npt.NDArray[np.int64], log_probabilities: npt.NDArray[np.float32]
+) -> Continuations:
+    """The 2k likeliest continuations of G beams of k hypotheses: rows [G, k] of logits [B, V], which are used up, and
+    the log-probability of each hypothesis so far. They are among the 2k likeliest of each row."""
+    beams, width = rows.shape
+    count = min(2 * width, logits.size(1))
+    kept = min(2 * width, width * count)
+    if native.usable(logits, count):
+        return Continuations(*native.continuations(logits, rows, log_probabilities, count, kept))
+    if not np.array_equal(rows.ravel(), np.arange(len(logits))):
+        logits = logits[torch.from_numpy(rows.ravel()).to(logits.device)]
+    values, tokens = top(logits, count)
+    so_far = torch.from_numpy(log_probabilities.ravel()).to(logits.device)[:, None]
+    totals = (values - log_total(logits, values[:, :1])[:, None] + so_far).view(beams, -1)
+    best, places = totals.topk(kept, dim=-1)
+    chosen = tokens.view(beams, -1).gather(1, places)
+    # one look at the device for all three; float64 holds ids exactly
+    found = torch.stack([best.double(), (places // count).double(), chosen.double()]).cpu().numpy()
+    return Continuations(found[0].astype(np.float32), found[1].astype(np.int64), found[2].astype(np.int64))

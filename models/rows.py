@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from models.beam import Hypothesis
-from models.likeliest import argmax, log_total
+from models.likeliest import argmax, largest, log_total
 from models.sampling import Draws, sample, uniform
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class Owner(Protocol):
 
 class Rows:
     """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
-    belong to no beam; the arrays below are about those."""
+    belong to no beam; the arrays below are about those. drawing: which of them draw, counted among them."""
 
     def __init__(self, slots: int, longest: int, eos: int | None, device: torch.device) -> None:
         self.eos, self.device = eos, device
         self.fed = torch.zeros(slots, dtype=torch.long, pin_memory=device.type == "cuda")  # the same memory as feed
         self.feed: npt.NDArray[np.int64] = self.fed.numpy()
-        self.alone: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.alone = self.drawing = np.zeros(0, dtype=np.int64)
         self.written = np.zeros((slots, longest), dtype=np.int64)
         self.lengths = np.zeros(slots, dtype=np.int64)
         self.limits = np.zeros(slots, dtype=np.int64)
@@ -48,13 +48,17 @@ class Rows:
         self.seed = np.zeros(slots, dtype=np.uint64)
         self.scored = np.zeros(slots, dtype=bool)
         self.streamed = np.zeros(slots, dtype=bool)
+        self.any_scored = self.any_streamed = False
         self._arrays: tuple[npt.NDArray[Any], ...] = (
             *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature),
             *(self.top_k, self.top_p, self.seed, self.scored, self.streamed),
         )
 
-    def index(self, rows: Sequence[int]) -> npt.NDArray[np.int64]:
-        return np.array(rows, dtype=np.int64)
+    def survey(self, alone: Sequence[int]) -> None:
+        """Requests have come or gone: what they ask for is looked up now and not at every step."""
+        self.alone = rows = np.array(alone, dtype=np.int64)
+        self.drawing = (self.temperature[rows] > 0).nonzero()[0]
+        self.any_scored, self.any_streamed = bool(self.scored[rows].any()), bool(self.streamed[rows].any())
 
     def start(self, row: int, options: DecodingOptions) -> None:
         """A new request in this row."""
@@ -81,26 +85,26 @@ class Rows:
         chosen, gains = self._choose(logits, rows)
         if gains is not None:
             self.log_probability[rows] += gains
+        ends, places = chosen == self.eos, self.lengths[rows]
+        self.lengths[rows] = lengths = places + 1
+        done = lengths >= self.limits[rows]
         ended = np.zeros(len(owners), dtype=bool)
-        if self.eos is not None:
-            ended[rows] = chosen == self.eos
-        going = rows[~ended[rows]] if ended.any() else rows
-        written = chosen[~ended[rows]] if len(going) < len(rows) else chosen
-        self.written[going, self.lengths[going]] = written
-        self.feed[going] = written
-        self.lengths[rows] += 1
-        told = self.streamed[going]
-        if told.any():
+        going, written = rows, chosen
+        if ends.any():
+            ended[rows], done, going, written, places = ends, done | ends, rows[~ends], chosen[~ends], places[~ends]
+        self.written[going, places] = self.feed[going] = written
+        if self.any_streamed:
+            told = self.streamed[going]
             pairs = zip(going[told].tolist(), written[told].tolist(), strict=True)
             tokens += [(owners[row].key, token) for row, token in pairs]
-        return ended, rows[ended[rows] | (self.lengths[rows] >= self.limits[rows])]
+        return ended, rows[done]
 
     def _choose(
         self, logits: Tensor, rows: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
         """logits [N, V] of `rows` -> the tokens, and their log-probabilities if any row wants them. The one place
         where the host waits for the device."""
-        drawing = (self.temperature[rows] > 0).nonzero()[0]
+        drawing = self.drawing
         if len(drawing) == len(rows):
             chosen = sample(logits, self._draws(rows))
         else:
@@ -108,10 +112,10 @@ class Rows:
             if len(drawing):
                 index = torch.from_numpy(drawing).to(self.device)
                 chosen[index] = sample(logits[index], self._draws(rows[drawing]))
-        if not self.scored[rows].any():
+        if not self.any_scored:
             return chosen.cpu().numpy(), None
         gains = logits.gather(1, chosen[:, None])[:, 0].double()
-        gains -= log_total(logits, logits.amax(dim=-1, keepdim=True)).double()
+        gains -= log_total(logits, largest(logits)).double()
         both = torch.stack([chosen.double(), gains]).cpu().numpy()
         return both[0].astype(np.int64), both[1]
 

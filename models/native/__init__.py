@@ -7,8 +7,10 @@ weights are read once from front to back, and no position is padded. Where there
 products.c     rows to bytes, bytes times bytes, sums to rows
 attention.c    one query over a cache; layer norm
 transformer.c  the layers, the encoder's and the decoder's
+likeliest.c    the largest of many logits, and the next hypotheses of a beam
 native.h       what these three share
 build.py         compiles them, once a machine
 library.py       the same structures and functions in Python
 transformer.py   CachedTransformer over them
+likeliest.py     likeliest.c, for whatever has float32 logits
 """

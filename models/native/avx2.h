@@ -25,6 +25,7 @@ static inline Ints mask_of(Lanes lanes) {
 }
 
 static inline Floats every(float x) { return _mm256_set1_ps(x); }
+static inline Floats load_whole(const float *from) { return _mm256_loadu_ps(from); }
 static inline Floats load_or(Floats others, Lanes lanes, const float *from) {
     if (lanes >= LANES) return _mm256_loadu_ps(from);
     Ints mask = mask_of(lanes);
@@ -65,6 +66,11 @@ static inline Test either(Test a, Test b) { return _mm256_or_ps(a, b); }
 static inline int any(Test test) { return _mm256_movemask_ps(test) != 0; }
 static inline Floats choose(Test test, Floats where, Floats elsewhere) {
     return _mm256_blendv_ps(elsewhere, where, test);
+}
+
+static inline uint32_t bits_of(Lanes lanes) { return lanes >= LANES ? 0xff : (1u << lanes) - 1; }
+static inline uint32_t above(Floats x, Floats y) {
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_NLE_UQ));
 }
 
 static inline float sum_of(Floats x) {

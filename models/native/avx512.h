@@ -21,6 +21,7 @@ static inline Lanes before(int64_t start, int64_t end) {
 }
 
 static inline Floats every(float x) { return _mm512_set1_ps(x); }
+static inline Floats load_whole(const float *from) { return _mm512_loadu_ps(from); }
 static inline Floats load_or(Floats others, Lanes lanes, const float *from) {
     return _mm512_mask_loadu_ps(others, lanes, from);
 }
@@ -44,6 +45,10 @@ static inline int any(Test test) { return test != 0; }
 static inline Floats choose(Test test, Floats where, Floats elsewhere) {
     return _mm512_mask_blend_ps(test, elsewhere, where);
 }
+
+/* A bit for each lane: of those given, and of those where not x <= y, be it that one of them is not a number. */
+static inline uint32_t bits_of(Lanes lanes) { return lanes; }
+static inline uint32_t above(Floats x, Floats y) { return _mm512_cmp_ps_mask(x, y, _CMP_NLE_UQ); }
 
 static inline float sum_of(Floats x) { return _mm512_reduce_add_ps(x); }
 static inline float largest_of(Floats x) { return _mm512_reduce_max_ps(x); }

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 HEADERS = ("native.h", "avx512.h", "avx2.h")
-SOURCES = ("products.c", "attention.c", "transformer.c")
+SOURCES = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
 FLAGS = ("-O3", "-fPIC", "-shared", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 COMPILERS = ("cc", "gcc", "clang")
 BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there

@@ -1,4 +1,4 @@
-"""CachedTransformer with its prefill and its steps in C; the state is the same, and so is what is said of it."""
+"""`CachedTransformer` in C: the caches are the same, and so is what is said of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from models.attention import MultiHeadAttention
-from models.cached_transformer import CachedTransformer
 from models.interface import Prompt
 from models.layers import DecoderLayer, EncoderLayer, Residual
 from models.likeliest import whole_blocks
 from models.native.library import (
-    Cache,
     CrossAttention,
     Decoding,
     Encoding,
@@ -28,6 +26,7 @@ from models.native.library import (
     Product,
     SelfAttention,
 )
+from models.native.state import NativeState
 from models.transformer_state import Ints, TransformerState
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
-class NativeTransformer(CachedTransformer):
+class NativeTransformer:
     """A `Decodable` in int8 on a CPU."""
 
     def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
@@ -46,8 +45,9 @@ class NativeTransformer(CachedTransformer):
         self.dtype, self.device = reference.dtype, reference.device
         self.packer = Packer(library, network)
         self.model = self._model()
-        for function in (library.encode, library.decode):
+        for function, arrays in ((library.encode, 4), (library.decode, 6), (library.copy, 5)):
             function.restype = c_int64
+            function.argtypes = *(c_void_p,) * 3, c_int64, *(c_void_p,) * arrays
 
     def _model(self) -> Model:
         network, config, packer = self.network, self.config, self.packer
@@ -112,66 +112,68 @@ class NativeTransformer(CachedTransformer):
             ACTIVATIONS[self.config.activation],
         )
 
+    def allocate(self, slots: int, source_length: int, target_length: int) -> NativeState:
+        config, positions = self.config, self.network.positions(max(source_length, target_length))
+        widths = (config.decoder_layers, config.heads, config.head_width)
+        held = TransformerState.of(slots, max(1, source_length), target_length, widths, self.dtype, positions)
+        return NativeState.over(held)
+
     @torch.inference_mode()
-    def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
+    def prefill(self, state: NativeState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         slots = np.array(rows, dtype=np.int64)
         lengths = np.array([len(p.source) for p in prompts], dtype=np.int64)
         read = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
         ids = np.array(list(chain.from_iterable(p.source for p in prompts)), dtype=np.int64)
         self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
         state.host_lengths[slots], state.host_source_lengths[slots] = read, lengths
-        state.lengths[torch.from_numpy(slots)] = torch.from_numpy(read)
-        state.source_lengths[torch.from_numpy(slots)] = torch.from_numpy(lengths)
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         if len(forced):
             slots, lengths = slots.repeat(read), lengths.repeat(read)
-            self._call(self.library.decode, state, len(forced), forced, slots, counted(read), slots, lengths, None)
+            arrays = forced, slots, counted(read), slots, lengths, None
+            self._call(self.library.decode, state, len(forced), *arrays)
 
-    @torch.inference_mode()
-    def step(self, state: TransformerState, tokens: Tensor, group: int = 1) -> Tensor:
+    def step(self, state: NativeState, tokens: Tensor, group: int = 1) -> Tensor:
         count = len(tokens)
-        places = state.host_lengths[:count]
-        slots = np.arange(count)
-        sources = slots // group * group
+        slots, places, lengths = state.addresses
+        arrays: tuple[Ints | int, Ints | int] = slots, lengths
+        if group > 1:
+            first = state.slots // group * group
+            arrays = first, state.host_source_lengths[first]
         logits = torch.empty(count, self.model.projection.outputs)
-        source_lengths = state.host_source_lengths[sources]
-        self._call(
-            *(
-                self.library.decode,
-                state,
-                count,
-                tokens.long().contiguous(),
-                slots,
-                places,
-                sources,
-                source_lengths,
-                logits,
-            ),
-        )
-        self.stepped(state, count)
-        state.lengths[:count] += 1
+        self._call(self.library.decode, state, count, tokens.long().contiguous(), slots, places, *arrays, logits)
+        state.host_lengths[:count] += 1
         return logits
 
-    def _call(self, function: Any, state: TransformerState, count: int, *arrays: Ints | Tensor | None) -> None:
-        """arrays: contiguous, and alive as long as the call."""
-        _, slots, target_length = state.cache.shape[:3]
-        cache = Cache(
-            *(state.cache.data_ptr(), state.source_cache.data_ptr()),
-            *(slots, target_length, state.source_cache.size(2)),
-        )
-        status = function(
-            *(ctypes.byref(self.model), ctypes.byref(cache), c_void_p(state.positions.data_ptr()), c_int64(count)),
-            *(c_void_p(address(array)) for array in arrays),
-        )
+    def copy(
+        self,
+        state: NativeState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
+    ) -> None:
+        read, written = np.array(sources, dtype=np.int64), np.array(destinations, dtype=np.int64)
+        lengths = state.host_lengths[read]
+        if since is not None:
+            first = np.array(since, dtype=np.int64)
+            self._call(self.library.copy, state, len(read), read, written, first, lengths, None)
+            return
+        source_lengths = state.host_source_lengths[read]
+        self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
+        state.host_lengths[written], state.host_source_lengths[written] = lengths, source_lengths
+
+    def _call(self, function: Any, state: NativeState, count: int, *arrays: Ints | Tensor | int | None) -> None:
+        """arrays: contiguous, and alive as long as the call; or their addresses."""
+        model = ctypes.addressof(self.model)
+        status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))
         if status == OUT_OF_RANGE:
             raise IndexError("a token is not in the vocabulary, or a row does not fit its slot")
         if status == NO_MEMORY:
             raise MemoryError("there is no memory for what the rows of a call need")
 
 
-def address(array: Ints | Tensor | None) -> int | None:
-    if array is None:
-        return None
+def address(array: Ints | Tensor | int | None) -> int | None:
+    if array is None or isinstance(array, int):
+        return array
     assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous
     return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
 

@@ -43,7 +43,7 @@ def started(*chosen: DecodingOptions, eos: int | None = EOS) -> Rows:
     rows = Rows(6, 6, eos, CPU)
     for row, each in enumerate(chosen):
         rows.start(row, each)
-    rows.alone = rows.index(range(len(chosen)))
+    rows.survey(range(len(chosen)))
     return rows
 
 
@@ -76,7 +76,7 @@ def test_without_an_end_token_nothing_ends() -> None:
 
 def test_rows_of_beams_are_passed_over() -> None:
     rows = started(options(), options(), options())
-    rows.alone = rows.index([0, 2])
+    rows.survey([0, 2])
     assert advance(rows, certain(3, 4, 5)) == ([False] * 3, [], [("a", 3), ("c", 5)])
     assert rows.lengths[:3].tolist() == [1, 0, 1]
     assert rows.feed[1] == 0
@@ -126,7 +126,7 @@ def test_rows_take_the_places_of_others_with_all_they_have() -> None:
     rows.move([], [])
     assert (rows.temperature[0], rows.top_k[0], rows.top_p[0], rows.seed[0], rows.limits[0]) == (0.9, 3, 0.8, 7, 4)
     assert (rows.feed[0], rows.lengths[0]) == (4, 1)
-    rows.alone = rows.index([0])
+    rows.survey([0])
     advance(rows, certain(6))
     assert rows.result(0, options(), finished=False).tokens == (4, 6)
     rows.move([0, 2], [2, 0])

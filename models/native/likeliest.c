@@ -1,0 +1,108 @@
+/* The largest of many logits: the next token of a row, the next hypotheses of a beam. A row is read twice, and what is
+   found depends on nothing but the row. NaN counts as the largest, as PyTorch has it; of equals the first comes first. */
+#include "native.h"
+
+#include <math.h>
+
+typedef struct { /* the best so far, descending */
+    float *values;
+    int64_t *places, found, room;
+} Best;
+
+static inline int is_above(float x, float y) { return isnan(x) ? !isnan(y) : x > y; }
+
+/* 0 if it is none of the best: then nothing that is not above it is. */
+static inline int insert(Best *best, float value, int64_t place) {
+    int64_t at = best->found;
+    if (at == best->room) {
+        if (!is_above(value, best->values[at - 1])) return 0;
+        at--;
+    } else {
+        best->found++;
+    }
+    for (; at > 0 && is_above(value, best->values[at - 1]); at--)
+        best->values[at] = best->values[at - 1], best->places[at] = best->places[at - 1];
+    best->values[at] = value, best->places[at] = place;
+    return 1;
+}
+
+/* Of a vector of numbers those above the worst of the best: all, until there are enough. */
+static inline void look(Best *best, const float *x, int64_t i, Lanes lanes) {
+    uint32_t found = bits_of(lanes);
+    if (best->found == best->room) found &= above(load(lanes, x + i), every(best->values[best->room - 1]));
+    for (; found; found &= found - 1) {
+        int64_t place = i + __builtin_ctz(found);
+        insert(best, x[place], place);
+    }
+}
+
+enum { BLOCK = 64, PARTS = BLOCK / LANES };
+
+/* x [width] -> the `best->room` largest, at most width. */
+static void find(const float *x, int64_t width, Best *best) {
+    int64_t i = 0;
+    for (; i < width && best->found < best->room; i += LANES) look(best, x, i, before(i, width));
+    for (; i + BLOCK <= width; i += BLOCK) { /* most of them hold nothing new */
+        Floats least = every(best->values[best->room - 1]);
+        uint32_t any = 0;
+#pragma GCC unroll 8
+        for (int part = 0; part < PARTS; part++) any |= above(load_whole(x + i + LANES * part), least);
+        if (any)
+            for (int64_t part = i; part < i + BLOCK; part += LANES) look(best, x, part, before(part, width));
+    }
+    for (; i < width; i += LANES) look(best, x, i, before(i, width));
+}
+
+/* x [width], of which `largest` is the largest -> log of the sum of their exponentials. */
+static float log_total(const float *x, int64_t width, float largest) {
+    if (!isfinite(largest)) return NAN; /* as inf - inf is */
+    Floats sums[PARTS], shift = every(largest); /* as many sums as a vector of any width needs to be as exact */
+    for (int part = 0; part < PARTS; part++) sums[part] = every(0.0f);
+    int64_t i = 0;
+    for (; i + BLOCK <= width; i += BLOCK)
+#pragma GCC unroll 8
+        for (int part = 0; part < PARTS; part++)
+            sums[part] = sums[part] + exponential(load_whole(x + i + LANES * part) - shift);
+    for (; i < width; i += LANES)
+        sums[0] = sums[0] + exponential(load_or(every(-INFINITY), before(i, width), x + i) - shift);
+    for (int half = PARTS / 2; half; half /= 2)
+        for (int part = 0; part < half; part++) sums[part] = sums[part] + sums[part + half];
+    return logf(sum_of(sums[0])) + largest;
+}
+
+/* Of each of `rows` rows of x, `stride` apart and `width` wide: its `count` largest, descending, and their places,
+   [rows, count]. */
+void likeliest(const float *x, int64_t rows, int64_t stride, int64_t width, int64_t count, float *values,
+               int64_t *places) {
+    for (int64_t row = 0; row < rows; row++, x += stride) {
+        Best best = {values + row * count, places + row * count, 0, count};
+        find(x, width, &best);
+    }
+}
+
+/* Of each row the log of the sum of its exponentials, [rows]; largest [rows]. */
+void log_totals(const float *x, int64_t rows, int64_t stride, int64_t width, const float *largest, float *totals) {
+    for (int64_t row = 0; row < rows; row++) totals[row] = log_total(x + row * stride, width, largest[row]);
+}
+
+/* The likeliest continuations of beams of `width` hypotheses. rows [beams, width]: which row of x is which hypothesis;
+   so_far [beams, width]: their log-probabilities; count: continuations of each that are looked at, at most 2·width.
+   values, parents, tokens [beams, kept]: log-probability, hypothesis, token. room: 2·width floats and as many int64 for
+   what is found in one row. */
+void continuations(const float *x, int64_t stride, int64_t columns, const int64_t *rows, int64_t beams, int64_t width,
+                   const float *so_far, int64_t count, int64_t kept, float *values, int64_t *parents, int64_t *tokens,
+                   float *row_values, int64_t *row_places) {
+    for (int64_t beam = 0; beam < beams; beam++, rows += width, so_far += width) {
+        Best best = {values + beam * kept, tokens + beam * kept, 0, kept}; /* places: hypothesis · columns + token */
+        for (int64_t h = 0; h < width; h++) {
+            const float *row = x + rows[h] * stride;
+            Best own = {row_values, row_places, 0, count};
+            find(row, columns, &own);
+            float total = log_total(row, columns, own.values[0]);
+            for (int64_t rank = 0; rank < count; rank++)
+                if (!insert(&best, (own.values[rank] - total) + so_far[h], h * columns + own.places[rank])) break;
+        }
+        for (int64_t i = beam * kept; i < (beam + 1) * kept; i++)
+            parents[i] = tokens[i] / columns, tokens[i] %= columns;
+    }
+}
