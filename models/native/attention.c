@@ -53,9 +53,9 @@ static void soften(float *scores, int64_t length) {
     most = every(largest_of(most));
     for (int64_t t = 0; t < length; t += LANES) {
         Lanes lanes = before(t, length);
-        Floats weight = exponential(load_or(nothing, lanes, scores + t) - most);
+        Floats weight = exponential(load(lanes, scores + t) - most); /* behind the end no -inf: e^-inf takes long */
         store(scores + t, lanes, weight);
-        total = total + weight;
+        total = add_some(lanes, total, weight);
     }
     float share = 1.0f / sum_of(total);
     for (int64_t t = 0; t < length; t++) scores[t] *= share;

@@ -48,6 +48,9 @@ static inline void store_four(float *to, int64_t count, __m128 x) {
 }
 
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+static inline Floats add_some(Lanes lanes, Floats a, Floats b) {
+    return _mm256_add_ps(a, lanes >= LANES ? b : _mm256_and_ps(b, _mm256_castsi256_ps(mask_of(lanes))));
+}
 static inline Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 static inline Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 static inline Floats magnitude(Floats x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }

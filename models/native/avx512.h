@@ -32,6 +32,7 @@ static inline void store_four(float *to, int64_t count, __m128 x) {
 }
 
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+static inline Floats add_some(Lanes lanes, Floats a, Floats b) { return _mm512_mask_add_ps(a, lanes, a, b); }
 static inline Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 static inline Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 static inline Floats magnitude(Floats x) { return _mm512_abs_ps(x); }

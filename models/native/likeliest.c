@@ -63,8 +63,10 @@ static float log_total(const float *x, int64_t width, float largest) {
 #pragma GCC unroll 8
         for (int part = 0; part < PARTS; part++)
             sums[part] = sums[part] + exponential(load_whole(x + i + LANES * part) - shift);
-    for (; i < width; i += LANES)
-        sums[0] = sums[0] + exponential(load_or(every(-INFINITY), before(i, width), x + i) - shift);
+    for (; i < width; i += LANES) {
+        Lanes lanes = before(i, width);
+        sums[0] = add_some(lanes, sums[0], exponential(load(lanes, x + i) - shift));
+    }
     for (int half = PARTS / 2; half; half /= 2)
         for (int part = 0; part < half; part++) sums[part] = sums[part] + sums[part + half];
     return logf(sum_of(sums[0])) + largest;
