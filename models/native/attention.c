@@ -48,8 +48,9 @@ static inline __attribute__((always_inline)) void score(
 
 /* scores [length] -> weights that sum to 1. */
 static void soften(float *scores, int64_t length) {
-    Floats nothing = every(-INFINITY), most = nothing, total = every(0.0f);
-    for (int64_t t = 0; t < length; t += LANES) most = larger(most, load_or(nothing, before(t, length), scores + t));
+    Floats most = every(-INFINITY), total = every(0.0f);
+    for (int64_t t = 0; t < length; t += LANES)
+        most = larger_some(before(t, length), most, load(before(t, length), scores + t));
     most = every(largest_of(most));
     for (int64_t t = 0; t < length; t += LANES) {
         Lanes lanes = before(t, length);

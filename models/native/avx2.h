@@ -9,8 +9,8 @@ typedef __m256 Floats, Test;
 typedef __m256i Ints;
 typedef int64_t Lanes; /* so many, the first ones */
 
-/* Without VNNI bytes are multiplied as 16 bits: two products of bytes fit into a lane of 32, while `maddubs`, twice as
-   fast, saturates at 16. */
+/* Without VNNI bytes are multiplied as 16 bits: the sum of two products has 32 bits then, while `maddubs`, which takes
+   bytes, saturates at 16. */
 #ifdef __AVXVNNI__
 typedef int8_t Element;
 enum { LANES = 8, VECTORS = 2, TILE = 6, PER_LANE = 4, OFFSET = 128 };
@@ -26,11 +26,6 @@ static inline Ints mask_of(Lanes lanes) {
 
 static inline Floats every(float x) { return _mm256_set1_ps(x); }
 static inline Floats load_whole(const float *from) { return _mm256_loadu_ps(from); }
-static inline Floats load_or(Floats others, Lanes lanes, const float *from) {
-    if (lanes >= LANES) return _mm256_loadu_ps(from);
-    Ints mask = mask_of(lanes);
-    return _mm256_blendv_ps(others, _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
-}
 static inline Floats load(Lanes lanes, const float *from) {
     return lanes >= LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, mask_of(lanes));
 }
@@ -53,6 +48,10 @@ static inline Floats add_some(Lanes lanes, Floats a, Floats b) {
 }
 static inline Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 static inline Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+static inline Floats larger_some(Lanes lanes, Floats a, Floats b) {
+    Floats both = _mm256_max_ps(a, b);
+    return lanes >= LANES ? both : _mm256_blendv_ps(a, both, _mm256_castsi256_ps(mask_of(lanes)));
+}
 static inline Floats magnitude(Floats x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
 static inline Floats nearest(Floats x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 /* In two halves, each of which is a number between 2^-126 and 2^127: whole lies between -252 and 254. */

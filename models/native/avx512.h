@@ -22,9 +22,6 @@ static inline Lanes before(int64_t start, int64_t end) {
 
 static inline Floats every(float x) { return _mm512_set1_ps(x); }
 static inline Floats load_whole(const float *from) { return _mm512_loadu_ps(from); }
-static inline Floats load_or(Floats others, Lanes lanes, const float *from) {
-    return _mm512_mask_loadu_ps(others, lanes, from);
-}
 static inline Floats load(Lanes lanes, const float *from) { return _mm512_maskz_loadu_ps(lanes, from); }
 static inline void store(float *to, Lanes lanes, Floats x) { _mm512_mask_storeu_ps(to, lanes, x); }
 static inline void store_four(float *to, int64_t count, __m128 x) {
@@ -32,9 +29,11 @@ static inline void store_four(float *to, int64_t count, __m128 x) {
 }
 
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+/* a, in those lanes with b. */
 static inline Floats add_some(Lanes lanes, Floats a, Floats b) { return _mm512_mask_add_ps(a, lanes, a, b); }
 static inline Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 static inline Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+static inline Floats larger_some(Lanes lanes, Floats a, Floats b) { return _mm512_mask_max_ps(a, lanes, a, b); }
 static inline Floats magnitude(Floats x) { return _mm512_abs_ps(x); }
 static inline Floats nearest(Floats x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT); }
 static inline Floats times_power_of_two(Floats x, Floats whole) { return _mm512_scalef_ps(x, whole); }

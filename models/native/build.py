@@ -43,8 +43,9 @@ def loaded(choice: str) -> ctypes.CDLL | None:
     flags = cpu_flags()
     variants = runnable(choice, flags)
     if not variants:
-        missing = ", ".join(sorted(AVX2.needed - flags)) or f"nothing else than {CHOICE}={choice}"
-        log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", missing)
+        missing = ", ".join(sorted(AVX2.needed - flags))
+        why = f"{CHOICE} is {choice}" if choice else f"native kernels need a CPU under Linux with {missing}"
+        log.info("int8 runs in PyTorch: %s", why)
         return None
     problems: dict[str, None] = {}  # the same one may stop all variants
     for variant in variants:
