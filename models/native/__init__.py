@@ -16,6 +16,7 @@ avx512.h, avx2.h   the vectors and operations that they are written in, for each
 variants.py      which instruction sets there are, and which this CPU has
 build.py         compiles them, once a machine
 library.py       the same structures and functions in Python
-transformer.py   CachedTransformer over them
+state.py         the caches, and what a call is told of them
+transformer.py   `cached_transformer` over them
 likeliest.py     likeliest.c, for whatever has float32 logits
 """

@@ -79,6 +79,27 @@ static inline __attribute__((always_inline)) void gather(
     }
 }
 
+enum { REGISTERS = 4 }; /* whose sums are 64 floats, or 32 */
+
+/* The same with sums in registers, where heads fill these. */
+static inline __attribute__((always_inline)) void gather_few(
+    Readable row, int64_t heads, const int64_t width, int64_t room, const float *weights, float *context) {
+    for (int64_t d = 0; d < heads * width; d += REGISTERS * LANES) {
+        Floats sums[REGISTERS];
+        const float *weight[REGISTERS];
+#pragma GCC unroll 4
+        for (int v = 0; v < REGISTERS; v++)
+            sums[v] = every(0.0f), weight[v] = weights + (d + LANES * v) / width * room;
+        const float *value = row.values + d;
+        for (int64_t t = 0; t < row.length; t++, value += row.stride)
+#pragma GCC unroll 4
+            for (int v = 0; v < REGISTERS; v++)
+                sums[v] = multiply_add(every(weight[v][t]), load_whole(value + LANES * v), sums[v]);
+#pragma GCC unroll 4
+        for (int v = 0; v < REGISTERS; v++) store_whole(context + d + LANES * v, sums[v]);
+    }
+}
+
 /* query [H·D] -> context [H·D]. scores: room for [H, length]. */
 void attend(const Model *m, const float *query, Readable row, float *scores, float *context) {
     switch (m->head_width) { /* known widths are unrolled */
@@ -88,8 +109,11 @@ void attend(const Model *m, const float *query, Readable row, float *scores, flo
     }
     for (int64_t h = 0; h < m->heads; h++) soften(scores + h * row.length, row.length);
     switch (m->head_width) {
-    case 32: gather(row, m->heads, 32, row.length, scores, context); break;
-    case 64: gather(row, m->heads, 64, row.length, scores, context); break;
+    case 32:
+        if (m->heads % 2 == 0) gather_few(row, m->heads, 32, row.length, scores, context);
+        else gather(row, m->heads, 32, row.length, scores, context);
+        break;
+    case 64: gather_few(row, m->heads, 64, row.length, scores, context); break;
     default: gather(row, m->heads, m->head_width, row.length, scores, context);
     }
 }

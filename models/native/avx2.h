@@ -29,6 +29,7 @@ static inline Floats load_whole(const float *from) { return _mm256_loadu_ps(from
 static inline Floats load(Lanes lanes, const float *from) {
     return lanes >= LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, mask_of(lanes));
 }
+static inline void store_whole(float *to, Floats x) { _mm256_storeu_ps(to, x); }
 static inline void store(float *to, Lanes lanes, Floats x) {
     if (lanes >= LANES)
         _mm256_storeu_ps(to, x);

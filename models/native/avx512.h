@@ -23,6 +23,7 @@ static inline Lanes before(int64_t start, int64_t end) {
 static inline Floats every(float x) { return _mm512_set1_ps(x); }
 static inline Floats load_whole(const float *from) { return _mm512_loadu_ps(from); }
 static inline Floats load(Lanes lanes, const float *from) { return _mm512_maskz_loadu_ps(lanes, from); }
+static inline void store_whole(float *to, Floats x) { _mm512_storeu_ps(to, x); }
 static inline void store(float *to, Lanes lanes, Floats x) { _mm512_mask_storeu_ps(to, lanes, x); }
 static inline void store_four(float *to, int64_t count, __m128 x) {
     _mm_mask_storeu_ps(to, (__mmask8)before(0, count) & 15, x);
