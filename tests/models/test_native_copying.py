@@ -55,7 +55,7 @@ def same_where_read(found: TransformerState, expected: TransformerState) -> None
 @pytest.mark.parametrize("seed", range(30))
 def test_rows_take_the_places_of_others_as_if_all_were_read_first(seed: int) -> None:
     chance, network = random.Random(seed), native()
-    slow = CachedTransformer(*prepared(tiny.transformer(), "int8"))
+    slow = CachedTransformer(*prepared(tiny.transformer(), "fp32"))
     found, expected = started(network), started(slow)
     for _ in range(3):
         sources, destinations = moves(chance)

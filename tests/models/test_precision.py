@@ -11,10 +11,11 @@ import torch
 from models import precision as precisions
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
+from models.native import build
 from models.native.transformer import NativeTransformer
 from models.native.variants import CHOICE
 from models.precision import DTYPES, PRECISIONS, candidates, fastest, prepared, step_ms
-from models.products import dense, quantized
+from models.products import dense, exact_int8, quantized
 from tests.models import tiny
 
 PROMPTS = [Prompt((3, 4, 5), (1, 6)), Prompt((7,), (1,))]
@@ -131,7 +132,8 @@ def test_native_kernels_sum_exactly_where_pytorch_does_not(
 def test_the_fastest_is_the_one_with_the_shortest_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network, prompts = NETWORKS[name]()
     decodable, times = fastest(network, CPU)
-    assert set(times) == set(candidates(CPU)) <= set(PRECISIONS)
+    refused = not exact_int8() and (name == "gru" or build.library() is None)
+    assert set(times) == set(candidates(CPU)) - ({"int8"} if refused else set()) <= set(PRECISIONS)
     assert all(ms > 0 for ms in times.values())
     assert all(next(iter(times.values())) <= precisions.WORTH_IT * ms for ms in times.values())
     state = decodable.allocate(2, 3, 8)
