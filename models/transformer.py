@@ -137,6 +137,8 @@ class Transformer(nn.Module):
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """As `models.interface.Network` says."""
-        network, make = prepared(self, precision)
-        library = build.library() if precision == "int8" else None
-        return CachedTransformer(network, make) if library is None else NativeTransformer(network, library)
+        on_cpu = self.source_embedding.weight.device.type == "cpu"
+        library = build.library() if precision == "int8" and on_cpu else None
+        if library is not None:
+            return NativeTransformer(prepared(self, "fp32")[0], library)
+        return CachedTransformer(*prepared(self, precision))

@@ -21,15 +21,6 @@ void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, fl
 
 enum { TOGETHER = 4 }; /* positions */
 
-/* The sums of four vectors. */
-static inline __m128 totals(__m512 a, __m512 b, __m512 c, __m512 d) {
-    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-    __m512 all = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-}
-
 /* q·k of all heads with all positions; positions outside, because all heads of one stand together. Scores of a head
    are `room` apart. */
 static inline __attribute__((always_inline)) void score(
@@ -40,34 +31,34 @@ static inline __attribute__((always_inline)) void score(
         const float *k2 = row.keys + (t + 2 < last ? t + 2 : last) * row.stride;
         const float *k3 = row.keys + (t + 3 < last ? t + 3 : last) * row.stride;
         for (int64_t h = 0; h < heads; h++) {
-            __m512 s0 = _mm512_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
-            for (int64_t d = h * width, end = d + width; d < end; d += 16) {
-                __mmask16 lanes = before(d, end);
-                __m512 q = _mm512_maskz_loadu_ps(lanes, query + d);
-                s0 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k0 + d), s0);
-                s1 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k1 + d), s1);
-                s2 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k2 + d), s2);
-                s3 = _mm512_fmadd_ps(q, _mm512_maskz_loadu_ps(lanes, k3 + d), s3);
+            Floats s0 = every(0.0f), s1 = s0, s2 = s0, s3 = s0;
+            for (int64_t d = h * width, end = d + width; d < end; d += LANES) {
+                Lanes lanes = before(d, end);
+                Floats q = load(lanes, query + d);
+                s0 = multiply_add(q, load(lanes, k0 + d), s0);
+                s1 = multiply_add(q, load(lanes, k1 + d), s1);
+                s2 = multiply_add(q, load(lanes, k2 + d), s2);
+                s3 = multiply_add(q, load(lanes, k3 + d), s3);
             }
-            __m128 four = _mm_mul_ps(totals(s0, s1, s2, s3), _mm_set1_ps(scale));
-            _mm_mask_storeu_ps(scores + h * room + t, (__mmask8)before(t, row.length) & 15, four);
+            __m128 four = _mm_mul_ps(sums_of(s0, s1, s2, s3), _mm_set1_ps(scale));
+            store_four(scores + h * room + t, row.length - t, four);
         }
     }
 }
 
 /* scores [length] -> weights that sum to 1. */
 static void soften(float *scores, int64_t length) {
-    __m512 most = _mm512_set1_ps(-INFINITY), total = _mm512_setzero_ps();
-    for (int64_t t = 0; t < length; t += 16)
-        most = _mm512_mask_max_ps(most, before(t, length), most, _mm512_maskz_loadu_ps(before(t, length), scores + t));
-    most = _mm512_set1_ps(_mm512_reduce_max_ps(most));
-    for (int64_t t = 0; t < length; t += 16) {
-        __mmask16 lanes = before(t, length);
-        __m512 weight = exponential(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, scores + t), most));
-        _mm512_mask_storeu_ps(scores + t, lanes, weight);
-        total = _mm512_mask_add_ps(total, lanes, total, weight);
+    Floats most = every(-INFINITY), total = every(0.0f);
+    for (int64_t t = 0; t < length; t += LANES)
+        most = larger_some(before(t, length), most, load(before(t, length), scores + t));
+    most = every(largest_of(most));
+    for (int64_t t = 0; t < length; t += LANES) {
+        Lanes lanes = before(t, length);
+        Floats weight = exponential(load(lanes, scores + t) - most); /* behind the end no -inf: e^-inf takes long */
+        store(scores + t, lanes, weight);
+        total = add_some(lanes, total, weight);
     }
-    float share = 1.0f / _mm512_reduce_add_ps(total);
+    float share = 1.0f / sum_of(total);
     for (int64_t t = 0; t < length; t++) scores[t] *= share;
 }
 
@@ -78,32 +69,34 @@ static inline __attribute__((always_inline)) void gather(
     for (int64_t t = 0; t < row.length; t += TOGETHER) {
         int64_t end = t + TOGETHER < row.length ? t + TOGETHER : row.length;
         for (int64_t h = 0; h < heads; h++)
-            for (int64_t d = h * width; d < (h + 1) * width; d += 16) {
-                __mmask16 lanes = before(d, (h + 1) * width);
-                __m512 sum = _mm512_maskz_loadu_ps(lanes, context + d);
+            for (int64_t d = h * width; d < (h + 1) * width; d += LANES) {
+                Lanes lanes = before(d, (h + 1) * width);
+                Floats sum = load(lanes, context + d);
                 for (int64_t u = t; u < end; u++)
-                    sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[h * room + u]),
-                                          _mm512_maskz_loadu_ps(lanes, row.values + u * row.stride + d), sum);
-                _mm512_mask_storeu_ps(context + d, lanes, sum);
+                    sum = multiply_add(every(weights[h * room + u]), load(lanes, row.values + u * row.stride + d), sum);
+                store(context + d, lanes, sum);
             }
     }
 }
 
-/* The same with sums in registers, 64 floats at a time, where heads fill these. */
+enum { REGISTERS = 4 }; /* whose sums are 64 floats, or 32 */
+
+/* The same with sums in registers, where heads fill these. */
 static inline __attribute__((always_inline)) void gather_few(
     Readable row, int64_t heads, const int64_t width, int64_t room, const float *weights, float *context) {
-    for (int64_t d = 0; d < heads * width; d += 64) {
-        __m512 sums[4];
-        const float *weight[4];
+    for (int64_t d = 0; d < heads * width; d += REGISTERS * LANES) {
+        Floats sums[REGISTERS];
+        const float *weight[REGISTERS];
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) sums[v] = _mm512_setzero_ps(), weight[v] = weights + (d + 16 * v) / width * room;
+        for (int v = 0; v < REGISTERS; v++)
+            sums[v] = every(0.0f), weight[v] = weights + (d + LANES * v) / width * room;
         const float *value = row.values + d;
         for (int64_t t = 0; t < row.length; t++, value += row.stride)
 #pragma GCC unroll 4
-            for (int v = 0; v < 4; v++)
-                sums[v] = _mm512_fmadd_ps(_mm512_set1_ps(weight[v][t]), _mm512_loadu_ps(value + 16 * v), sums[v]);
+            for (int v = 0; v < REGISTERS; v++)
+                sums[v] = multiply_add(every(weight[v][t]), load_whole(value + LANES * v), sums[v]);
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) _mm512_storeu_ps(context + d + 16 * v, sums[v]);
+        for (int v = 0; v < REGISTERS; v++) store_whole(context + d + LANES * v, sums[v]);
     }
 }
 

@@ -1,7 +1,8 @@
-"""The library, compiled by the system's own C compiler at its first use and kept in the user's cache folder.
+"""The libraries, compiled by the system's own C compiler at its first use and kept in the user's cache folder.
 
-`python -m models.native.build` puts it beside its sources instead, for an image that is to have no compiler. CC, as
-elsewhere, is the command that compiles."""
+`python -m models.native.build` puts them beside their sources instead, every variant, for an image that is to have no
+compiler. CC, as elsewhere, is the command that compiles. PARLANCE_NATIVE, for diagnosis, is the name of the variant to
+use (see variants.py) and no other, or `none`."""
 
 from __future__ import annotations
 
@@ -14,18 +15,17 @@ import shlex
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+
+from models.native.variants import AVX2, CHOICE, FP32, VARIANTS, Variant, cpu_flags, fp32_runnable, runnable
 
 log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
-SOURCES = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
-FP32_SOURCES = ("matrices.c", "recurrent.c", "draws.c")
-# A fixed instruction set, not the machine's own: what one machine built runs on every one with NEEDED.
-NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}
 FLAGS = (
     *("-O3", "-fPIC", "-shared"),
     *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
@@ -34,70 +34,69 @@ COMPILERS = ("cc", "gcc", "clang")
 BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there
 
 
-class Kit(NamedTuple):
-    """What is compiled into one library, and for which instructions."""
-
-    name: str
-    sources: tuple[str, ...]
-    headers: tuple[str, ...]
-    flags: tuple[str, ...]
-
-
-INT8 = Kit("int8", SOURCES, ("native.h",), ("-march=cascadelake",))
-INSTRUCTIONS = (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
-"""The widest first; () is what every machine of an architecture has."""
-FP32 = {
-    needed: Kit("fp32", FP32_SOURCES, ("vectors.h", "recurrent.h"), tuple(f"-m{name}" for name in needed))
-    for needed in INSTRUCTIONS
-}
-
-
-@cache
 def library() -> ctypes.CDLL | None:
-    """None, and in the log why, where this machine cannot have it: once a process."""
-    missing = NEEDED - cpu_flags()
-    if missing:
-        log.info("int8 runs in PyTorch: native kernels need a CPU under Linux with %s", ", ".join(sorted(missing)))
-        return None
-    return loaded(INT8)
+    """int8, for this CPU the best that can be had. None, and in the log why, if there is none. ValueError if
+    PARLANCE_NATIVE asks for what is not there."""
+    return loaded(os.environ.get(CHOICE, ""))
+
+
+def fp32_library() -> ctypes.CDLL | None:
+    """For recurrent networks, and for draws of any; otherwise as `library`."""
+    return fp32_loaded(os.environ.get(CHOICE, ""))
 
 
 @cache
-def fp32_library() -> ctypes.CDLL | None:
-    """For recurrent networks, and for draws of any. None, and in the log why, where there is no compiler for it."""
+def loaded(choice: str) -> ctypes.CDLL | None:
+    """Looked for once a process. choice: as `runnable` takes it."""
     flags = cpu_flags()
-    return loaded(next(kit for needed, kit in FP32.items() if flags.issuperset(needed)))
-
-
-def loaded(kit: Kit) -> ctypes.CDLL | None:
-    try:
-        found = ctypes.CDLL(str(built(kit)))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
-        log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", kit.name, error)
+    variants = runnable(choice, flags)
+    if not variants:
+        missing = ", ".join(sorted(AVX2.needed - flags))
+        why = f"{CHOICE} is {choice}" if choice else f"native kernels need a CPU under Linux with {missing}"
+        log.info("int8 runs in PyTorch: %s", why)
         return None
-    log.info("%s runs in native kernels", kit.name)
-    return found
+    return first_of(variants, "int8")
 
 
-def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """What this CPU can do and its system lets it; nothing where Linux does not tell."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
+@cache
+def fp32_loaded(choice: str) -> ctypes.CDLL | None:
+    """As `loaded`."""
+    variants = fp32_runnable(choice, cpu_flags())
+    if not variants:
+        log.info("recurrent networks run in PyTorch: %s is %s", CHOICE, choice)
+        return None
+    return first_of(variants, "fp32")
 
 
-def built(kit: Kit = INT8) -> Path:
+def first_of(variants: Sequence[Variant], precision: str) -> ctypes.CDLL | None:
+    """The first that can be had; the log says which, and what became of those before it."""
+    problems: dict[str, None] = {}  # the same one may stop all variants
+    for variant in variants:
+        try:
+            found = ctypes.CDLL(str(built(variant)))
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
+            problems[str(error)] = None
+            if isinstance(error, subprocess.TimeoutExpired):
+                break
+            continue
+        log.info("%s runs in native kernels for %s", precision, variant.name)
+        if problems:
+            log.warning("better ones cannot be had: %s", "; ".join(problems))
+        return found
+    log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", precision, "; ".join(problems))
+    return None
+
+
+def built(variant: Variant) -> Path:
     """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
-    shipped = HERE / file_name(kit)
+    shipped = HERE / file_name(variant)
     if shipped.exists():
         return shipped
-    kept = folder() / file_name(kit)
+    kept = folder() / file_name(variant)
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_others(kept.parent)
     if not kept.exists():
-        compile_to(kept, kit)
+        compile_to(kept, variant)
     refuse_others(kept)
     return kept
 
@@ -109,14 +108,14 @@ def refuse_others(path: Path) -> None:
         raise PermissionError(f"{path} is not this user's alone to write to")
 
 
-def file_name(kit: Kit = INT8) -> str:
-    return f"parlance-{fingerprint(kit)}.so"
+def file_name(variant: Variant) -> str:
+    return f"parlance-{variant.name}-{fingerprint(variant)}.so"
 
 
-def fingerprint(kit: Kit = INT8) -> str:
+def fingerprint(variant: Variant) -> str:
     """Of the sources and the flags: another version of either is another file."""
-    digest = hashlib.sha256(" ".join((*FLAGS, *kit.flags)).encode())
-    for source in (*kit.headers, *kit.sources):
+    digest = hashlib.sha256(" ".join(FLAGS + variant.flags).encode())
+    for source in variant.headers + variant.sources:
         digest.update((HERE / source).read_bytes())
     return digest.hexdigest()[:16]
 
@@ -126,7 +125,7 @@ def folder() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "parlance"
 
 
-def compile_to(path: Path, kit: Kit = INT8) -> None:
+def compile_to(path: Path, variant: Variant) -> None:
     """Processes that build at the same time each write a file of their own; the last one to finish stays."""
     found = next(filter(None, map(shutil.which, COMPILERS)), None)
     compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
@@ -134,13 +133,25 @@ def compile_to(path: Path, kit: Kit = INT8) -> None:
         raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
-        command = [*compiler, *FLAGS, *kit.flags, "-o", str(fresh), *(str(HERE / each) for each in kit.sources), "-lm"]
+        sources = [str(HERE / source) for source in variant.sources]
+        command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.replace(path)
 
 
+def main() -> int:
+    """All variants of this architecture beside the sources. 1 if one could not be built, and on standard error why."""
+    status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
+    for variant in (*VARIANTS, *FP32) if x86 else [each for each in FP32 if not each.needed]:
+        try:
+            compile_to(HERE / file_name(variant), variant)
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.stderr.write(f"{variant.name}: {error}\n")
+            status = 1
+    return status
+
+
 if __name__ == "__main__":
-    for each in (INT8, *FP32.values()) if platform.machine() in ("x86_64", "AMD64") else (FP32[()],):
-        compile_to(HERE / file_name(each), each)
+    sys.exit(main())

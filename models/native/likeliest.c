@@ -9,70 +9,67 @@ typedef struct { /* the best so far, descending */
     int64_t *places, found, room;
 } Best;
 
-static inline int above(float x, float y) { return isnan(x) ? !isnan(y) : x > y; }
+static inline int is_above(float x, float y) { return isnan(x) ? !isnan(y) : x > y; }
 
 /* 0 if it is none of the best: then nothing that is not above it is. */
 static inline int insert(Best *best, float value, int64_t place) {
     int64_t at = best->found;
     if (at == best->room) {
-        if (!above(value, best->values[at - 1])) return 0;
+        if (!is_above(value, best->values[at - 1])) return 0;
         at--;
     } else {
         best->found++;
     }
-    for (; at > 0 && above(value, best->values[at - 1]); at--)
+    for (; at > 0 && is_above(value, best->values[at - 1]); at--)
         best->values[at] = best->values[at - 1], best->places[at] = best->places[at - 1];
     best->values[at] = value, best->places[at] = place;
     return 1;
 }
 
-/* Of 16 numbers those above the worst of the best: all, until there are enough. */
-static inline __mmask16 better(const Best *best, __m512 x) {
-    if (best->found < best->room) return 0xffff;
-    return _mm512_cmp_ps_mask(x, _mm512_set1_ps(best->values[best->room - 1]), _CMP_NLE_UQ);
-}
-
-static inline void look(Best *best, const float *x, int64_t i, __mmask16 lanes) {
-    __mmask16 found = better(best, _mm512_maskz_loadu_ps(lanes, x + i)) & lanes;
-    for (; found; found &= (__mmask16)(found - 1)) {
+/* Of a vector of numbers those above the worst of the best: all, until there are enough. */
+static inline void look(Best *best, const float *x, int64_t i, Lanes lanes) {
+    uint32_t found = bits_of(lanes);
+    if (best->found == best->room) found &= above(load(lanes, x + i), every(best->values[best->room - 1]));
+    for (; found; found &= found - 1) {
         int64_t place = i + __builtin_ctz(found);
         insert(best, x[place], place);
     }
 }
 
+enum { BLOCK = 64, PARTS = BLOCK / LANES };
+
 /* x [width] -> the `best->room` largest, at most width. */
 static void find(const float *x, int64_t width, Best *best) {
     int64_t i = 0;
-    for (; i < width && best->found < best->room; i += 16) look(best, x, i, before(i, width));
-    for (; i + 64 <= width; i += 64) { /* most of them hold nothing new */
-        __m512 least = _mm512_set1_ps(best->values[best->room - 1]);
-        __mmask16 any = _mm512_cmp_ps_mask(_mm512_loadu_ps(x + i), least, _CMP_NLE_UQ) |
-                        _mm512_cmp_ps_mask(_mm512_loadu_ps(x + i + 16), least, _CMP_NLE_UQ) |
-                        _mm512_cmp_ps_mask(_mm512_loadu_ps(x + i + 32), least, _CMP_NLE_UQ) |
-                        _mm512_cmp_ps_mask(_mm512_loadu_ps(x + i + 48), least, _CMP_NLE_UQ);
+    for (; i < width && best->found < best->room; i += LANES) look(best, x, i, before(i, width));
+    for (; i + BLOCK <= width; i += BLOCK) { /* most of them hold nothing new */
+        Floats least = every(best->values[best->room - 1]);
+        uint32_t any = 0;
+#pragma GCC unroll 8
+        for (int part = 0; part < PARTS; part++) any |= above(load_whole(x + i + LANES * part), least);
         if (any)
-            for (int64_t part = i; part < i + 64; part += 16) look(best, x, part, 0xffff);
+            for (int64_t part = i; part < i + BLOCK; part += LANES) look(best, x, part, before(part, width));
     }
-    for (; i < width; i += 16) look(best, x, i, before(i, width));
+    for (; i < width; i += LANES) look(best, x, i, before(i, width));
 }
 
 /* x [width], of which `largest` is the largest -> log of the sum of their exponentials. */
 static float log_total(const float *x, int64_t width, float largest) {
     if (!isfinite(largest)) return NAN; /* as inf - inf is */
-    __m512 sums[4], shift = _mm512_set1_ps(largest);
-    for (int s = 0; s < 4; s++) sums[s] = _mm512_setzero_ps();
+    Floats sums[PARTS], shift = every(largest); /* as many sums as a vector of any width needs to be as exact */
+    for (int part = 0; part < PARTS; part++) sums[part] = every(0.0f);
     int64_t i = 0;
-    for (; i + 64 <= width; i += 64)
-#pragma GCC unroll 4
-        for (int s = 0; s < 4; s++)
-            sums[s] = _mm512_add_ps(sums[s], exponential(_mm512_sub_ps(_mm512_loadu_ps(x + i + 16 * s), shift)));
-    for (; i < width; i += 16) {
-        __mmask16 lanes = before(i, width);
-        __m512 part = exponential(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, x + i), shift));
-        sums[0] = _mm512_mask_add_ps(sums[0], lanes, sums[0], part);
+    for (; i + BLOCK <= width; i += BLOCK)
+#pragma GCC unroll 8
+        for (int part = 0; part < PARTS; part++)
+            sums[part] = sums[part] + exponential(load_whole(x + i + LANES * part) - shift);
+    for (; i < width; i += LANES) {
+        Lanes lanes = before(i, width);
+        sums[0] = add_some(lanes, sums[0], exponential(load(lanes, x + i) - shift));
     }
-    __m512 sum = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
-    return logf(_mm512_reduce_add_ps(sum)) + largest;
+    for (int half = PARTS / 2; half; half /= 2)
+        for (int part = 0; part < half; part++) sums[part] = sums[part] + sums[part + half];
+    return logf(sum_of(sums[0])) + largest;
 }
 
 /* Of each of `rows` rows of x, `stride` apart and `width` wide: its `count` largest, descending, and their places,

@@ -11,17 +11,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models.native.build import library
+from models.native import build
 
 MOST = 64  # of a row: the best so far are kept in order by insertion, which suits few
 
 
-@cache
 def kernels() -> ctypes.CDLL | None:
+    loaded = build.library()
+    return None if loaded is None else told(loaded)
+
+
+@cache
+def told(loaded: ctypes.CDLL) -> ctypes.CDLL:
     """The library, told what its functions take, which makes a call cheap."""
-    loaded = library()
-    if loaded is None:
-        return None
     sizes, pointer = (c_int64,) * 4, c_void_p
     loaded.likeliest.argtypes = (pointer, *sizes, pointer, pointer)
     loaded.log_totals.argtypes = (pointer, *sizes[:3], pointer, pointer)

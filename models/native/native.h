@@ -3,14 +3,19 @@
    Rows are float32, one below the other. C d_model, H heads, D head width, I inputs and O outputs of a product. */
 #pragma once
 
-#include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __AVX512F__
+#include "avx512.h"
+#else
+#include "avx2.h"
+#endif
 
 enum { DONE, NO_MEMORY, OUT_OF_RANGE }; /* what a call comes to */
 enum { NO_ACTIVATION, RELU, GELU, SILU };
 
-typedef struct { /* weight: int8 + 128 in panels, see products.c; scale, bias [O] */
+typedef struct { /* weight: int8 in panels, see products.c; scale, bias [O] */
     const uint8_t *weight;
     const float *scale, *bias;
     int64_t outputs, inputs;
@@ -66,7 +71,7 @@ typedef struct { /* [L, slots, T, 2, H, D] and [L, slots, S, 2, H, D] */
 } Cache;
 
 typedef struct { /* rows in int8, as a product reads them */
-    int8_t *bytes; /* [rows, stride] */
+    Element *bytes; /* [rows, stride] */
     float *largest;
     int32_t *sums;
     int64_t stride;
@@ -86,22 +91,17 @@ void attend(const Model *model, const float *query, Readable row, float *scores,
 static inline int64_t padded(int64_t size) { return (size + 63) & ~(int64_t)63; }
 
 /* e^x within 2 units in the last place; 0 for -inf. */
-static inline __m512 exponential(__m512 x) {
-    x = _mm512_max_ps(_mm512_min_ps(_mm512_set1_ps(88.5f), x), _mm512_set1_ps(-104.0f)); /* NaN goes with x */
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    __m512 p = _mm512_set1_ps(1.9875691500e-4f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
-    p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, _mm512_add_ps(r, _mm512_set1_ps(1.0f)));
-    return _mm512_scalef_ps(p, n);
-}
-
-/* The lanes of the 16 from `start` that lie before `end`. */
-static inline __mmask16 before(int64_t start, int64_t end) {
-    return end - start >= 16 ? 0xffff : (__mmask16)((1u << (end - start)) - 1);
+static inline Floats exponential(Floats x) {
+    x = larger(every(-104.0f), smaller(every(88.5f), x));
+    Floats n = nearest(x * every(1.44269504f));
+    Floats r = multiply_add(n, every(-0.693359375f), x);
+    r = multiply_add(n, every(2.12194440e-4f), r);
+    Floats p = every(1.9875691500e-4f);
+    p = multiply_add(p, r, every(1.3981999507e-3f));
+    p = multiply_add(p, r, every(8.3334519073e-3f));
+    p = multiply_add(p, r, every(4.1665795894e-2f));
+    p = multiply_add(p, r, every(1.6666665459e-1f));
+    p = multiply_add(p, r, every(5.0000001201e-1f));
+    p = multiply_add(r * r, p, r + every(1.0f));
+    return times_power_of_two(p, n);
 }

@@ -1,45 +1,49 @@
-/* y = x·Wᵀ + b in int8: bytes times bytes, summed exactly in int32 (AVX-512 VNNI).
+/* y = x·Wᵀ + b in int8: bytes times bytes, summed exactly in int32.
 
-   The instruction multiplies unsigned with signed bytes, four neighbours at once in each of 16 lanes. So the weights
-   are kept as int8 + 128, and 128·(sum of the row's bytes) is taken off. W [O, I] lies in panels of 64 outputs:
-   [O/64, I/4, 64, 4], which a product reads once from front to back for all rows. */
+   A step takes 4 neighbours of each row and of the weights of a panel of outputs, P = VECTORS·LANES. W [O, I] lies in
+   panels, [O/P, I/4, 4/PER_LANE, P, PER_LANE], which a product reads once from front to back for all rows. VNNI
+   multiplies unsigned with signed bytes: there weights are kept as int8 + 128, and 128·(sum of the row's bytes) is
+   taken off. */
 #include "native.h"
 
 #include <math.h>
 
-enum { PANEL = 64, VECTORS = 4, TILE = 6, CHUNK = 120, AHEAD = 4096 };
+enum { PANEL = VECTORS * LANES, PARTS = 4 / PER_LANE, CHUNK = 120, AHEAD = 4096 };
 
 int64_t packed_size(int64_t outputs, int64_t inputs) { return padded(outputs) * ((inputs + 3) / 4) * 4; }
+
+/* Bytes that an element of a row takes. */
+int64_t element_size(void) { return sizeof(Element); }
 
 void pack(const int8_t *weight, int64_t outputs, int64_t inputs, uint8_t *packed) {
     int64_t steps = (inputs + 3) / 4;
     for (int64_t o = 0; o < padded(outputs); o++)
         for (int64_t i = 0; i < steps * 4; i++) {
             int value = o < outputs && i < inputs ? weight[o * inputs + i] : 0;
-            packed[((o / PANEL * steps + i / 4) * PANEL + o % PANEL) * 4 + i % 4] = (uint8_t)(value + 128);
+            int64_t part = (o / PANEL * steps + i / 4) * PARTS + i % 4 / PER_LANE;
+            packed[(part * PANEL + o % PANEL) * PER_LANE + i % PER_LANE] = (uint8_t)(value + OFFSET);
         }
 }
 
 /* A row's largest magnitude becomes 127; a row that is not a number somewhere is so everywhere. */
-static void quantize_row(const float *x, int64_t width, int8_t *bytes, float *largest, int32_t *sum) {
-    __m512 most = _mm512_setzero_ps();
-    __mmask16 broken = 0;
-    for (int64_t i = 0; i < width; i += 16) {
-        __m512 part = _mm512_maskz_loadu_ps(before(i, width), x + i);
-        broken |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
-        most = _mm512_max_ps(_mm512_abs_ps(part), most);
+static void quantize_row(const float *x, int64_t width, Element *bytes, float *largest, int32_t *sum) {
+    Floats most = every(0.0f);
+    Test broken = no_number(most);
+    for (int64_t i = 0; i < width; i += LANES) {
+        Floats part = load(before(i, width), x + i);
+        broken = either(broken, no_number(part));
+        most = larger(magnitude(part), most);
     }
-    *largest = broken ? NAN : _mm512_reduce_max_ps(most);
+    *largest = any(broken) ? NAN : largest_of(most);
     float inverse = 1.0f / *largest * 127.0f;
-    __m512 factor = _mm512_set1_ps(isinf(inverse) ? 0.0f : inverse); /* zeros, and what is all but zero */
-    __m512i total = _mm512_setzero_si512();
-    for (int64_t i = 0; i < width; i += 16) {
-        __m512 part = _mm512_maskz_loadu_ps(before(i, width), x + i);
-        __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(part, factor));
-        _mm_storeu_si128((__m128i *)(bytes + i), _mm512_cvtsepi32_epi8(whole));
-        total = _mm512_add_epi32(total, whole);
+    Floats factor = every(isinf(inverse) ? 0.0f : inverse); /* zeros, and what is all but zero */
+    Ints total = every_int(0);
+    for (int64_t i = 0; i < width; i += LANES) {
+        Ints whole = to_ints(load(before(i, width), x + i) * factor);
+        store_elements(bytes + i, whole);
+        total = add_ints(total, whole);
     }
-    *sum = _mm512_reduce_add_epi32(total);
+    *sum = sum_of_ints(total);
 }
 
 /* x [rows, width] */
@@ -55,15 +59,13 @@ typedef struct {
     float least;
 } Finish;
 
-/* Sums of one row and 16 outputs -> their place in y. */
-static inline void finish(const Finish *f, __m512i sums, int64_t row, int64_t output, float largest) {
-    __mmask16 lanes = before(output, f->outputs);
-    __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_maskz_loadu_ps(lanes, f->scale + output));
-    y = _mm512_fmadd_ps(y, _mm512_set1_ps(largest), _mm512_maskz_loadu_ps(lanes, f->bias + output));
-    if (f->residual)
-        y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(lanes, f->residual + row * f->stride + output));
-    y = _mm512_max_ps(_mm512_set1_ps(f->least), y);
-    _mm512_mask_storeu_ps(f->y + row * f->stride + output, lanes, y);
+/* Sums of one row and a vector of outputs -> their place in y. */
+static inline void finish(const Finish *f, Ints sums, int64_t row, int64_t output, float largest) {
+    Lanes lanes = before(output, f->outputs);
+    Floats y = to_floats(sums) * load(lanes, f->scale + output);
+    y = multiply_add(y, every(largest), load(lanes, f->bias + output));
+    if (f->residual) y = y + load(lanes, f->residual + row * f->stride + output);
+    store(f->y + row * f->stride + output, lanes, larger(every(f->least), y));
 }
 
 /* `rows` rows from `row` on times one panel, while `lines` cache lines a step of a later one are fetched, `pace` bytes
@@ -71,36 +73,41 @@ static inline void finish(const Finish *f, __m512i sums, int64_t row, int64_t ou
 static inline __attribute__((always_inline)) void tile(const int rows, const int lines, const uint8_t *panel,
                                                        int64_t steps, Bytes x, int64_t row, int64_t output,
                                                        const Finish *f, const char *later, int64_t pace) {
-    __m512i sums[TILE][VECTORS];
-    const int8_t *bytes = x.bytes + row * x.stride;
+    Ints sums[TILE][VECTORS];
+    const Element *bytes = x.bytes + row * x.stride;
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) sums[r][v] = _mm512_set1_epi32(-128 * x.sums[row + r]);
+        for (int v = 0; v < VECTORS; v++) sums[r][v] = every_int(-OFFSET * x.sums[row + r]);
     for (int64_t step = 0; step < steps; step++, panel += PANEL * 4, bytes += 4, later += pace) {
-        __m512i weight[VECTORS];
 #pragma GCC unroll 4
         for (int l = 0; l < lines; l++) _mm_prefetch(later + l * 64, _MM_HINT_T0);
+#pragma GCC unroll 2
+        for (int part = 0; part < PARTS; part++) {
+            Ints weights[VECTORS];
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) weight[v] = _mm512_loadu_si512(panel + v * 64);
+            for (int v = 0; v < VECTORS; v++)
+                weights[v] = weights_at(panel + (part * VECTORS + v) * LANES * PER_LANE);
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            __m512i four = _mm512_set1_epi32(*(const int32_t *)(bytes + r * x.stride));
+            for (int r = 0; r < rows; r++) {
+                Ints elements = every_int(*(const int32_t *)(bytes + r * x.stride + part * PER_LANE));
 #pragma GCC unroll 4
-            for (int v = 0; v < VECTORS; v++) sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], weight[v], four);
+                for (int v = 0; v < VECTORS; v++) sums[r][v] = dot(sums[r][v], weights[v], elements);
+            }
         }
     }
-    __m512i kept[TILE][VECTORS]; /* out of the registers: the compiler would arrange the loop for what follows it */
+    Ints kept[TILE][VECTORS]; /* out of the registers: the compiler would arrange the loop for what follows it */
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) _mm512_store_si512(&kept[r][v], sums[r][v]);
+        for (int v = 0; v < VECTORS; v++) kept[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(kept) : "memory");
 #pragma GCC unroll 1
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 1
         for (int v = 0; v < VECTORS; v++)
-            if (output + 16 * v < f->outputs) finish(f, kept[r][v], row + r, output + 16 * v, x.largest[row + r]);
+            if (output + LANES * v < f->outputs)
+                finish(f, kept[r][v], row + r, output + LANES * v, x.largest[row + r]);
 }
 
 typedef void (*Tile)(const uint8_t *, int64_t, Bytes, int64_t, int64_t, const Finish *, const char *, int64_t);
@@ -125,7 +132,7 @@ static void multiply_panel(const uint8_t *panel, int64_t steps, Bytes x, int64_t
                            const Finish *f) {
     int64_t count = (end - row + TILE - 1) / TILE, size = steps * PANEL * 4, pace = PANEL * 4 / count;
     const char *later = (const char *)panel + (count == 1 ? AHEAD : size);
-    const Tile *tiles = count == 1 ? tiles_4 : count <= 3 ? tiles_2 : tiles_1;
+    const Tile *tiles = pace > 128 ? tiles_4 : pace > 64 ? tiles_2 : tiles_1;
     for (; row < end; count--, later += pace * steps) {
         int64_t rows = (end - row + count - 1) / count;
         tiles[rows - 1](panel, steps, x, row, output, f, later, pace);
@@ -133,21 +140,19 @@ static void multiply_panel(const uint8_t *panel, int64_t steps, Bytes x, int64_t
     }
 }
 
-static __m512 activated(__m512 x, int activation) {
-    __m512 one = _mm512_set1_ps(1.0f);
-    if (activation == SILU)
-        return _mm512_div_ps(x, _mm512_add_ps(one, exponential(_mm512_sub_ps(_mm512_setzero_ps(), x))));
+static Floats activated(Floats x, int activation) {
+    Floats one = every(1.0f);
+    if (activation == SILU) return x / (one + exponential(every(0.0f) - x));
     /* GELU; erf by Abramowitz and Stegun 7.1.26, within 2e-7 */
-    __m512 z = _mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(0.70710678f));
-    __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(z, _mm512_set1_ps(0.3275911f), one));
-    __m512 p = _mm512_fmadd_ps(t, _mm512_set1_ps(1.061405429f), _mm512_set1_ps(-1.453152027f));
-    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(1.421413741f));
-    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(-0.284496736f));
-    p = _mm512_mul_ps(_mm512_fmadd_ps(p, t, _mm512_set1_ps(0.254829592f)), t);
-    __m512 tail = _mm512_mul_ps(p, exponential(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_mul_ps(z, z))));
-    __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
-    __m512 twice = _mm512_mask_blend_ps(negative, _mm512_sub_ps(_mm512_set1_ps(2.0f), tail), tail); /* 1 + erf */
-    return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(0.5f)), twice);
+    Floats z = magnitude(x) * every(0.70710678f);
+    Floats t = one / multiply_add(z, every(0.3275911f), one);
+    Floats p = multiply_add(t, every(1.061405429f), every(-1.453152027f));
+    p = multiply_add(p, t, every(1.421413741f));
+    p = multiply_add(p, t, every(-0.284496736f));
+    p = multiply_add(p, t, every(0.254829592f)) * t;
+    Floats tail = p * exponential(every(0.0f) - z * z);
+    Floats twice = choose(negative(x), tail, every(2.0f) - tail); /* 1 + erf */
+    return x * every(0.5f) * twice;
 }
 
 /* x [rows, I] -> y [rows, O]; residual [rows, O] or null is added (with no activation, or RELU after the sum). */
@@ -160,8 +165,8 @@ void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, in
             multiply_panel(p->weight + output * steps * 4, steps, x, row, end, output, &f);
     }
     if (activation == GELU || activation == SILU)
-        for (int64_t i = 0; i < rows * p->outputs; i += 16) {
-            __mmask16 lanes = before(i, rows * p->outputs);
-            _mm512_mask_storeu_ps(y + i, lanes, activated(_mm512_maskz_loadu_ps(lanes, y + i), activation));
+        for (int64_t i = 0; i < rows * p->outputs; i += LANES) {
+            Lanes lanes = before(i, rows * p->outputs);
+            store(y + i, lanes, activated(load(lanes, y + i), activation));
         }
 }

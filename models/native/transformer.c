@@ -23,14 +23,15 @@ static int begin(Work *work, const Model *m, int64_t rows, int64_t longest) {
     int64_t attended = m->heads * m->head_width, widest = m->inner > m->width ? m->inner : m->width;
     if (attended > widest) widest = attended;
     int64_t floats = rows * (2 * m->width + 4 * attended + m->inner + 1) + m->heads * longest;
-    work->memory = aligned_alloc(64, (size_t)padded(padded(floats * 4) + rows * (padded(widest) + 4) + 16 * 64));
+    int64_t bytes = rows * padded(widest) * (int64_t)sizeof(Element);
+    work->memory = aligned_alloc(64, (size_t)padded(padded(floats * 4) + bytes + rows * 4 + 16 * 64));
     if (!work->memory) return 0;
     char *next = work->memory;
     work->model = m, work->rows = rows;
     work->x = take(&next, rows * m->width * 4), work->normed = take(&next, rows * m->width * 4);
     work->parts = take(&next, rows * 3 * attended * 4), work->context = take(&next, rows * attended * 4);
     work->wide = take(&next, rows * m->inner * 4), work->scores = take(&next, m->heads * longest * 4);
-    work->bytes.stride = padded(widest), work->bytes.bytes = take(&next, rows * padded(widest));
+    work->bytes.stride = padded(widest), work->bytes.bytes = take(&next, bytes);
     work->bytes.largest = take(&next, rows * 4), work->bytes.sums = take(&next, rows * 4);
     return 1;
 }

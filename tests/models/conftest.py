@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 
 import pytest
 import torch
 
 from models.native import build
+from tests.models.kernels import TESTED, variant_library
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -25,3 +27,11 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param == "pytorch":
             patched.setattr(build, "fp32_library", lambda: None)
         yield
+
+
+@pytest.fixture(params=TESTED)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
+    """The native kernels: each variant that this CPU can run. A network in int8 that is made meanwhile has them."""
+    found = variant_library(request.param)
+    monkeypatch.setattr(build, "library", lambda: found)
+    return found

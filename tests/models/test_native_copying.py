@@ -10,13 +10,12 @@ import torch
 
 from models.cached_transformer import CachedTransformer
 from models.interface import Prompt
-from models.native import build
 from models.native.transformer import NativeTransformer
 from models.precision import prepared
 from models.transformer_state import TransformerState
 from tests.models import tiny
 
-pytestmark = pytest.mark.skipif(build.library() is None, reason="this machine has no native kernels")
+pytestmark = pytest.mark.usefixtures("library")
 SLOTS, SOURCE, TARGET = 9, 8, 12
 
 
@@ -56,7 +55,7 @@ def same_where_read(found: TransformerState, expected: TransformerState) -> None
 @pytest.mark.parametrize("seed", range(30))
 def test_rows_take_the_places_of_others_as_if_all_were_read_first(seed: int) -> None:
     chance, network = random.Random(seed), native()
-    slow = CachedTransformer(*prepared(tiny.transformer(), "int8"))
+    slow = CachedTransformer(*prepared(tiny.transformer(), "fp32"))
     found, expected = started(network), started(slow)
     for _ in range(3):
         sources, destinations = moves(chance)

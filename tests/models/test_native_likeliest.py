@@ -13,7 +13,7 @@ from models import likeliest
 from models.likeliest import Continuations
 from models.native import likeliest as native
 
-pytestmark = pytest.mark.skipif(native.kernels() is None, reason="this machine has no native kernels")
+pytestmark = pytest.mark.usefixtures("library")
 
 WIDTHS = (1, 2, 15, 16, 17, 63, 64, 65, 500, 1000, 4033, 8000)
 KINDS = ("random", "ties", "two values", "suppressed", "mostly -inf", "all -inf", "equal", "ascending", "infinite")

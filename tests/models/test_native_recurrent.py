@@ -17,6 +17,7 @@ from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
 from models.native import build
 from models.native.recurrent import NativeRecurrent
+from models.native.variants import cpu_flags, fp32_runnable
 from models.precision import prepared
 from models.recurrent import RecurrentLanguageModel
 from tests.models import tiny
@@ -24,13 +25,13 @@ from tests.models import tiny
 CELLS = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 LAYERS = pytest.mark.parametrize("layers", [1, 2, 3])
 VOCABULARY = 300  # more than whole blocks of 64: columns are filled up
-AVAILABLE = [kit for needed, kit in build.FP32.items() if build.cpu_flags().issuperset(needed)]
+AVAILABLE = fp32_runnable("", cpu_flags())
 
 
-@pytest.fixture(scope="module", params=AVAILABLE, ids=lambda kit: "".join(kit.flags) or "plain")
+@pytest.fixture(scope="module", params=AVAILABLE, ids=lambda variant: variant.name)
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     """For every instruction set that this machine has."""
-    found = build.loaded(request.param)
+    found = build.first_of([request.param], "fp32")
     if found is None:
         pytest.skip("this machine has no native kernels; the log says why")
     return found
@@ -157,9 +158,9 @@ def test_fp32_on_a_cpu_is_native_and_nothing_else_is() -> None:
 def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
-    build.fp32_library.cache_clear()
+    build.fp32_loaded.cache_clear()
     yield
-    build.fp32_library.cache_clear()
+    build.fp32_loaded.cache_clear()
 
 
 def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.LogCaptureFixture) -> None:

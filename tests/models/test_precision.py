@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ import torch
 from models import precision as precisions
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
+from models.native import build
+from models.native.transformer import NativeTransformer
+from models.native.variants import CHOICE
 from models.precision import DTYPES, PRECISIONS, candidates, fastest, prepared, step_ms
-from models.products import dense, quantized
+from models.products import dense, exact_int8, quantized
 from tests.models import tiny
 
 PROMPTS = [Prompt((3, 4, 5), (1, 6)), Prompt((7,), (1,))]
@@ -108,18 +112,28 @@ def test_an_unknown_precision() -> None:
 def test_int8_is_refused_where_it_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="int8 is for CPUs; use bf16 or fp16 on this device"):
         tiny.transformer().to("meta").decodable("int8")
-    assert "int8" in candidates(CPU)
     monkeypatch.setattr(precisions, "exact_int8", lambda: False)
+    monkeypatch.setenv(CHOICE, "none")
     with pytest.raises(ValueError, match="this CPU does not sum int8 products exactly; use fp32 or bf16"):
         tiny.transformer().decodable("int8")
-    assert candidates(CPU) == ("fp32", "bf16")
+    assert set(fastest(tiny.transformer(), CPU)[1]) == {"fp32", "bf16"}
+
+
+def test_native_kernels_sum_exactly_where_pytorch_does_not(
+    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precisions, "exact_int8", lambda: False)
+    assert isinstance(tiny.transformer().decodable("int8"), NativeTransformer)
+    assert set(fastest(tiny.transformer(), CPU)[1]) == {"fp32", "int8", "bf16"}
+    assert set(fastest(tiny.recurrent(), CPU)[1]) == {"fp32", "bf16"}
 
 
 @pytest.mark.parametrize("name", ["post", "gru"])
 def test_the_fastest_is_the_one_with_the_shortest_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network, prompts = NETWORKS[name]()
     decodable, times = fastest(network, CPU)
-    assert set(times) == set(candidates(CPU)) <= set(PRECISIONS)
+    refused = not exact_int8() and (name == "gru" or build.library() is None)
+    assert set(times) == set(candidates(CPU)) - ({"int8"} if refused else set()) <= set(PRECISIONS)
     assert all(ms > 0 for ms in times.values())
     assert all(next(iter(times.values())) <= precisions.WORTH_IT * ms for ms in times.values())
     state = decodable.allocate(2, 3, 8)

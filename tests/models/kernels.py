@@ -1,0 +1,94 @@
+"""The native kernels, each variant that this CPU can run, called one by one."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from ctypes import byref, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.native import build
+from models.native.library import Packer, Product
+from models.native.variants import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
+from models.products import exact_int8
+
+needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
+EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))
+TESTED = (*NAMES, EMULATED.name)
+EMULATION = """
+#include <immintrin.h>
+#define __AVXVNNI__ 1
+static inline __m256i emulated(__m256i sums, __m256i weights, __m256i bytes) {
+    __m256i low = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(weights)),
+                                    _mm256_cvtepi8_epi16(_mm256_castsi256_si128(bytes)));
+    __m256i high = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm256_extracti128_si256(weights, 1)),
+                                     _mm256_cvtepi8_epi16(_mm256_extracti128_si256(bytes, 1)));
+    return _mm256_add_epi32(sums, _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8));
+}
+#define _mm256_dpbusd_avx_epi32 emulated
+"""
+
+
+class Bytes(ctypes.Structure):
+    _fields_ = [("bytes", c_void_p), ("largest", c_void_p), ("sums", c_void_p), ("stride", c_int64)]
+
+
+class Readable(ctypes.Structure):
+    _fields_ = [("keys", c_void_p), ("values", c_void_p), ("stride", c_int64), ("length", c_int64)]
+
+
+def variant_library(name: str) -> ctypes.CDLL:
+    """Skips the test where it cannot run."""
+    variant = next(each for each in (*VARIANTS, EMULATED) if each.name == name)
+    if missing := variant.needed - cpu_flags():
+        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))}")
+    found = emulation() if variant is EMULATED else build.loaded(name)
+    return found or pytest.skip("there is no compiler for it; the log says why")
+
+
+@cache
+def emulation() -> ctypes.CDLL | None:
+    """The kernels for AVX-VNNI, which few CPUs have, with its one instruction made of others."""
+    with tempfile.TemporaryDirectory() as folder:
+        header, library = Path(folder) / "emulated.h", Path(folder) / "emulated.so"
+        header.write_text(EMULATION, encoding="utf-8")
+        try:
+            build.compile_to(library, Variant(EMULATED.name, EMULATED.needed, (*EMULATED.flags, "-I", folder)))
+        except FileNotFoundError:
+            return None
+        return ctypes.CDLL(str(library))
+
+
+def pointer(tensor: Tensor) -> c_void_p:
+    assert tensor.is_contiguous()
+    return c_void_p(tensor.data_ptr())
+
+
+def multiplied(
+    library: ctypes.CDLL, linear: nn.Linear, x: Tensor, residual: Tensor | None = None, activation: int = 0
+) -> Tensor:
+    packer = Packer(library, linear)
+    return times(library, packer.product(linear.weight, linear.bias), x, residual, activation)
+
+
+def times(
+    library: ctypes.CDLL, packed: Product, x: Tensor, residual: Tensor | None = None, activation: int = 0
+) -> Tensor:
+    """x [N, I] -> [N, O]."""
+    rows, inputs = x.shape
+    stride = (inputs + 63) // 64 * 64
+    size = library.element_size()
+    read = torch.zeros(rows * stride * size, dtype=torch.int8)
+    largest, sums = torch.empty(rows), torch.empty(rows).int()
+    into = Bytes(read.data_ptr(), largest.data_ptr(), sums.data_ptr(), stride)
+    library.quantize(pointer(x), c_int64(rows), c_int64(inputs), into)
+    y = torch.full((rows, packed.outputs), torch.nan)
+    library.multiply(
+        byref(packed), into, c_int64(rows), None if residual is None else pointer(residual), activation, pointer(y)
+    )
+    return y
