@@ -67,11 +67,11 @@ RUN set -eu; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --target /opt/parlance/code .; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python check
 
-# int8's native kernels are compiled here for every kind of CPU, for the image itself has no compiler. Where none can be
-# had, int8 runs in PyTorch, slower, and the log says so.
+# Native kernels are compiled here for every kind of CPU, for the image itself has no compiler. Where none can be had,
+# int8 and lyricists run in PyTorch, slower, and the log says so.
 RUN cd /opt/parlance/code; \
     command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
-    /opt/parlance/bin/python -m models.native.build || echo "where kernels are missing, int8 will be slower"
+    /opt/parlance/bin/python -m models.native.build || echo "where kernels are missing, PyTorch will be slower"
 
 
 FROM ${BASE_IMAGE}

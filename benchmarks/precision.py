@@ -22,7 +22,7 @@ from models.checkpoint import Checkpoint, new_token_limit, read
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Precision, Prompt
 from models.networks import load_network
-from models.products import exact_int8
+from models.precision import RefusedError
 
 CANDIDATES: tuple[Precision, ...] = ("fp32", "int8", "bf16")
 GOAL_BLEU_LOST = 0.2
@@ -51,10 +51,11 @@ def translate(
 def measure(checkpoint: Checkpoint, texts: list[str], references: list[str], beam: int) -> list[dict[str, Any]]:
     network, rows, exact = load_network(checkpoint), list[dict[str, Any]](), list[str]()
     for precision in CANDIDATES:
-        if precision == "int8" and not exact_int8():
-            continue
         started = time.monotonic()
-        together = translate(checkpoint, network, texts, beam, precision, 64 * beam)
+        try:
+            together = translate(checkpoint, network, texts, beam, precision, 64 * beam)
+        except RefusedError:
+            continue
         seconds = time.monotonic() - started
         alone = [translate(checkpoint, network, [text], beam, precision, beam)[0] for text in texts[:ALONE]]
         exact = exact or together

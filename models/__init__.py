@@ -17,7 +17,7 @@ cached_layers.py  the Transformer's layers flat, compiled to TorchScript
 transformer_state.py  static caches: allocated once, copied where they differ
 step_shape.py    the sizes of a step, exact or rounded to few
 cached_transformer.py  the Transformer, a token at a time
-native/          the Transformer in int8 in C, for CPUs that have the instructions
+native/          steps in C: the Transformer in int8 where a CPU has the instructions, recurrent networks in fp32
 cached_cells.py  the recurrent cells flat, compiled likewise
 cached_recurrent.py  the recurrent language model, a token at a time
 graphs.py        CUDA graphs of steps

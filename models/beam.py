@@ -73,6 +73,7 @@ class Beams:
         return len(self.keys)
 
     def add(self, key: Hashable, options: DecodingOptions) -> None:
+        """A beam that has written nothing yet, in the last place. The caller sees to it that there is room."""
         place = len(self)
         self.keys.append(key)
         self.ended.append([])
@@ -85,6 +86,7 @@ class Beams:
         self.shared[place], self.shared_with_best[place] = 0, 0
 
     def remove(self, key: Hashable) -> None:
+        """ValueError if there is no such beam. The last beam takes its place."""
         place, last = self.keys.index(key), len(self) - 1
         for array in (self.tokens, self.parents):
             array[place, : self.lengths[last]] = array[last, : self.lengths[last]]

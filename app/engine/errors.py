@@ -2,7 +2,7 @@
 
 EngineError
 ├── InvalidRequest      the request cannot be answered as it stands (names the field)
-│   ├── TextTooLong     more tokens than the model takes (names both numbers)
+│   ├── TextTooLong     more tokens than the model takes, or characters than the service (names both)
 │   └── UnknownCharacters  a character model has no such character
 ├── UnknownModel        no model of that name (or none of that kind)
 ├── ModelConflict       what is asked of a model does not go with what is loaded

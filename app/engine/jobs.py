@@ -174,7 +174,7 @@ class Engine(Protocol):
     def models(self) -> Sequence[ModelInfo]: ...
 
     def check_room(self) -> None:
-        """Raises what the smallest request would be refused with now; cheap, before anything of it is read."""
+        """Raises what the smallest request would be refused with now; cheap, before anything of it is parsed."""
         ...
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:

@@ -24,7 +24,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
     """The first message: how to run. threads 0: all cores. A `Beat` comes at least every `beat_s`, except while a
-    model loads. stream_interval_s: for so long the tokens of streams are collected, the first ones excepted."""
+    model goes to a GPU. stream_interval_s: for so long the tokens of streams are collected, the first ones excepted."""
 
     device: str
     threads: int

@@ -66,7 +66,7 @@ class Cache(ctypes.Structure):
 
 
 HUGE_PAGE = 1 << 21
-PANEL = 64  # outputs, as in products.c
+PANEL = 64  # outputs, to multiples of which native.h pads a product's
 
 
 class Packer:
@@ -76,7 +76,7 @@ class Packer:
     def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
         self.library, self.held = library, list[Tensor]()
         library.packed_size.restype = c_int64
-        # a matrix that is taken apart fills two panels in part
+        # a matrix that is taken apart is padded twice
         room = sum(self._size(p.size(0) + PANEL, p.size(1)) for p in network.parameters() if p.ndim == 2)
         self.weights, self.taken = reserved(room), 0
 

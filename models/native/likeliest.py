@@ -17,6 +17,7 @@ MOST = 64  # of a row: the best so far are kept in order by insertion, which sui
 
 
 def kernels() -> ctypes.CDLL | None:
+    """None where this CPU has none; see `models.native.build.library`."""
     loaded = build.library()
     return None if loaded is None else told(loaded)
 

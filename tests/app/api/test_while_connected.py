@@ -93,7 +93,7 @@ def test_a_cancelled_caller_is_cancelled_also_if_the_client_leaves_too() -> None
     assert asyncio.run(run())
 
 
-def test_an_answer_that_was_there_first_is_given() -> None:
+def test_an_answer_and_a_leaving_in_one_turn_come_to_either_and_leave_no_cancellation_over() -> None:
     async def run() -> int:
         leaves, found = asyncio.Event(), asyncio.get_running_loop().create_future()
 
