@@ -32,6 +32,7 @@ device.py      the front end's end of one of them
 frames.py      what it says, out of the bytes that come
 messages.py    what crosses to a device process (msgpack, never pickle)
 worker.py      the device process: reads messages, drives the scheduler, writes answers
+inbox.py       what it hears
 loading.py     checkpoints are read beside the work
 scheduler.py   which requests share the next step
 lane.py        one model's requests there: who waits, who runs, whose time is over

@@ -7,11 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from app.engine import messages as m
 
 log = logging.getLogger(__name__)
+
+
+class Splitter:
+    """The bodies of the frames in a stream of bytes that comes in parts of any size."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of a frame that is not whole yet; large ones come in many
+        self._length = 0
+
+    def bodies(self, data: bytes) -> Iterator[bytes]:
+        """Of the frames that are whole now. ValueError if one is announced that is too long."""
+        self._parts.append(data)
+        self._length += len(data)
+        while self._length >= m.HEADER.size and (end := self._end()) <= self._length:
+            whole = b"".join(self._parts)
+            self._parts, self._length = [whole[end:]], len(whole) - end
+            yield whole[m.HEADER.size : end]
+
+    def _end(self) -> int:
+        """Of the first frame."""
+        if len(self._parts[0]) < m.HEADER.size:
+            self._parts = [b"".join(self._parts)]
+        return m.HEADER.size + m.body_length(self._parts[0][: m.HEADER.size])
 
 
 class Frames(asyncio.Protocol):
@@ -21,8 +44,7 @@ class Frames(asyncio.Protocol):
     def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_body, self._on_end = on_body, on_end
         self._transport: asyncio.BaseTransport | None = None
-        self._parts: list[bytes] = []  # of a frame that is not whole yet; large ones come in many
-        self._length = 0
+        self._splitter = Splitter()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -30,22 +52,12 @@ class Frames(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        self._parts.append(data)
-        self._length += len(data)
         try:
-            while self._length >= m.HEADER.size and (end := self._end()) <= self._length:
-                whole = b"".join(self._parts)
-                self._parts, self._length = [whole[end:]], len(whole) - end
-                self._on_body(whole[m.HEADER.size : end])
+            for body in self._splitter.bodies(data):
+                self._on_body(body)
         except Exception:
             log.exception("a device process said what cannot be understood; it is ended")
             self._transport.close()
-
-    def _end(self) -> int:
-        """Of the first frame."""
-        if len(self._parts[0]) < m.HEADER.size:
-            self._parts = [b"".join(self._parts)]
-        return m.HEADER.size + m.body_length(self._parts[0][: m.HEADER.size])
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()

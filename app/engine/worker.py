@@ -10,68 +10,20 @@ import ctypes
 import gc
 import logging
 import os
-import queue
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from app.engine import messages as m
+from app.engine.inbox import Inbox
 from app.engine.loading import Loading, Read
 from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
-
-
-class Inbox:
-    """A thread reads frames as they come, so that a cancellation is seen at the next step boundary."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._file = connection.makefile("rb")
-        self._messages: queue.SimpleQueue[m.ToDevice | Read] = queue.SimpleQueue()
-
-    def start(self) -> None:
-        threading.Thread(target=self._read, name="inbox", daemon=True).start()
-
-    def _read(self) -> None:
-        """Without this thread the process would wait for ever for messages: it ends with it, whatever the reason."""
-        try:
-            self._read_all()
-        except ConnectionError:
-            pass
-        except Exception:
-            log.exception("the front end said what cannot be understood")
-            os._exit(1)
-        os._exit(0)  # the parent is gone, perhaps in the middle of a step: nobody wants its result
-
-    def _read_all(self) -> None:
-        while len(header := self._file.read(m.HEADER.size)) == m.HEADER.size:
-            length = m.body_length(header)
-            if len(body := self._file.read(length)) < length:
-                return
-            for message in m.to_device(body):
-                self._messages.put(message)
-
-    def put(self, result: Read) -> None:
-        """What this process tells itself."""
-        self._messages.put(result)
-
-    def take(self, wait_s: float | None) -> list[m.ToDevice | Read]:
-        """All messages that are there; if there is none, wait for one so long (None: for ever)."""
-        found: list[m.ToDevice | Read] = []
-        if wait_s == 0 and self._messages.empty():  # as after most steps
-            return found
-        try:
-            if wait_s is None or wait_s > 0:
-                found.append(self._messages.get(timeout=wait_s))
-            while True:
-                found.append(self._messages.get_nowait())
-        except queue.Empty:
-            return found
 
 
 def serve(connection: socket.socket) -> None:
@@ -136,6 +88,10 @@ def main() -> None:
         serve(connection)
     except ConnectionError:
         log.info("the front end is gone")
+        os._exit(0)  # whatever other threads are at
+    except Exception:
+        log.exception("the main loop failed")
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""The device process's end of the socket."""
+"""The main loop of a device process."""
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -11,41 +10,8 @@ from typing import Any
 import pytest
 
 from app.engine import messages as m
-from app.engine.worker import Inbox, work
-
-
-class Ended(BaseException):
-    """Instead of the end of this process."""
-
-
-@pytest.mark.parametrize(
-    ("data", "status"),
-    [
-        (b"", 0),
-        (m.frame([m.Cancel(1)])[:3], 0),
-        (m.frame([m.Cancel(1)])[:-1], 0),
-        (m.HEADER.pack(m.MAX_FRAME_BYTES + 1), 1),
-        (m.HEADER.pack(1) + b"\xc1", 1),
-        (m.frame([m.Started("cpu")]), 1),
-    ],
-)
-def test_the_process_ends_when_it_can_hear_nothing_more(
-    data: bytes, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def end(status: int) -> None:
-        raise Ended(status)
-
-    monkeypatch.setattr(os, "_exit", end)
-    ours, theirs = socket.socketpair()
-    with theirs:
-        inbox = Inbox(theirs)
-        with ours:
-            ours.sendall(m.frame([m.Cancel(7), m.Cancel(8)]) + data)
-        with pytest.raises(Ended) as ended:
-            inbox._read()
-        inbox._file.close()
-    assert ended.value.args == (status,)
-    assert inbox.take(None) == [m.Cancel(7), m.Cancel(8)]
+from app.engine.inbox import Inbox
+from app.engine.worker import work
 
 
 class FakeScheduler:
@@ -86,11 +52,11 @@ def test_the_main_loop_beats_idle_or_busy_but_not_while_it_hangs(busy: bool) -> 
         time.sleep(0.05)
         assert len(sent) == count
         scheduler.may_step.set()
-        inbox._messages.put(m.Stop())
+        ours.sendall(m.frame([m.Stop()]))
         loop.join(10)
         assert not loop.is_alive()
         assert scheduler.handled == [m.Cancel(1)]
-        inbox._file.close()
+        inbox.close()
 
 
 def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
@@ -100,8 +66,8 @@ def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
         loop = threading.Thread(target=work, args=(inbox, FakeScheduler(), sent.extend, [], 60.0))
         loop.start()
         time.sleep(0.05)
-        inbox._messages.put(m.Stop())  # heard at once, long before the next beat
+        ours.sendall(m.frame([m.Stop()]))  # heard at once, long before the next beat
         loop.join(10)
         assert not loop.is_alive()
         assert len(sent) == 1
-        inbox._file.close()
+        inbox.close()
