@@ -144,9 +144,11 @@ class Race:
         plan, server = self.plan, self._all()[0]
         with self._engine() as alone:
             alone.translate(self.sentences.drawn(20, 0), self.beam)  # warm
-            self.note(await overhead.one_client(server, alone, self.sentences.drawn(plan.overhead, 1), self.beam))
+            one_by_one = self.sentences.drawn(plan.overhead, 1)
+            self.note(await overhead.one_client(server, alone, one_by_one, self.beam, plan.repeats + 1))
+            self.note(await overhead.after_a_pause(server, alone, one_by_one, self.beam))
             texts = self.sentences.drawn(plan.sentences, 2)
-            self.note(await overhead.saturated(server, alone, texts, self.beam, SATURATING, plan.repeats))
+            self.note(await overhead.saturated(server, alone, texts, self.beam, SATURATING, plan.repeats + 1))
 
     async def _cancel(self) -> None:
         texts = [" ".join(self.sentences.drawn(4, seed)) for seed in range(self.plan.cancelled)]
@@ -157,9 +159,14 @@ class Race:
                 self.note(await cancelling.after_a_cancel(server, texts, tokens))
 
     async def _lyricist(self) -> None:
-        plan, server = self.plan, self._all()[0]
-        length, cores = plan.stream_tokens, os.cpu_count() or 1
-        self.note(await streams.race(server, self.served.lyricist, plan.streams, length, plan.repeats, cores))
+        """Ours as it is shipped, with a process per core; the loop has all cores too, if it is faster with them."""
+        plan, cores = self.plan, os.cpu_count() or 1
+        self.close()
+        with self._ours(cpu_workers=0) as server:
+            row = await streams.race(
+                server, self.served.lyricist, plan.streams, plan.stream_tokens, 2 * plan.repeats, cores
+            )
+        self.note({**row, "cpu_workers": "one per core"})
 
     async def _agreement(self) -> None:
         """fp32 first; a beam of 1 by default, so that one server answers greedy and beam requests."""
