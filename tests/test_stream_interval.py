@@ -12,13 +12,13 @@ from tests.serving import Server, serving
 from tests.test_streams import streamed
 from tests.tiny import GERMAN
 
-SIZES = ([1, 59], [60])  # one event where all was written before the front end came to read
-LYRICS = {"prompt": "分开", "max_new_tokens": 60, "seed": 7}
+LENGTH = 1500  # it takes a tenth of a second and more to write: the first token is read long before the end
+LYRICS = {"prompt": "分开", "max_new_tokens": LENGTH, "seed": 7}
 
 
 @pytest.fixture(scope="module")
 def server(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tiny_checkpoints, tmp_path_factory.mktemp("server"), STREAM_INTERVAL_MS="10000") as server:
+    with serving(tiny_checkpoints, tmp_path_factory.mktemp("server"), STREAM_INTERVAL_MS="10000", MAX_NEW_TOKENS="2000") as server:
         yield server
 
 
@@ -29,15 +29,15 @@ def joined(tokens: list[tuple[str, Any]], index: int | None = None) -> str:
 def test_the_first_token_comes_alone_and_the_others_with_the_end(server: Server) -> None:
     *tokens, (last, done) = streamed(server, "/generate", LYRICS)
     assert last == "done"
-    assert [len(token["text"]) for _, token in tokens] in SIZES
+    assert [len(token["text"]) for _, token in tokens] == [1, LENGTH - 1]
     assert joined(tokens) == done["text"] == server.ask("/generate", LYRICS)["text"]
-    assert done["usage"] == {"prompt_tokens": 2, "new_tokens": 60}
+    assert done["usage"] == {"prompt_tokens": 2, "new_tokens": LENGTH}
 
 
 def test_each_of_several_continuations_begins_at_once(server: Server) -> None:
     *tokens, (_, done) = streamed(server, "/generate", {**LYRICS, "n": 3})
     for index, each in enumerate([done, *done["alternatives"]]):
-        assert [len(token["text"]) for _, token in tokens if token["index"] == index] in SIZES
+        assert [len(token["text"]) for _, token in tokens if token["index"] == index] == [1, LENGTH - 1]
         assert joined(tokens, index) == each["text"]
 
 
