@@ -67,7 +67,6 @@ class Continuing:
         result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
         reason: FinishReason = "stop"
         if result is not None:
-            writing.finish(result.hypotheses[0].tokens)
             reason = "stop" if writing.stopped or result.hypotheses[0].finished else "length"
         usage = writing.usage(len(prompt), result.timing if result else None)
         return Continuation(writing.text, reason, seed), usage
