@@ -62,6 +62,7 @@ class Continuing:
             prompt,
             seed=seed,
             wants_tokens=writing.wants_tokens,
+            at_once=writing.at_once,
             start_by=self._entrance.start_by(first),
         )
         result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
