@@ -56,6 +56,7 @@ def continuation(
     *,
     seed: int,
     wants_tokens: bool,
+    at_once: bool,
     start_by: float,
 ) -> m.Decode:
     """One of the job's samples."""
@@ -69,6 +70,7 @@ def continuation(
         top_p=job.top_p,
         seed=seed,
         wants_tokens=wants_tokens,
+        at_once=at_once,
         start_by=start_by,
     )
 

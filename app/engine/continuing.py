@@ -62,12 +62,12 @@ class Continuing:
             prompt,
             seed=seed,
             wants_tokens=writing.wants_tokens,
+            at_once=writing.at_once,
             start_by=self._entrance.start_by(first),
         )
         result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
         reason: FinishReason = "stop"
         if result is not None:
-            writing.finish(result.hypotheses[0].tokens)
             reason = "stop" if writing.stopped or result.hypotheses[0].finished else "length"
         usage = writing.usage(len(prompt), result.timing if result else None)
         return Continuation(writing.text, reason, seed), usage

@@ -58,7 +58,7 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     """Decode one sequence. wants_tokens: send the tokens as they come, as `Tokens` tells; of a beam those on which all
     live hypotheses agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute;
     0: no limit. siblings: a number that the sequences of one request share, and which take turns with others as one;
-    0: it is alone."""
+    0: it is alone. at_once: no token waits for a round (see `app.engine.telling`), for it may end the text."""
 
     id: int
     model: str
@@ -76,6 +76,7 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     wants_tokens: bool = False
     start_by: float = 0.0
     siblings: int = 0
+    at_once: bool = False
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):

@@ -25,6 +25,7 @@ class RequestMeter:
     def __init__(self, by_model: ByModel, model: str, tokens: int) -> None:
         self._by_model, self._model, self._read = by_model, model, tokens
         self._heard = self._written = 0  # tokens that came, and those of them that are in the answer
+        self._stopped = False  # by a stop string
         self._began_s, self._first_s, self._first_observed = time.monotonic(), 0.0, False
         self._device: str | None = None
 
@@ -43,6 +44,7 @@ class RequestMeter:
         else:
             self._by_model.inflight[self._model, self._device] -= 1
         self._device, self._heard, self._written, self._first_s = device, 0, 0, 0.0
+        self._stopped = False
         self._by_model.inflight[self._model, device] += 1
 
     def heard(self, tokens: int) -> None:
@@ -55,7 +57,7 @@ class RequestMeter:
 
     def ended(self, tokens: int) -> None:
         """The text ends after so many of them: those that came with the last of these are no part of the answer."""
-        self._written = tokens
+        self._written, self._stopped = tokens, True
 
     def answered(self, answer: m.Finished | m.Attention | str | None) -> None:
         """None, or the text before it: a stop string has come, and the rest is not wanted."""
@@ -66,8 +68,9 @@ class RequestMeter:
                 series.success("attention").inc()
             case m.Finished():
                 best = answer.hypotheses[0] if answer.hypotheses else None
-                self._heard = self._written = len(best.tokens) if best else 0
-                series.success("stop" if best and best.finished else "length").inc()
+                self._heard = len(best.tokens) if best else 0
+                self._written = self._written if self._stopped else self._heard
+                series.success("stop" if self._stopped or (best and best.finished) else "length").inc()
                 self._observe(series, answer.timing)
             case _:
                 series.success("stop").inc()

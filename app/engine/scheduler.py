@@ -126,6 +126,8 @@ class Scheduler:
             reason = f"A beam of {message.beam} does not fit {lane.model.slots} slots."
             return [m.Failed(message.id, "invalid_request", reason)]
         lane.add(message, time.monotonic())
+        if message.at_once:
+            self._telling.hurry(message.id)
         return []
 
     def _cancel(self, request: int) -> None:

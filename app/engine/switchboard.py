@@ -64,7 +64,8 @@ class Switchboard:
 
     async def ask(self, message: m.Decode | m.Attend, work: int, writing: Writing | None = None) -> Any:
         """Send to the device with the least work and wait; whoever stops waiting frees the slots. None: a stop string
-        has ended the writing. work: tokens to read and, probably, to write. The id and the deadline are set here.
+        has ended the writing; with an answer it is finished. work: tokens to read and, probably, to write. The id and
+        the deadline are set here.
 
         A request whose device dies before anybody heard of it is sent once more, if another device has its model
         right now; nobody is kept waiting for a process that may not come back.
@@ -72,6 +73,10 @@ class Switchboard:
         read = len(message.source) or len(message.prefix if isinstance(message, m.Decode) else ())
         with self.metrics.request(message.model, read) as meter:
             result = await self._asked(message, work, writing, meter)
+            if writing is not None and isinstance(result, m.Finished) and result.hypotheses:
+                writing.finish(result.hypotheses[0].tokens)
+                if writing.stopped:  # within the tokens that came with the answer
+                    meter.ended(len(writing.tokens))
             meter.answered(result)
             return result
 

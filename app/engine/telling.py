@@ -18,6 +18,7 @@ class Telling:
     def __init__(self, interval_s: float = 0.0) -> None:
         self._interval_s = interval_s
         self._begun: set[int] = set()  # requests whose first tokens have left
+        self._at_once: set[int] = set()  # whose tokens wait for no round
         self._held: defaultdict[int, list[int]] = defaultdict(list)
         self._due = 0.0
 
@@ -29,6 +30,10 @@ class Telling:
         for request, token in tokens:
             held[request].append(token)
 
+    def hurry(self, request: int) -> None:
+        """From now on its tokens leave with each step."""
+        self._at_once.add(request)
+
     def has_begun(self, request: int) -> bool:
         """Whether a part of it has left."""
         return request in self._begun
@@ -37,15 +42,17 @@ class Telling:
         """It is over: what is still held of it is in its answer, or nobody waits for it."""
         self._held.pop(request, None)
         self._begun.discard(request)
+        self._at_once.discard(request)
 
     def leaving(self, now: float, step_s: float) -> list[m.Tokens]:
         """What leaves now: everything, if the round would be over before another step of that length is; or else
-        what requests that have not begun have."""
+        what requests have that have not begun, or may not wait."""
         if not self._held:
             return []
         if now + step_s >= self._due:
             return self.flush()
-        return self._told({request: self._held.pop(request) for request in self._held.keys() - self._begun})
+        leaving = [each for each in self._held if each not in self._begun or each in self._at_once]
+        return self._told({request: self._held.pop(request) for request in leaving})
 
     def flush(self) -> list[m.Tokens]:
         """All that is held, whether or not it is due."""

@@ -80,7 +80,6 @@ class Translating:
         writing = Writing(checkpoint, show=show)
         result = await self.search(checkpoint, source, job.alternatives, writing, first=first)
         best = result.hypotheses[0]
-        writing.finish(best.tokens)
         others: tuple[str, ...] = ()
         if job.alternatives:
             texts = dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])])

@@ -21,6 +21,7 @@ class Writing:
     ) -> None:
         self.checkpoint, self.stops, self._show = checkpoint, tuple(stops), show
         self.wants_tokens = bool(stops) or show is not None
+        self.at_once = bool(stops) and show is None  # what is computed behind a stop string is for nobody
         self._started = time.monotonic()
         self._begin()
 

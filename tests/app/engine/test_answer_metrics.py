@@ -80,8 +80,13 @@ def test_attention_is_no_generation() -> None:
 
 def test_a_stream_that_is_left_has_had_its_first_token() -> None:
     class Reader:
+        stopped = False
+
         def feed(self, tokens: list[int]) -> bool:
             return False
+
+        def finish(self, tokens: list[int]) -> None:
+            pass
 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Reader())
@@ -108,8 +113,13 @@ def test_a_stream_that_is_left_has_had_its_first_token() -> None:
 
 def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> None:
     class Listener:
+        stopped = False
+
         def feed(self, tokens: list[int]) -> bool:
             return False
+
+        def finish(self, tokens: list[int]) -> None:
+            pass
 
         def restart(self) -> bool:
             return True

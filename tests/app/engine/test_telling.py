@@ -55,15 +55,29 @@ def test_without_an_interval_every_step_tells_its_tokens() -> None:
         assert told(telling, step, (1, step), (2, step), (1, 9)) == [{1: [step, 9], 2: [step]}]
 
 
+def test_who_may_not_wait_is_told_at_each_step_and_the_others_in_rounds() -> None:
+    telling = Telling(INTERVAL_S)
+    telling.hurry(2)
+    assert told(telling, 0, (1, 10), (2, 20)) == [{1: [10], 2: [20]}]
+    assert [told(telling, step, (1, step), (2, step)) for step in range(1, 6)] == [
+        [{2: [step]}] for step in range(1, 6)
+    ]
+    assert told(telling, 6, (1, 6), (2, 6)) == [{1: [1, 2, 3, 4, 5, 6], 2: [6]}]
+    telling.end(2)
+    assert told(telling, 7, (2, 7)) == [{2: [7]}]  # another one, which has not begun
+    assert told(telling, 8, (2, 8)) == []
+
+
 def test_nothing_is_kept_of_who_is_over() -> None:
     telling = Telling(INTERVAL_S)
+    telling.hurry(1)
     told(telling, 0, (1, 5), (2, 5))
     told(telling, 1, (1, 6), (2, 6))
     assert telling.has_begun(1)
     for request in (1, 2, 3):
         telling.end(request)
     assert not telling.has_begun(1)
-    assert (telling.flush(), telling._begun, dict(telling._held)) == ([], set(), {})
+    assert (telling.flush(), telling._begun, dict(telling._held), telling._at_once) == ([], set(), {}, set())
 
 
 # Through the scheduler ---------------------------------------------------------------------------------------
@@ -111,6 +125,14 @@ def test_one_message_tells_all_streams_and_the_answer_tells_the_rest(
     ]
     assert (finished.id, finished.hypotheses[0].tokens[:8]) == (2, first.tokens[2] + round_.tokens[2])
     assert len(finished.hypotheses[0].tokens) == 9
+
+
+def test_what_a_stop_string_may_end_is_told_at_each_step(scheduler: Scheduler, clock: SimpleNamespace) -> None:
+    scheduler.handle(lyrics(1, at_once=True))
+    scheduler.handle(lyrics(2))
+    *heard, round_ = steps(scheduler, clock, 8)
+    assert [[*each.tokens] for each in heard] == [[1, 2], *[[1]] * 6]
+    assert {request: len(tokens) for request, tokens in round_.tokens.items()} == {1: 1, 2: 7}
 
 
 def test_a_beam_tells_what_it_agrees_on_in_the_same_rounds(scheduler: Scheduler, clock: SimpleNamespace) -> None:

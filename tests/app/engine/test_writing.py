@@ -78,8 +78,13 @@ def test_only_what_nobody_has_seen_begins_again() -> None:
 def test_nobody_listens_and_the_text_is_there() -> None:
     each = Writing(CHECKPOINT)
     each.finish(IDS)
-    assert (each.text, each.wants_tokens) == (TEXT, False)
+    assert (each.text, each.wants_tokens, each.at_once) == (TEXT, False, False)
     assert each.usage(4, None).new_tokens == len(IDS)
+
+
+def test_only_a_stop_string_that_nobody_reads_along_with_cannot_wait() -> None:
+    assert Writing(CHECKPOINT, ["x"]).at_once
+    assert not writing(stops=["x"])[0].at_once
 
 
 def test_several_texts_of_one_request() -> None:
