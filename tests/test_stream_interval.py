@@ -18,7 +18,9 @@ LYRICS = {"prompt": "分开", "max_new_tokens": LENGTH, "seed": 7}
 
 @pytest.fixture(scope="module")
 def server(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tiny_checkpoints, tmp_path_factory.mktemp("server"), STREAM_INTERVAL_MS="10000", MAX_NEW_TOKENS="2000") as server:
+    with serving(
+        tiny_checkpoints, tmp_path_factory.mktemp("server"), STREAM_INTERVAL_MS="10000", MAX_NEW_TOKENS="2000"
+    ) as server:
         yield server
 
 

@@ -58,15 +58,23 @@ def work(
     """The main loop. It sends its own beats: a thread beside it would go on beating when the loop hangs."""
     next_beat = time.monotonic()
     while True:
-        for message in pending:
-            if isinstance(message, m.Stop):
-                return
-            send(scheduler.handle(message))
+        if not hear(pending, scheduler, send):
+            return
         send(scheduler.step())
         if (now := time.monotonic()) >= next_beat:
             send([m.Beat(scheduler.statistics())])
             next_beat = now + beat_s
         pending = inbox.take(0 if scheduler.busy else max(next_beat - now, 0))
+
+
+def hear(messages: list[m.ToDevice | Read], scheduler: Scheduler, send: Callable[[list[Any]], None]) -> bool:
+    """Whether to go on. The list is emptied: an idle process must not hold the network that the last one brought."""
+    while messages:
+        message = messages.pop(0)
+        if isinstance(message, m.Stop):
+            return False
+        send(scheduler.handle(message))
+    return True
 
 
 def die_with_parent() -> None:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 FLAGS = (
-    *("-O3", "-fPIC", "-shared"),
+    *("-O3", "-fPIC", "-shared", "-Wl,-Bsymbolic"),  # the two libraries have functions of one name
     *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
 COMPILERS = ("cc", "gcc", "clang")
