@@ -73,8 +73,9 @@ lint: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 	@$(RUN) -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())'
 
+# two processes of one thread: PyTorch's own threads would wait for each other
 fast: $(VENV)/.installed-dev
-	$(RUN) -m pytest --durations=8
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile --durations=8
 
 test-slow: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m "slow and not gpu" --durations=8

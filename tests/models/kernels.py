@@ -19,7 +19,7 @@ from models.products import exact_int8
 
 needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
 EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))
-TESTED = (*NAMES, EMULATED.name)
+TESTED = (*NAMES, pytest.param(EMULATED.name, marks=pytest.mark.slow))  # of AVX2's speed, and compiled anew
 EMULATION = """
 #include <immintrin.h>
 #define __AVXVNNI__ 1

@@ -111,6 +111,7 @@ def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pyte
     assert asked == [AVX512]
 
 
+@pytest.mark.slow  # six compilations
 def test_the_command_builds_all_variants_beside_the_sources(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
