@@ -72,6 +72,7 @@ def test_no_worker_outlives_a_killed_server(server: Server) -> None:
     wait_for(lambda: gone(worker))
 
 
+@pytest.mark.slow  # a process for each core, each of which measures its precision
 def test_the_defaults_serve_alike_on_every_device(tiny_checkpoints: Path, tmp_path: Path) -> None:
     """A precision of its own choice and a process for each core, as shipped: whoever answers says the same."""
     with serving(tiny_checkpoints, tmp_path, PRECISION="auto", CPU_WORKERS="0") as server:

@@ -14,6 +14,7 @@ from models.checkpoint import is_checkpoint, read
 from training.demo import phrasebook
 
 
+@pytest.mark.slow  # it trains
 def test_the_stand_in_is_trained_on_one_part_and_asked_the_other(tmp_path: Path) -> None:
     sentences = made_up(tmp_path)
     trained = {line.split("\t")[0] for line in Path(sentences.train).read_text(encoding="utf-8").splitlines()}

@@ -75,7 +75,8 @@ def test_the_message_says_where_the_files_are(tmp_path: Path) -> None:
     assert set(message.kept) == {checkpoints.CONFIG, *edition.config.files}
 
 
-@pytest.mark.parametrize("damage", ["torn", pytest.param("gone", marks=pytest.mark.slow)])
+@pytest.mark.slow  # two processes, one after the other
+@pytest.mark.parametrize("damage", ["torn", "gone"])
 def test_the_old_model_outlives_its_process_after_a_refused_reload(tmp_path: Path, damage: str) -> None:
     folder = folder_of(tmp_path)
 
