@@ -113,7 +113,7 @@ def test_a_reader_that_pauses_holds_up_nobody_and_gets_it_all(server: Server) ->
     host, port = server.base.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port))
     connection.sock = socket.socket()  # whose buffer holds a few events
-    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
     connection.sock.settimeout(30)
     connection.sock.connect((host, int(port)))
     with contextlib.closing(connection):
