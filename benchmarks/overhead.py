@@ -37,14 +37,9 @@ async def one_client(server: Server, engine: Engine, texts: Sequence[str], beam:
         await asyncio.to_thread(engine.translate, texts[:1], beam)
         alone.append([(await asyncio.to_thread(engine.translate, [text], beam)).seconds for text in texts])
     whole, inside = ([min(times) for times in zip(*runs, strict=True)] for runs in (http, alone))
-    differences = [1000 * (a - b) for a, b in zip(whole, inside, strict=True)]
     return {
         "overhead": "one client that asks without a pause, the engine alone in its own process",
-        "sentences": len(texts),
-        "http_ms": round(1000 * statistics.median(whole), 2),
-        "engine_ms": round(1000 * statistics.median(inside), 2),
-        "difference_ms": round(statistics.median(differences), 2),
-        "difference_ms_quartiles": _quartiles(differences),
+        **_compared(whole, inside),
         "difference_ms_each": [
             round(statistics.median(1000 * (a - b) for a, b in zip(*pair, strict=True)), 2)
             for pair in zip(http, alone, strict=True)
@@ -66,15 +61,10 @@ async def after_a_pause(
         whole.append(outcome.latency_s)
         told.append(device_s(before or {}, occupancy.of(server, model) or {}))
     client.close()
-    differences = [1000 * (a - b) for a, b in zip(whole, inside, strict=True)]
     over_device = [1000 * (a - b) for a, b in zip(whole, told, strict=True)]
     return {
         "after a pause": "in turn with the engine in another process",
-        "sentences": len(texts),
-        "http_ms": round(1000 * statistics.median(whole), 2),
-        "engine_ms": round(1000 * statistics.median(inside), 2),
-        "difference_ms": round(statistics.median(differences), 2),
-        "difference_ms_quartiles": _quartiles(differences),
+        **_compared(whole, inside),
         "device_ms": round(1000 * statistics.median(told), 2),
         "over_device_ms": round(statistics.median(over_device), 2),
         "over_device_ms_quartiles": _quartiles(over_device),
@@ -90,6 +80,18 @@ def device_s(before: Mapping[str, float], after: Mapping[str, float]) -> float:
 
     between = max(grown("generation_tokens_total") - 1, 0)
     return grown("time_to_first_token_seconds_sum") + between * grown("inter_token_latency_seconds_sum")
+
+
+def _compared(whole_s: Sequence[float], inside_s: Sequence[float]) -> dict[str, Any]:
+    """Of the same sentences; medians."""
+    differences = [1000 * (a - b) for a, b in zip(whole_s, inside_s, strict=True)]
+    return {
+        "sentences": len(differences),
+        "http_ms": round(1000 * statistics.median(whole_s), 2),
+        "engine_ms": round(1000 * statistics.median(inside_s), 2),
+        "difference_ms": round(statistics.median(differences), 2),
+        "difference_ms_quartiles": _quartiles(differences),
+    }
 
 
 def _quartiles(values: Sequence[float]) -> list[float]:

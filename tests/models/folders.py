@@ -46,3 +46,13 @@ def edit(folder: Path, **changes: Any) -> None:
     path = folder / "config.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(content | changes), encoding="utf-8")
+
+
+def one_sentence(text: str, file: Path, *words: str) -> None:
+    """It names the file and says these words."""
+    assert str(file) in text
+    assert "\n" not in text
+    assert text.endswith(".")
+    assert not text.endswith("..")
+    for word in words:
+        assert word in text

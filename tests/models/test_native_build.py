@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -119,10 +120,9 @@ def test_the_command_builds_all_variants_beside_the_sources(
     for source in {name for variant in every for name in variant.headers + variant.sources}:
         (fresh / source).write_bytes((build.HERE / source).read_bytes())
     monkeypatch.setattr(build, "HERE", fresh)
-    status = build.main()
-    if status and "there is no C compiler" in capsys.readouterr().err:
-        pytest.skip("there is no C compiler")
-    assert status == 0
+    if not any(map(shutil.which, build.COMPILERS)):
+        pytest.skip("no C compiler is installed, and this command is one's")
+    assert build.main() == 0, capsys.readouterr().err
     assert {path.name for path in fresh.glob("*.so")} == {build.file_name(variant) for variant in every}
     monkeypatch.setenv("CC", "no-such-compiler")
     for variant in VARIANTS:

@@ -21,6 +21,7 @@ from models.native.variants import cpu_flags, fp32_runnable
 from models.precision import prepared
 from models.recurrent import RecurrentLanguageModel
 from tests.models import tiny
+from tests.models.kernels import compiled
 
 CELLS = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 LAYERS = pytest.mark.parametrize("layers", [1, 2, 3])
@@ -32,10 +33,7 @@ AVAILABLE = [BEST, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHE
 @pytest.fixture(scope="module", params=AVAILABLE, ids=lambda variant: variant.name)
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     """For every instruction set that this machine has."""
-    found = build.first_of([request.param], "fp32")
-    if found is None:
-        pytest.skip("this machine has no native kernels; the log says why")
-    return found
+    return compiled(build.first_of([request.param], "fp32"))
 
 
 def a_network(cell: str, layers: int, hidden: int, vocabulary: int = VOCABULARY) -> RecurrentLanguageModel:
@@ -147,8 +145,7 @@ def test_tokens_and_rows_that_are_not_there_are_refused(library: ctypes.CDLL) ->
 
 
 def test_fp32_on_a_cpu_is_native_and_nothing_else_is() -> None:
-    if build.fp32_library() is None:
-        pytest.skip("this machine has no native kernels; the log says why")
+    compiled(build.fp32_library())
     network = tiny.recurrent()
     assert isinstance(network.decodable(), NativeRecurrent)
     assert type(network.decodable("bf16")) is CachedRecurrent

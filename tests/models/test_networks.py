@@ -17,6 +17,7 @@ from models import networks
 from models.checkpoint import Checkpoint, CheckpointConfig, CheckpointError
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
 from tests.models import tiny
+from tests.models.folders import one_sentence
 
 TOKENIZER = VocabularyTokenizer("character", ["<pad>", *"abcdefghijklmnopqr"], SpecialTokens())
 MAKERS: dict[str, Callable[[], nn.Module]] = {
@@ -50,13 +51,7 @@ def refused(folder: Path, file: str, *words: str) -> None:
     checkpoint: Checkpoint = checkpoints.read(folder)
     with pytest.raises(CheckpointError) as caught:
         networks.load_network(checkpoint)
-    sentence = str(caught.value)
-    assert str(folder / file) in sentence
-    assert "\n" not in sentence
-    assert sentence.endswith(".")
-    assert not sentence.endswith("..")
-    for word in words:
-        assert word in sentence
+    one_sentence(str(caught.value), folder / file, *words)
 
 
 @pytest.mark.parametrize("name", MAKERS)

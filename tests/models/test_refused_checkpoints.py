@@ -10,20 +10,14 @@ import pytest
 
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
-from tests.models.folders import edit, written
+from tests.models.folders import edit, one_sentence, written
 
 
 def refused(folder: Path, file: str, *words: str) -> None:
     """One sentence that names the file and says these words."""
     with pytest.raises(CheckpointError) as caught:
         checkpoints.read(folder)
-    sentence = str(caught.value)
-    assert str(folder / file) in sentence
-    assert "\n" not in sentence
-    assert sentence.endswith(".")
-    assert not sentence.endswith("..")
-    for word in words:
-        assert word in sentence
+    one_sentence(str(caught.value), folder / file, *words)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "source.json", "target.json"])

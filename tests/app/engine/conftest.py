@@ -11,8 +11,14 @@ from app.engine import devices as module
 from app.engine import messages as m
 from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
+from tests.app.engine.clock import Clock
 from tests.app.engine.fake_process import FakeProcess
 from tests.app.engine.running import Running, options
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
 
 
 @pytest.fixture

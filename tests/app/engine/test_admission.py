@@ -1,24 +1,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from app.engine.admission import Admission, Demand
 from app.engine.errors import InvalidRequest, Overloaded
-
-
-class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+from tests.app.engine.clock import Clock
 
 
 def asks(requests: int, tokens: int, new_tokens: int = 0, rows: int | None = None) -> Demand:

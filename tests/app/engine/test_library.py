@@ -79,7 +79,7 @@ def test_a_name_that_no_message_can_carry_is_a_problem_of_its_own(tiny_checkpoin
     try:
         shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / os.fsdecode(b"caf\xe9"))
     except OSError:
-        pytest.skip("this file system takes UTF-8 names only")
+        pytest.skip("this file system takes UTF-8 names only: on it there can be no such folder")
     library = Library.read(root)
     assert list(library.checkpoints) == ["歌詞 1"]
     ((name, problem),) = library.problems.items()

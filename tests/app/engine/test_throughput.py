@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,17 +12,7 @@ from app.engine.admission import Admission, Demand
 from app.engine.lane import Lane
 from app.engine.runner import Model
 from app.engine.throughput import WINDOW_S, Throughput
-
-
-class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+from tests.app.engine.clock import Clock
 
 
 def test_between_two_tellings_the_rate_does_not_fall(clock: Clock) -> None:
