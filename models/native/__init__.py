@@ -31,6 +31,7 @@ matrices.c     products in fp32
 recurrent.c    the cells, a step, the reading of prompts
 draws.c        uniform numbers; a token from each row of logits
 recurrent.h    what these share
+tiles.h        tables of the inner loops of both libraries' products
 recurrent.py     CachedRecurrent over them
 draws.py         models.sampling over them
 """

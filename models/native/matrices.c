@@ -63,13 +63,7 @@ typedef void (*Tile)(const Matrix *, int64_t, const float *const *, float *, int
                                                                 const char *later) {                                  \
         tile(rows, lines, m, output, x, y, stride, later);                                                            \
     }
-#define TILES_OF(lines)                                                                                               \
-    TILE_OF(1, lines) TILE_OF(2, lines) TILE_OF(3, lines) TILE_OF(4, lines) TILE_OF(5, lines) TILE_OF(6, lines)       \
-    static const Tile tiles_##lines[] = {tile_1_##lines, tile_2_##lines, tile_3_##lines,                              \
-                                         tile_4_##lines, tile_5_##lines, tile_6_##lines};
-TILES_OF(1)
-TILES_OF(2)
-TILES_OF(4)
+#include "tiles.h"
 
 /* In equal tiles. While one panel is multiplied the next one is fetched, a part by each tile; a lone tile fetches a
    little ahead of itself. */

@@ -118,13 +118,7 @@ typedef void (*Tile)(const uint8_t *, int64_t, Bytes, int64_t, int64_t, const Fi
         const char *later, int64_t pace) {                                                                            \
         tile(rows, lines, panel, steps, x, row, output, f, later, pace);                                              \
     }
-#define TILES_OF(lines)                                                                                               \
-    TILE_OF(1, lines) TILE_OF(2, lines) TILE_OF(3, lines) TILE_OF(4, lines) TILE_OF(5, lines) TILE_OF(6, lines)       \
-    static const Tile tiles_##lines[] = {tile_1_##lines, tile_2_##lines, tile_3_##lines,                              \
-                                         tile_4_##lines, tile_5_##lines, tile_6_##lines};
-TILES_OF(1)
-TILES_OF(2)
-TILES_OF(4)
+#include "tiles.h"
 
 /* Rows row..end-1 times one panel, in equal tiles. Memory is slower than the sums: while one panel is multiplied the
    next one is fetched, a part by each tile; a lone tile fetches a little ahead of itself. */

@@ -23,7 +23,7 @@ class Variant:
     needed: frozenset[str]
     flags: tuple[str, ...]
     sources: tuple[str, ...] = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
-    headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h")
+    headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "tiles.h")
 
 
 AVX512 = Variant(
@@ -43,7 +43,7 @@ FP32 = tuple(
         frozenset(needed),
         tuple(f"-m{name}" for name in needed),
         sources=("matrices.c", "recurrent.c", "draws.c"),
-        headers=("vectors.h", "recurrent.h"),
+        headers=("vectors.h", "recurrent.h", "tiles.h"),
     )
     for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
 )
