@@ -1,10 +1,13 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
 __main__.py       python -m training COMMAND; errors become exit codes
-commands/         translator | lyrics | demo | evaluate: the options of each and what it runs
+commands/         translator | lyrics | demo | evaluate | recipes: the options of each and what it runs
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
+configuration/    recipes, TOML files and options -> one config, and run.toml, from the dataclasses' fields
+record.py         what a run is told of itself, so that it can leave it behind
 errors.py         TrainingError: what ends a run with one sentence
+faults.py         what the operating system's errors mean to a user
 corpus.py         files -> clean texts and pairs of texts
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import torch
 
 from training.commands import COMMANDS
 from training.errors import TrainingError
+from training.faults import reason
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,15 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     except OSError as error:
-        full = error.errno == errno.ENOSPC or "No space left" in str(error)
-        way_out = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"
-        reason = way_out if full else str(error)
-        print(f"error: The run cannot go on: {reason}.", file=sys.stderr)
+        print(f"error: The run cannot go on: {reason(error)}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Stopped. Go on with --resume where it had saved.", file=sys.stderr)
         return 130
-    print(json.dumps(result, ensure_ascii=False))
+    if result is not None:
+        print(json.dumps(result, ensure_ascii=False))
     return 0
 
 

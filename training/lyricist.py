@@ -19,6 +19,7 @@ from training.errors import TrainingError
 from training.evaluate import score_lyricist
 from training.lyrics import LyricsTask
 from training.output import claimed, publish
+from training.record import NOTHING_KNOWN, Record
 from training.run import Run, command, ended, parameter_count
 from training.vocabulary import character_tokenizer
 
@@ -32,10 +33,11 @@ def train_lyricist(
     device: torch.device,
     resume: bool = False,
     quiet: bool = False,
+    record: Record = NOTHING_KNOWN,
 ) -> dict[str, Any]:
     """Train and publish a lyricist; its scores. TrainingError for what the user can mend."""
     with claimed(out, resume=resume):
-        return _train(config, text, origin, Run(out=out, device=device, resume=resume, quiet=quiet))
+        return _train(config, text, origin, Run(out=out, device=device, resume=resume, quiet=quiet, record=record))
 
 
 def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, Any]:

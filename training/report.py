@@ -15,7 +15,7 @@ from tqdm import tqdm
 class Report:
     """A bar with loss, tokens/s and time left on standard error, and one JSON line a log step in metrics.jsonl."""
 
-    def __init__(self, folder: Path | None, title: str, *, quiet: bool = False) -> None:
+    def __init__(self, folder: Path | None, title: str, *, quiet: bool = False, tensorboard: bool = False) -> None:
         self.path = folder / "metrics.jsonl" if folder else None
         terminal = sys.stderr.isatty()
         self.bar = tqdm(

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 from training.config import LyricsConfig, TranslatorConfig
+from training.configuration import run_file
 from training.loop import Loop, Outcome, Task
+from training.record import NOTHING_KNOWN, Record
 from training.report import Report
 
 
@@ -23,12 +25,15 @@ class Run:
     device: torch.device
     resume: bool = False
     quiet: bool = False
+    record: Record = NOTHING_KNOWN
 
     def train(self, task: Task, config: TranslatorConfig | LyricsConfig, title: str, fingerprint: str) -> Outcome:
         """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
         if not self.resume:
             (self.out / "metrics.jsonl").unlink(missing_ok=True)
-        report = Report(self.out, title, quiet=self.quiet)
+        report = Report(self.out, title, quiet=self.quiet, tensorboard=self.record.tensorboard)
+        if not self.resume:
+            self._write_run_file(config)
         try:
             loop = Loop(
                 task,
@@ -42,9 +47,14 @@ class Run:
             outcome = loop.run(resume=self.resume)
         finally:
             report.close()
+        self._write_run_file(config)  # a resumed run may have other limits than the one that it goes on with
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
+
+    def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
+        text = run_file.text(config, self.record.data, self.device)
+        (self.out / run_file.NAME).write_text(text, encoding="utf-8")
 
 
 def parameter_count(network: nn.Module) -> int:

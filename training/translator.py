@@ -21,6 +21,7 @@ from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.loop import Outcome
 from training.output import claimed, publish
+from training.record import NOTHING_KNOWN, Record
 from training.run import Run, command, ended, parameter_count
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
@@ -38,10 +39,13 @@ def train_translator(
     test: Pairs | None = None,
     resume: bool = False,
     quiet: bool = False,
+    record: Record = NOTHING_KNOWN,
 ) -> dict[str, Any]:
     """Train and publish a translator; its scores. TrainingError for what the user can mend."""
     with claimed(out, resume=resume):
-        return _train(config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet))
+        return _train(
+            config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet, record=record)
+        )
 
 
 def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run) -> dict[str, Any]:

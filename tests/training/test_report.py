@@ -109,6 +109,7 @@ def test_a_run_leaves_these_files(model: Path) -> None:
         "metrics.jsonl",
         "model.safetensors",
         "resume",
+        "run.toml",
         "source.json",
         "target.json",
     ]
