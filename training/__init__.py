@@ -18,7 +18,11 @@ averaging.py      the moving average of the weights
 loop.py           steps, validates, saves, resumes
 snapshot.py       all that an exact resume needs
 evaluate.py       scores through models.decoding
-report.py         progress, metrics.jsonl, curves.png
+report.py         progress, metrics.jsonl, samples.jsonl
+journal.py        files of one JSON object a line
+samples.py        texts that a network makes while it learns
+events.py         TensorBoard events
+curves.py         curves.png
 card.py           the model card
 run.py            what every run has in common
 output.py         the folder that a run writes

@@ -18,8 +18,9 @@ from models.tokenizer import Tokenizer
 from training import snapshot
 from training.card import CardFacts, model_card
 from training.configuration import run_file
+from training.curves import draw_curves
 from training.errors import TrainingError
-from training.report import draw_curves, read_metrics
+from training.report import read_metrics
 
 
 @contextlib.contextmanager

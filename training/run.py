@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from training import events
 from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
 from training.loop import Loop, Outcome, Task
 from training.record import NOTHING_KNOWN, Record
-from training.report import Report
+from training.report import METRICS, SAMPLES, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,9 @@ class Run:
     def train(self, task: Task, config: TranslatorConfig | LyricsConfig, title: str, fingerprint: str) -> Outcome:
         """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
         if not self.resume:
-            (self.out / "metrics.jsonl").unlink(missing_ok=True)
+            for name in (METRICS, SAMPLES, "samples.md"):
+                (self.out / name).unlink(missing_ok=True)
+            shutil.rmtree(self.out / events.FOLDER, ignore_errors=True)
         report = Report(self.out, title, quiet=self.quiet, tensorboard=self.record.tensorboard)
         if not self.resume:
             self._write_run_file(config)

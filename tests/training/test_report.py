@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from tests.training.small import CPU, pairs, translator
 from training.card import commit
-from training.report import Report, draw_curves, read_metrics
+from training.curves import draw_curves
+from training.report import Report, read_metrics
 from training.translator import train_translator
 
 
@@ -79,10 +80,14 @@ def test_the_curves_are_those_of_the_metrics(tmp_path: Path, monkeypatch: pytest
     data = (tmp_path / "curves.png").read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     assert len(data) > 5000
+    assert len(figures[0].axes) == 1
     training, held_out = figures[0].axes[0].lines
     assert (list(training.get_xdata()), list(training.get_ydata())[:2]) == (list(range(1, 9)), [4.0, 2.0])
     assert (list(held_out.get_xdata()), list(held_out.get_ydata())) == ([4, 8], [1.25, 0.625])
-    assert [line.get_label() for line in (training, held_out)] == ["training", "held out"]
+    assert [line.get_label() for line in (training, held_out)] == [
+        "training",
+        "held out, best 0.625 at update 8",
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draw_curves([], tmp_path / "none.png")

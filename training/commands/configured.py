@@ -6,6 +6,7 @@ import argparse
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 
+from training import events
 from training.configuration import run_file
 from training.configuration.assembly import Config, Statement, assemble, statements
 from training.configuration.run_file import RunFile
@@ -32,6 +33,7 @@ def configured(
     found = {role: named or file.located(role) for role, named in data.items()}
     problems = [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
+    problems += events.problems() if arguments.tensorboard else []
     stated_keys = {s.key for s in stated}
     problems += [f"{option} is missing" for key, option in needed.items() if not (key in stated_keys or found.get(key))]
     base, wrong = _base(recipes, default, stated, file)
