@@ -18,12 +18,15 @@ averaging.py      the moving average of the weights
 loop.py           steps, validates, saves, resumes
 snapshot.py       all that an exact resume needs
 evaluate.py       scores through models.decoding
+scores.py         what the numbers of an evaluation are
+memorisation.py   how much of what a lyricist writes stands in its corpus
 report.py         progress, metrics.jsonl, samples.jsonl
 journal.py        files of one JSON object a line
 samples.py        texts that a network makes while it learns
 events.py         TensorBoard events
 curves.py         curves.png
 card.py           the model card
+hardware.py       what a run ran on
 run.py            what every run has in common
 output.py         the folder that a run writes
 translator.py     the page that puts these together for a translator

@@ -12,14 +12,16 @@ from torch import nn
 from models import networks
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
-from training import snapshot
-from training.card import CardFacts, hardware
+from training import memorisation, snapshot
+from training.card import CardFacts
 from training.config import LyricsConfig
 from training.errors import TrainingError
 from training.evaluate import score_lyricist
+from training.hardware import hardware
 from training.lyrics import LyricsTask
 from training.output import claimed, publish
 from training.record import NOTHING_KNOWN, Record
+from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.vocabulary import character_tokenizer
 
@@ -76,7 +78,12 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
         parameters=draft.parameters,
         training=ended(outcome),
         device=hardware(run.device),
+        use="For texts in the manner of its corpus.",
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
+        licence=run.record.licence,
+        task="text-generation",
+        memorised=memorisation.measured(checkpoint, network, train, valid, config.loop.seed),
+        samples=last_samples(run.out),
     )
     publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
     return scores

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """data: role (train, valid, test, corpus) -> the corpus as the command line named it, for run.toml.
-    cleaning: reason -> how many pairs or lines were left out for it. licence: of the model, for its card."""
+    licence: of the model, for its card."""
 
     data: Mapping[str, str] = field(default_factory=dict)
-    cleaning: Mapping[str, int] = field(default_factory=dict)
     licence: str | None = None
     tensorboard: bool = False
 

@@ -14,18 +14,21 @@ from models.tokenizer import Tokenizer
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training import snapshot
-from training.card import CardFacts, hardware
+from training.card import CardFacts
 from training.config import TranslatorConfig
 from training.corpus import Pairs
 from training.errors import TrainingError
 from training.evaluate import score_translator
+from training.hardware import hardware
 from training.loop import Outcome
 from training.output import claimed, publish
 from training.record import NOTHING_KNOWN, Record
+from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
 
+BEAM = 5  # of test sets, at the end of a run
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
 
 
@@ -72,7 +75,7 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     title = f"{config.source_language}→{config.target_language}"
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
     scores = _scores(checkpoint, network, valid, test)
-    card = _card(config, train, valid, len(ids[0]), dropped, scores, draft.parameters, outcome, run.device)
+    card = _card(config, train, valid, len(ids[0]), dropped, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -86,6 +89,7 @@ def _scores(
         scores["validation (greedy)"] = score_translator(checkpoint, network, some)
     if test:
         scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
+        scores[f"{test.origin} (beam {BEAM})"] = score_translator(checkpoint, network, test, beam=BEAM)
     return scores
 
 
@@ -98,7 +102,7 @@ def _card(
     scores: dict[str, dict[str, Any]],
     parameters: int,
     outcome: Outcome,
-    device: torch.device,
+    run: Run,
 ) -> CardFacts:
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
@@ -111,8 +115,14 @@ def _card(
         scores=scores,
         parameters=parameters,
         training=ended(outcome),
-        device=hardware(device),
-        limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but the data above.",
+        device=hardware(run.device),
+        use="For sentences like those of its data.",
+        limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but that data: names, numbers and topics"
+        " from elsewhere may come out wrong, and nothing marks where.",
+        licence=run.record.licence,
+        languages=(config.source_language, config.target_language),
+        task="translation",
+        samples=last_samples(run.out),
     )
 
 

@@ -33,6 +33,7 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
     assert {name: values["sentences"] for name, values in scores.items()} == {
         "validation (greedy)": 40,
         "t.tsv (greedy)": 1,
+        "t.tsv (beam 5)": 1,
     }
 
 
