@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 PANELS = (
-    ("loss (nats per token)", (("loss", "training", "C0"), ("valid_loss", "held out", "C1"))),
+    ("loss (nats per token)", (("loss", "training, under dropout", "C0"), ("valid_loss", "held out", "C1"))),
     ("BLEU, held out", (("valid_bleu", "greedy", "C2"),)),
     ("learning rate", (("rate", "", "C7"),)),
 )
@@ -30,6 +30,7 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path) -> None:
         if axes.get_legend_handles_labels()[1]:
             axes.legend()
     grid[-1, 0].set_xlabel("update")
+    figure.align_ylabels()
     figure.savefig(path, dpi=120, metadata={"Software": None})
 
 

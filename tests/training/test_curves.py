@@ -22,7 +22,7 @@ def test_loss_bleu_and_rate_have_a_panel_each(tmp_path: Path, monkeypatch: pytes
         "BLEU, held out",
         "learning rate",
     ]
-    assert [line.get_label() for line in loss.lines] == ["training", "held out, best 3 at update 2"]
+    assert [line.get_label() for line in loss.lines] == ["training, under dropout", "held out, best 3 at update 2"]
     assert list(bleu.lines[0].get_ydata()) == [30.0, 20.0]
     assert bleu.lines[0].get_label() == "greedy, best 30 at update 2"
     assert list(rate.lines[0].get_xdata()) == [1, 2, 3, 4]

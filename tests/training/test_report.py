@@ -87,7 +87,7 @@ def test_the_curves_are_those_of_the_metrics(tmp_path: Path, monkeypatch: pytest
     assert (list(training.get_xdata()), list(training.get_ydata())[:2]) == (list(range(1, 9)), [4.0, 2.0])
     assert (list(held_out.get_xdata()), list(held_out.get_ydata())) == ([4, 8], [1.25, 0.625])
     assert [line.get_label() for line in (training, held_out)] == [
-        "training",
+        "training, under dropout",
         "held out, best 0.625 at update 8",
     ]
     with warnings.catch_warnings():
