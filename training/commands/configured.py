@@ -56,5 +56,5 @@ def _base(
     if isinstance(name, str) and name in recipes:
         return recipes[name](), []
     near = difflib.get_close_matches(str(name), recipes, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f", did you mean {near[0]}?" if near else ""
     return recipes[default](), [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{hint}"]

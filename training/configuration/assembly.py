@@ -64,7 +64,7 @@ def _value(statement: Statement, known: Mapping[str, Key]) -> Any:
     last = statement.key.rpartition(".")[2]
     near = difflib.get_close_matches(statement.key, known, 1, 0.7) or [key for key in known if _last(key) == last]
     near = near or [key for key in known if difflib.get_close_matches(last, [_last(key)], 1, 0.75)]
-    raise ValueError("is no option" + (f"; did you mean {near[0]}?" if near else ""))
+    raise ValueError("is no option" + (f", did you mean {near[0]}?" if near else ""))
 
 
 def _last(key: str) -> str:
