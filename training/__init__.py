@@ -1,6 +1,7 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
-__main__.py       python -m training translator | lyrics | demo | evaluate
+__main__.py       python -m training COMMAND; errors become exit codes
+commands/         translator | lyrics | demo | evaluate: the options of each and what it runs
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence

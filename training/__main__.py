@@ -1,163 +1,32 @@
-"""python -m training translator | lyrics | demo | evaluate"""
+"""python -m training COMMAND: what there is to say stands in `training.commands`; here errors become exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import errno
 import json
-import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from training import recipes
-from training.config import LoopConfig, raise_all
-from training.corpus import hold_out, read_pairs, read_text
+from training.commands import COMMANDS
 from training.errors import TrainingError
-from training.evaluate import evaluate
-from training.lyricist import train_lyricist
-from training.translator import train_translator
 
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m training", description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
-    translator = commands.add_parser("translator", help="train a translator from pairs of sentences")
-    pairs = "SOURCE,TARGET (two files, .gz too) or one file of tab-separated pairs"
-    translator.add_argument("--source", required=True, help="source language code, such as de")
-    translator.add_argument("--target", required=True, help="target language code, such as en")
-    translator.add_argument("--train", required=True, metavar="PAIRS", help=pairs)
-    translator.add_argument("--valid", metavar="PAIRS", help="held-out pairs (default: a share of --train)")
-    translator.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
-    translator.add_argument("--recipe", choices=sorted(recipes.TRANSLATORS), default="tiny")
-    translator.add_argument("--vocabulary", type=int, help="pieces of the SentencePiece vocabulary, at most")
-    _add_run(translator)
-    lyrics = commands.add_parser("lyrics", help="train a lyricist from a text")
-    lyrics.add_argument("--corpus", required=True, type=Path, help="a text file, .gz too")
-    lyrics.add_argument("--cell", choices=["rnn", "gru", "lstm"], default="gru")
-    lyrics.add_argument("--recipe", choices=sorted(recipes.LYRICISTS), default="small")
-    _add_run(lyrics)
-    demo = commands.add_parser("demo", help="train the demo models on the corpora that come with this project")
-    demo.add_argument("--out", type=Path, default=Path("checkpoints"))
-    demo.add_argument("--only", choices=["demo-de-en", "demo-en-es", "lyrics-zh"], help="just this one")
-    _add_device(demo)
-    scoring = commands.add_parser("evaluate", help="score a model; the last line is one JSON object")
-    scoring.add_argument("folder", type=Path)
-    scoring.add_argument("--test", metavar="PAIRS", help=f"for translators: {pairs}")
-    scoring.add_argument("--corpus", type=Path, help="for lyricists: a text file")
-    scoring.add_argument("--beam", type=int, default=1, help="beam width; 1 is greedy")
-    _add_device(scoring)
+    for command in COMMANDS:
+        command.add_parser(commands)
     return top
-
-
-def _add_run(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")
-    command.add_argument("--max-minutes", type=float, help="stop after so long")
-    command.add_argument("--max-epochs", type=int, help="stop after so many passes over the corpus")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--resume", action="store_true", help="go on where an earlier run of --out stands")
-    _add_device(command)
-
-
-def _add_device(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    command.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
-
-
-def device_of(arguments: argparse.Namespace) -> torch.device:
-    if arguments.threads is not None:
-        raise_all([f"--threads must be at least 1, not {arguments.threads}" if arguments.threads < 1 else ""])
-        torch.set_num_threads(arguments.threads)
-    if arguments.device == "cuda" and not torch.cuda.is_available():
-        raise TrainingError("There is no CUDA device here; use --device cpu or --device auto.")
-    usable = torch.cuda.is_available() and arguments.device != "cpu"
-    return torch.device("cuda" if usable else "cpu")
-
-
-def loop_of(loop: LoopConfig, arguments: argparse.Namespace) -> LoopConfig:
-    if arguments.max_minutes is not None:
-        # a time limit replaces the recipe's number of epochs, unless that is given as well
-        loop = replace(loop, max_minutes=arguments.max_minutes, max_epochs=10_000)
-    if arguments.max_epochs is not None:
-        loop = replace(loop, max_epochs=arguments.max_epochs)
-    loop = replace(loop, seed=arguments.seed)
-    raise_all(loop.problems())
-    return loop
-
-
-def language_problems(arguments: argparse.Namespace) -> Iterator[str]:
-    """A model whose languages nobody can ask for would be trained for nothing."""
-    for name in ("source", "target"):
-        code = getattr(arguments, name)
-        if not re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code) or code.lower() == "auto":
-            yield f"--{name} must be a language code such as de or pt-BR, not {code!r}"
-
-
-def run_translator(arguments: argparse.Namespace) -> dict[str, Any]:
-    raise_all(language_problems(arguments))
-    config = recipes.TRANSLATORS[arguments.recipe]()
-    tokenizer = config.tokenizer
-    if arguments.vocabulary is not None:
-        tokenizer = replace(tokenizer, size=arguments.vocabulary)
-    config = replace(
-        config,
-        source_language=arguments.source,
-        target_language=arguments.target,
-        tokenizer=tokenizer,
-        loop=loop_of(config.loop, arguments),
-    )
-    device = device_of(arguments)
-    train, valid = read_pairs(arguments.train), read_pairs(arguments.valid) if arguments.valid else None
-    test = read_pairs(arguments.test) if arguments.test else None
-    if valid is None:
-        train, valid = hold_out(train, config.loop.seed)
-    return train_translator(config, train, valid, out=arguments.out, device=device, test=test, resume=arguments.resume)
-
-
-def run_lyrics(arguments: argparse.Namespace) -> dict[str, Any]:
-    config = recipes.LYRICISTS[arguments.recipe]()
-    network = {**config.network, "cell": arguments.cell}
-    config = replace(config, network=network, loop=loop_of(config.loop, arguments))
-    text = read_text(arguments.corpus)
-    return train_lyricist(
-        config,
-        text,
-        origin=str(arguments.corpus),
-        out=arguments.out,
-        device=device_of(arguments),
-        resume=arguments.resume,
-    )
-
-
-def run_demo(arguments: argparse.Namespace) -> dict[str, Any]:
-    from training.demo.train import train_demo  # the phrasebook takes a moment to build
-
-    return train_demo(arguments.out, device_of(arguments), arguments.only)
-
-
-def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
-    raise_all([f"--beam must be at least 1, not {arguments.beam}" if arguments.beam < 1 else ""])
-    return evaluate(
-        arguments.folder,
-        test=arguments.test,
-        corpus=arguments.corpus,
-        beam=arguments.beam,
-        device=device_of(arguments),
-    )
-
-
-COMMANDS = {"translator": run_translator, "lyrics": run_lyrics, "demo": run_demo, "evaluate": run_evaluate}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted."""
     arguments = parser().parse_args(argv)
     try:
-        result = COMMANDS[arguments.command](arguments)
+        result = arguments.run(arguments)
     except TrainingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

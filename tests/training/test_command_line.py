@@ -11,9 +11,9 @@ import torch
 from models import checkpoint as checkpoints
 from tests.training.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import lyricist, text
-from training import __main__ as command_line
 from training import recipes
-from training.__main__ import main
+from training.__main__ import main, parser
+from training.commands.options import loop_of
 from training.recipes import tiny
 
 pytestmark = pytest.mark.usefixtures("no_curves")
@@ -128,11 +128,11 @@ def test_a_faulty_corpus(here: Path, capsys: pytest.CaptureFixture[str], which: 
 
 
 def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path) -> None:
-    arguments = command_line.parser().parse_args([*SING, "--max-minutes", "3"])
-    loop = command_line.loop_of(lyricist().loop, arguments)
+    arguments = parser().parse_args([*SING, "--max-minutes", "3"])
+    loop = loop_of(lyricist().loop, arguments)
     assert (loop.max_minutes, loop.max_epochs) == (3.0, 10_000)
-    arguments = command_line.parser().parse_args([*SING, "--max-minutes", "3", "--max-epochs", "2"])
-    loop = command_line.loop_of(lyricist().loop, arguments)
+    arguments = parser().parse_args([*SING, "--max-minutes", "3", "--max-epochs", "2"])
+    loop = loop_of(lyricist().loop, arguments)
     assert (loop.max_minutes, loop.max_epochs) == (3.0, 2)
 
 

@@ -1,0 +1,16 @@
+"""The commands of `python -m training`: each module has its parser (`add_parser`) beside what it runs (`run`).
+
+options.py      what several commands have in common: --out, --seed, --device and their like
+translator.py   train a translator
+lyrics.py       train a lyricist
+demo.py         train the demo models
+evaluate.py     score a model
+
+A new command is a module here and its name in COMMANDS.
+"""
+
+from __future__ import annotations
+
+from training.commands import demo, evaluate, lyrics, translator
+
+COMMANDS = (translator, lyrics, demo, evaluate)

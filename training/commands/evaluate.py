@@ -1,0 +1,32 @@
+"""python -m training evaluate"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from training.commands.options import PAIRS, add_device, device_of
+from training.config import raise_all
+from training.evaluate import evaluate
+
+
+def add_parser(commands: Any) -> None:
+    command = commands.add_parser("evaluate", help="score a model; the last line is one JSON object")
+    command.set_defaults(run=run)
+    command.add_argument("folder", type=Path)
+    command.add_argument("--test", metavar="PAIRS", help=f"for translators: {PAIRS}")
+    command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
+    command.add_argument("--beam", type=int, default=1, help="beam width; 1 is greedy")
+    add_device(command)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    raise_all([f"--beam must be at least 1, not {arguments.beam}" if arguments.beam < 1 else ""])
+    return evaluate(
+        arguments.folder,
+        test=arguments.test,
+        corpus=arguments.corpus,
+        beam=arguments.beam,
+        device=device_of(arguments),
+    )
