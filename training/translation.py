@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from models.transformer import Transformer
 from training.batches import Ids, PairBatch, by_length, pair_batch
@@ -47,10 +46,8 @@ class TranslationTask:
         """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
         source, inputs, outputs = (part.to(self.network.device) for part in batch)
         real = outputs != self.pad
-        features = self.network.features(source, inputs)[real]
-        wanted = outputs[real]
-        logits = self.network.project(features).float()
-        return F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=smoothing), len(wanted)
+        features, wanted = self.network.counted_features(source, inputs, real), outputs[real]
+        return self.network.cross_entropy(features, wanted, smoothing), len(wanted)
 
     def validate(self) -> float | None:
         if self.valid is None:
