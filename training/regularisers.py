@@ -33,9 +33,3 @@ def drop_words(ids: Tensor, share: float) -> Tensor:
         return ids
     drawn = torch.rand(ids.shape, device=ids.device) < share
     return ids.masked_fill(drawn & (ids > max(SPECIAL)), UNKNOWN)
-
-
-def symmetric_divergence(logits: Tensor) -> Tensor:
-    """logits [2N, V], whose second half predicts the same N tokens as the first: KL(p, q) + KL(q, p), summed."""
-    first, second = logits.log_softmax(-1).chunk(2)
-    return ((first.exp() - second.exp()) * (first - second)).sum()

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from models.transformer import Transformer
 from training.batches import PairBatch, by_length, pair_batch
-from training.regularisers import Regularisers, drop_words, symmetric_divergence
+from training.r_drop import smoothed_and_pulled
+from training.regularisers import Regularisers, drop_words
 from training.segmentation import PairIds
 
 
@@ -53,18 +54,24 @@ class TranslationTask:
         source, inputs, outputs = (part.to(self.network.device) for part in batch)
         source = drop_words(source, options.source_word_dropout)
         inputs = drop_words(inputs, options.target_word_dropout)
+        if options.r_drop:
+            features, wanted = self._features(source, inputs, outputs)
+            matrix = self.network.projection()
+            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, options.r_drop)
+            return total / len(wanted), len(wanted) // 2
         logits, wanted = self._logits(source, inputs, outputs)
         total = F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=self.label_smoothing)
-        if options.r_drop:
-            total = total + options.r_drop / 2 * symmetric_divergence(logits)
-            return total / len(wanted), len(wanted) // 2
         return total / len(wanted), len(wanted)
 
-    def _logits(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """[N, V] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
+    def _features(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
         real = outputs != self.pad
-        features = self.network.features(source, inputs)[real]
-        return self.network.project(features).float(), outputs[real]
+        return self.network.features(source, inputs)[real], outputs[real]
+
+    def _logits(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, V] and [N], likewise."""
+        features, wanted = self._features(source, inputs, outputs)
+        return self.network.project(features).float(), wanted
 
     def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
         """Summed, without smoothing or noise."""
