@@ -113,8 +113,11 @@ class Transformer(nn.Module):
 
     def project(self, features: Tensor) -> Tensor:
         """[..., C] -> logits [..., V]."""
-        weight = self.target_embedding.weight if self.output is None else self.output.weight
-        return F.linear(features, weight, self.output_bias)
+        return F.linear(features, *self.projection())
+
+    def projection(self) -> tuple[Tensor, Tensor | None]:
+        """The output matrix [V, C] and its bias [V]."""
+        return self.target_embedding.weight if self.output is None else self.output.weight, self.output_bias
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> [B, T, C], before the output projection."""

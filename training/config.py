@@ -3,6 +3,7 @@ named in one message."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,16 +19,34 @@ def raise_all(problems: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """joint: one vocabulary for both languages. casefold_source: read "Bier" and "bier" alike."""
+    """joint: one vocabulary for both languages. casefold_source: read "Bier" and "bier" alike.
+
+    source_sampling and target_sampling cut the words of each epoch anew; what is served cuts them the one best way.
+    They are the share of merges left out of bpe (BPE-dropout, Provilkov et al. 2020, arXiv 1910.13267), or how
+    sharply a unigram model prefers likely cuts (alpha of Kudo 2018, arXiv 1804.10959: small is wild). 0: off.
+    """
 
     kind: Literal["sentencepiece", "word", "character"] = "sentencepiece"
+    algorithm: Literal["bpe", "unigram"] = "bpe"  # of sentencepiece only
     size: int = 8000  # at most; of sentencepiece only
+    source_sampling: float = 0.0
+    target_sampling: float = 0.0
     joint: bool = True
     casefold_source: bool = False
     pad_piece: str = "<pad>"  # of word vocabularies
     bos_piece: str = "<s>"
     eos_piece: str = "</s>"
     source_end: Literal["eos", "pad"] = "eos"  # what stands behind every source
+
+    def problems(self) -> Iterable[str]:
+        if self.algorithm not in ("bpe", "unigram"):
+            yield f"algorithm must be bpe or unigram, not {self.algorithm!r}"
+        for name in ("source_sampling", "target_sampling"):
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                yield f"{name} must lie in [0, 1), not {share}"
+            elif share and self.kind != "sentencepiece":
+                yield f"{name} needs a sentencepiece vocabulary, not one of kind {self.kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +115,14 @@ class LoopConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
-    """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes."""
+    """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes.
+
+    r_drop: alpha of Liang et al. 2021 (arXiv 2106.14448): every batch twice under different dropout, and a pull
+    between the two predictions; it doubles the cost of an update. source_word_dropout, target_word_dropout: the
+    share of tokens read as the unknown one, on either side. bidirectional_epochs: in the first so many epochs each
+    pair is turned around with probability 1/2, and the network learns both directions (Ding et al. 2021,
+    arXiv 2109.07780). All four are 0 where they are off.
+    """
 
     recipe: str
     source_language: str = "src"
@@ -104,13 +130,30 @@ class TranslatorConfig:
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     network: Mapping[str, Any] = field(default_factory=dict)
     label_smoothing: float = 0.1
+    r_drop: float = 0.0
+    source_word_dropout: float = 0.0
+    target_word_dropout: float = 0.0
+    bidirectional_epochs: int = 0
     tokens_per_batch: int = 4096  # padded, of the longer side
     max_tokens: int = 256  # longer training pairs are left out, and said so; also the served model's limit
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
-        raise_all([*self.optimizer.problems(), *self.loop.problems()])
+        raise_all([*self.optimizer.problems(), *self.loop.problems(), *self.tokenizer.problems(), *self.problems()])
+
+    def problems(self) -> Iterable[str]:
+        """Its own, not those of its parts."""
+        for name in ("label_smoothing", "source_word_dropout", "target_word_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                yield f"{name} must lie in [0, 1), not {getattr(self, name)}"
+        yield f"r_drop must be at least 0, not {self.r_drop}" if not 0 <= self.r_drop < math.inf else ""
+        if self.bidirectional_epochs < 0:
+            yield f"bidirectional_epochs must be at least 0, not {self.bidirectional_epochs}"
+        if self.bidirectional_epochs and not self.tokenizer.joint:
+            yield "bidirectional_epochs needs one vocabulary for both languages (joint)"
+        if self.bidirectional_epochs and self.tokenizer.source_end != "eos":
+            yield "bidirectional_epochs needs sources that end as targets do (source_end eos)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
