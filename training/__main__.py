@@ -16,7 +16,9 @@ import torch
 
 from training import recipes
 from training.config import LoopConfig, raise_all
-from training.corpus import hold_out, read_pairs, read_text
+from training.corpora import options
+from training.corpora.reading import columns_of
+from training.corpora.texts import read_text
 from training.errors import TrainingError
 from training.evaluate import evaluate
 from training.lyricist import train_lyricist
@@ -27,17 +29,21 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m training", description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
     translator = commands.add_parser("translator", help="train a translator from pairs of sentences")
-    pairs = "SOURCE,TARGET (two files, .gz too) or one file of tab-separated pairs"
+    pairs = options.PAIRS
     translator.add_argument("--source", required=True, help="source language code, such as de")
     translator.add_argument("--target", required=True, help="target language code, such as en")
-    translator.add_argument("--train", required=True, metavar="PAIRS", help=pairs)
+    translator.add_argument("--train", required=True, metavar="PAIRS", nargs="+", action="extend", help=pairs)
     translator.add_argument("--valid", metavar="PAIRS", help="held-out pairs (default: a share of --train)")
     translator.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
+    options.add_columns(translator)
+    options.add_cleaning(translator)
     translator.add_argument("--recipe", choices=sorted(recipes.TRANSLATORS), default="tiny")
     translator.add_argument("--vocabulary", type=int, help="pieces of the SentencePiece vocabulary, at most")
     _add_run(translator)
     lyrics = commands.add_parser("lyrics", help="train a lyricist from a text")
-    lyrics.add_argument("--corpus", required=True, type=Path, help="a text file, .gz too")
+    lyrics.add_argument(
+        "--corpus", required=True, type=Path, help="a text file, a folder of .txt files, .jsonl, each .gz too"
+    )
     lyrics.add_argument("--cell", choices=["rnn", "gru", "lstm"], default="gru")
     lyrics.add_argument("--recipe", choices=sorted(recipes.LYRICISTS), default="small")
     _add_run(lyrics)
@@ -48,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     scoring = commands.add_parser("evaluate", help="score a model; the last line is one JSON object")
     scoring.add_argument("folder", type=Path)
     scoring.add_argument("--test", metavar="PAIRS", help=f"for translators: {pairs}")
+    options.add_columns(scoring)
     scoring.add_argument("--corpus", type=Path, help="for lyricists: a text file")
     scoring.add_argument("--beam", type=int, default=1, help="beam width; 1 is greedy")
     _add_device(scoring)
@@ -109,12 +116,10 @@ def run_translator(arguments: argparse.Namespace) -> dict[str, Any]:
         target_language=arguments.target,
         tokenizer=tokenizer,
         loop=loop_of(config.loop, arguments),
+        cleaning=options.cleaning_of(arguments.clean),
     )
     device = device_of(arguments)
-    train, valid = read_pairs(arguments.train), read_pairs(arguments.valid) if arguments.valid else None
-    test = read_pairs(arguments.test) if arguments.test else None
-    if valid is None:
-        train, valid = hold_out(train, config.loop.seed)
+    train, valid, test = options.read_run(arguments, config.cleaning, config.loop.seed)
     return train_translator(config, train, valid, out=arguments.out, device=device, test=test, resume=arguments.resume)
 
 
@@ -144,6 +149,7 @@ def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
     return evaluate(
         arguments.folder,
         test=arguments.test,
+        columns=columns_of(arguments.columns),
         corpus=arguments.corpus,
         beam=arguments.beam,
         device=device_of(arguments),
