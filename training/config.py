@@ -114,6 +114,32 @@ class LoopConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningConfig:
+    """Which training pairs are left out (`training.corpora.cleaning`); None, False and "off" switch a rule off.
+
+    A pair with an empty side is no pair and always left out; one over `TranslatorConfig.max_tokens` is, too.
+    """
+
+    broken: bool = True  # control characters, U+FFFD, UTF-8 decoded as Windows-1252
+    max_characters: int | None = 5000  # of either side
+    identical_from: int | None = 20  # characters; a copy teaches copying, but "Taxi" and "Berlin" are translations
+    ratio: float | None = 4.0  # of the sides' lengths, as a factor to the corpus's own median ratio
+    ratio_tolerance: int = 20  # characters beyond that: short sentences vary more
+    duplicates: bool = True  # all but the first of equal pairs
+    overlap: Literal["off", "pair", "source", "either"] = "source"  # what a pair must share with a held-out one
+
+    def problems(self) -> Iterable[str]:
+        for name in ("max_characters", "identical_from"):
+            value = getattr(self, name)
+            yield f"{name} must be at least 1, not {value}" if value is not None and value < 1 else ""
+        if self.ratio is not None and not self.ratio >= 1:
+            yield f"ratio must be at least 1, not {self.ratio:g}"
+        yield f"ratio_tolerance must be at least 0, not {self.ratio_tolerance}" if self.ratio_tolerance < 0 else ""
+        if self.overlap not in ("off", "pair", "source", "either"):
+            yield f"overlap must be off, pair, source or either, not {self.overlap!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
     """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes.
 
@@ -138,9 +164,11 @@ class TranslatorConfig:
     max_tokens: int = 256  # longer training pairs are left out, and said so; also the served model's limit
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
-        raise_all([*self.optimizer.problems(), *self.loop.problems(), *self.tokenizer.problems(), *self.problems()])
+        parts = (self.optimizer, self.loop, self.tokenizer, self.cleaning, self)
+        raise_all(problem for part in parts for problem in part.problems())
 
     def problems(self) -> Iterable[str]:
         """Its own, not those of its parts."""

@@ -16,7 +16,7 @@ from models.transformer_config import TransformerConfig
 from training import snapshot
 from training.card import CardFacts, hardware
 from training.config import TranslatorConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.loop import Outcome

@@ -9,14 +9,16 @@ from typing import Any
 
 from training import recipes
 from training.commands.options import add_run, device_of, loop_of
-from training.corpus import read_text
+from training.corpora.texts import read_text
 from training.lyricist import train_lyricist
 
 
 def add_parser(commands: Any) -> None:
     command = commands.add_parser("lyrics", help="train a lyricist from a text")
     command.set_defaults(run=run)
-    command.add_argument("--corpus", required=True, type=Path, help="a text file, .gz too")
+    command.add_argument(
+        "--corpus", required=True, type=Path, help="a text file, a folder of .txt files, .jsonl, each .gz too"
+    )
     command.add_argument("--cell", choices=["rnn", "gru", "lstm"], default="gru")
     command.add_argument("--recipe", choices=sorted(recipes.LYRICISTS), default="small")
     add_run(command)

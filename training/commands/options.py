@@ -11,8 +11,6 @@ import torch
 from training.config import LoopConfig, raise_all
 from training.errors import TrainingError
 
-PAIRS = "SOURCE,TARGET (two files, .gz too) or one file of tab-separated pairs"
-
 
 def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from training import recipes
-from training.commands.options import PAIRS, add_run, device_of, loop_of
+from training.commands.options import add_run, device_of, loop_of
 from training.config import raise_all
-from training.corpus import hold_out, read_pairs
+from training.corpora import options
 from training.translator import train_translator
 
 
@@ -20,9 +20,11 @@ def add_parser(commands: Any) -> None:
     command.set_defaults(run=run)
     command.add_argument("--source", required=True, help="source language code, such as de")
     command.add_argument("--target", required=True, help="target language code, such as en")
-    command.add_argument("--train", required=True, metavar="PAIRS", help=PAIRS)
+    command.add_argument("--train", required=True, metavar="PAIRS", nargs="+", action="extend", help=options.PAIRS)
     command.add_argument("--valid", metavar="PAIRS", help="held-out pairs (default: a share of --train)")
     command.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
+    options.add_columns(command)
+    options.add_cleaning(command)
     command.add_argument("--recipe", choices=sorted(recipes.TRANSLATORS), default="tiny")
     command.add_argument("--vocabulary", type=int, help="pieces of the SentencePiece vocabulary, at most")
     add_run(command)
@@ -40,12 +42,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         target_language=arguments.target,
         tokenizer=tokenizer,
         loop=loop_of(config.loop, arguments),
+        cleaning=options.cleaning_of(arguments.clean),
     )
     device = device_of(arguments)
-    train, valid = read_pairs(arguments.train), read_pairs(arguments.valid) if arguments.valid else None
-    test = read_pairs(arguments.test) if arguments.test else None
-    if valid is None:
-        train, valid = hold_out(train, config.loop.seed)
+    train, valid, test = options.read_run(arguments, config.cleaning, config.loop.seed)
     return train_translator(config, train, valid, out=arguments.out, device=device, test=test, resume=arguments.resume)
 
 
