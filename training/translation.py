@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from models.transformer import Transformer
 from training.batches import PairBatch, by_length, pair_batch
@@ -54,29 +53,22 @@ class TranslationTask:
         source, inputs, outputs = (part.to(self.network.device) for part in batch)
         source = drop_words(source, options.source_word_dropout)
         inputs = drop_words(inputs, options.target_word_dropout)
+        features, wanted = self._features(source, inputs, outputs)
         if options.r_drop:
-            features, wanted = self._features(source, inputs, outputs)
             matrix = self.network.projection()
             total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, options.r_drop)
             return total / len(wanted), len(wanted) // 2
-        logits, wanted = self._logits(source, inputs, outputs)
-        total = F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=self.label_smoothing)
-        return total / len(wanted), len(wanted)
+        return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
 
     def _features(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
         real = outputs != self.pad
-        return self.network.features(source, inputs)[real], outputs[real]
-
-    def _logits(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """[N, V] and [N], likewise."""
-        features, wanted = self._features(source, inputs, outputs)
-        return self.network.project(features).float(), wanted
+        return self.network.counted_features(source, inputs, real), outputs[real]
 
     def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
         """Summed, without smoothing or noise."""
-        logits, wanted = self._logits(*(part.to(self.network.device) for part in batch))
-        return F.cross_entropy(logits, wanted, reduction="sum"), len(wanted)
+        features, wanted = self._features(*(part.to(self.network.device) for part in batch))
+        return self.network.cross_entropy(features, wanted), len(wanted)
 
     def validate(self) -> float | None:
         if self.valid is None:
