@@ -40,7 +40,7 @@ class _Fused(torch.autograd.Function):
     def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor, smoothing: float, alpha: float
     ) -> Tensor:
-        halves, targets = features.view(2, -1, features.size(1)), wanted.view(2, -1)
+        halves, targets = features.reshape(2, -1, features.size(1)), wanted.view(2, -1)
         by_features, by_weight = torch.empty_like(halves), torch.zeros_like(weight)
         by_bias = None if bias is None else torch.zeros_like(bias)
         total = features.new_zeros((), dtype=torch.float64)

@@ -58,8 +58,7 @@ class TranslationTask:
             matrix = self.network.projection()
             total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, options.r_drop)
             return total / len(wanted), len(wanted) // 2
-        total = self.network.cross_entropy(features, wanted, self.label_smoothing)
-        return total / len(wanted), len(wanted)
+        return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
 
     def _features(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
@@ -69,7 +68,7 @@ class TranslationTask:
     def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
         """Summed, without smoothing or noise."""
         features, wanted = self._features(*(part.to(self.network.device) for part in batch))
-        return self.network.cross_entropy(features, wanted, 0.0), len(wanted)
+        return self.network.cross_entropy(features, wanted), len(wanted)
 
     def validate(self) -> float | None:
         if self.valid is None:
