@@ -7,6 +7,10 @@ PORT ?= $(or $(PARLANCE_PORT),8000)
 CHECKPOINTS ?= checkpoints
 # An extra package index for torch, such as PyTorch's own CPU wheels: far smaller where there is no GPU.
 TORCH_INDEX ?=
+# Of `make train-multi30k`: the direction, the seeds, and how many processes of one thread each train together.
+DIRECTION ?= de-en
+SEEDS ?= 1
+PROCESSES ?= $(shell nproc 2>/dev/null || echo 1)
 # What `make bench` measures on besides random weights; none comes with this project.
 MULTI30K ?=
 CORPUS ?=
@@ -19,7 +23,7 @@ export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
 .PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-gpu image-check \
-  compose-check bench clean
+  compose-check bench train-multi30k clean
 
 help:
 	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
@@ -28,6 +32,7 @@ help:
 	@echo "make test-faults  kills, hangs and floods of real servers (minutes)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
+	@echo "make train-multi30k  the published translators: MULTI30K=FOLDER DIRECTION=de-en|en-de SEEDS='1 2 3'"
 	@echo "make clean        remove what make has made, but no checkpoints"
 
 $(VENV)/bin/python:
@@ -100,9 +105,13 @@ bench: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks.decoding --json \
 	  $(if $(MULTI30K),$(if $(TRANSLATOR),--checkpoint "$(TRANSLATOR)" --data "$(MULTI30K)"))
 	$(RUN) -m benchmarks.gpu --json
-	$(if $(MULTI30K),$(RUN) -m benchmarks.multi30k --data "$(MULTI30K)" --json)
 	$(if $(CORPUS),$(RUN) -m benchmarks.lyricists --corpus "$(CORPUS)" --json)
 	$(RUN) -m benchmarks.serving $(if $(MULTI30K),--data "$(MULTI30K)") --json
+
+train-multi30k: $(VENV)/.installed-bench
+	@test -n "$(MULTI30K)" || { echo "Say where Multi30k's .gz files are: make train-multi30k MULTI30K=FOLDER" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(RUN) -m benchmarks.multi30k --data "$(MULTI30K)" --out "$(PARLANCE_CHECKPOINTS)" \
+	  --direction $(DIRECTION) --seeds $(SEEDS) --processes $(PROCESSES) --json
 
 clean:
 	rm -rf $(VENV) .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,114 +1,135 @@
-"""Real sentences end to end: train a translator, score it once, serve it beside the demo models, ask it over HTTP.
+"""Multi30k from text to scores: train with several seeds, score the test set once each, serve the first one.
 
-python -m benchmarks.multi30k --data FOLDER [--source de] [--target en] [--minutes 15] [--checkpoints DIR] [--json]
+python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--processes 2]
+                              [--minutes 90] [--recipe tiny] [--json] [--results FILE]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
-is for non-commercial use). The test set is read once, after training has ended. DIR (default: a temporary folder)
-is what is served: the demo models in it, if there are any, answer beside the new one, and a model that an earlier run
-left there is not trained again.
+is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
+training has ended; what it gave stands in DIR/NAME.test.json and is not measured again. A run that was cut off is
+gone on with. Scores are printed in every form in which others have published theirs, see `published_bleu`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import socket
+import statistics
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from benchmarks.asked import serve_and_ask
+from benchmarks.published_bleu import scores
 from benchmarks.report import finish, goal
 from models.checkpoint import is_checkpoint, read
+from models.networks import load_network
+from training import snapshot
+from training.corpus import read_pairs
+from training.evaluate import translate
 
-GOAL_BLEU = 28.0
+TEST = "test_2016_flickr"
 SENTENCES = {"de": "Ein kleiner Hund rennt über die Wiese.", "en": "A small dog is running across the meadow."}
+GOALS = {  # direction -> (which score, with which beam, the goal, what others have published in that form)
+    "en-de": ("moses", 5, 42.0, "41.02, Transformer-tiny of arXiv 2105.14462"),
+    "de-en": ("spacy", 1, 41.0, "36.52, bentrevett's Transformer"),
+}
+BEAMS = (1, 5)
 
 
-def train(data: Path, source: str, target: str, minutes: float, out: Path) -> dict[str, Any]:
-    """The scores that the training command prints as its last line."""
-
-    def pairs(part: str) -> str:
-        return f"{data}/{part}.{source}.gz,{data}/{part}.{target}.gz"
-
-    command = [sys.executable, "-m", "training", "translator", "--source", source, "--target", target]
-    command += ["--train", pairs("train"), "--valid", pairs("val"), "--test", pairs("test_2016_flickr")]
-    command += ["--recipe", "tiny", "--max-minutes", f"{minutes:g}", "--out", str(out)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    scores: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return scores
+def pairs(data: Path, part: str, direction: str) -> str:
+    return ",".join(f"{data}/{part}.{language}.gz" for language in direction.split("-"))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def train(arguments: argparse.Namespace, seed: int, out: Path) -> None:
+    """Run the training command as a user would, or go on where it was cut off."""
+    source, target = arguments.direction.split("-")
+    command = [sys.executable, "-m"]
+    if arguments.processes > 1:
+        command += ["torch.distributed.run", "--standalone", f"--nproc-per-node={arguments.processes}", "-m"]
+    command += ["training", "translator", "--source", source, "--target", target, "--recipe", arguments.recipe]
+    command += ["--train", pairs(arguments.data, "train", arguments.direction)]
+    command += ["--valid", pairs(arguments.data, "val", arguments.direction)]
+    command += ["--seed", str(seed), "--out", str(out)]
+    if arguments.minutes:
+        command += ["--max-minutes", f"{arguments.minutes:g}"]
+    if snapshot.exists(out):
+        command += ["--resume"]
+    subprocess.run(command, stdout=sys.stderr, check=True)
 
 
-def ask(url: str, body: dict[str, Any] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
+def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The scores of a finished model on the test set, by beam width; kept beside the model."""
+    kept = folder.with_name(f"{folder.name}.test.json")
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
+    checkpoint = read(folder)
+    network = load_network(checkpoint, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    wanted = read_pairs(pairs(arguments.data, TEST, arguments.direction))
+    language = arguments.direction.split("-")[1]
+    result = {
+        f"beam {beam}": scores(language, translate(checkpoint, network, wanted.sources, beam=beam), wanted.targets)
+        for beam in BEAMS
+    }
+    kept.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    return result
 
 
-def serve_and_ask(checkpoints: Path, name: str, source: str, target: str) -> tuple[str, float, list[str]]:
-    """The translation of a real sentence by the new model, the seconds from start to ready, and what is served."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "--factory", "app.main:create_app", "--port", str(port)]
-    started = time.monotonic()
-    environment = {**os.environ, "PARLANCE_CHECKPOINTS": str(checkpoints)}
-    server = subprocess.Popen([*command, "--log-level", "warning"], env=environment)
-    base = f"http://127.0.0.1:{port}"
-    try:
-        while True:
-            try:
-                ask(f"{base}/health/ready")
-                break
-            except (urllib.error.URLError, ConnectionError):
-                if time.monotonic() - started > 60 or server.poll() is not None:
-                    raise
-                time.sleep(0.05)
-        ready = time.monotonic() - started
-        body = {"q": SENTENCES[source], "source": source, "target": target, "model": name}
-        translation = ask(f"{base}/translate", body)["translatedText"]
-        return translation, ready, [model["name"] for model in ask(f"{base}/models")]
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
+def rows_of(results: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each seed and beam, and one for the mean and the spread of each beam."""
+    rows = [
+        {"seed": seed, "beam": beam, **result[f"beam {beam}"]} for seed, result in results.items() for beam in BEAMS
+    ]
+    for beam in BEAMS if len(results) > 1 else ():
+        row: dict[str, Any] = {"seeds": len(results), "beam": beam}
+        for name in ("cased", "lowercased", "moses", "spacy"):
+            values = [result[f"beam {beam}"][name] for result in results.values()]
+            row[name] = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+        rows.append(row)
+    return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--source", choices=["de", "en"], default="de")
-    parser.add_argument("--target", choices=["de", "en"], default="en")
-    parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--checkpoints", type=Path)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    source, target = arguments.source, arguments.target
-    with tempfile.TemporaryDirectory() as temporary:
-        root = arguments.checkpoints or Path(temporary)
-        name = f"multi30k-{source}-{target}"
-        if is_checkpoint(root / name):  # an earlier run's: its scores stand in it
-            scores = dict(read(root / name).config.scores)
-        else:
-            scores = train(arguments.data, source, target, arguments.minutes, root / name)
-        translation, ready, served = serve_and_ask(root, name, source, target)
-    (test,) = [values for part, values in scores.items() if "test_2016_flickr" in part]
-    rows = [{"part": part, **values} for part, values in scores.items()]
-    rows.append(
-        {"sentence": SENTENCES[source], "translation": translation, "ready_s": round(ready, 2), "served": served}
-    )
-    aim = goal(f"BLEU {source}→{target}, {arguments.minutes:g} minutes", test["bleu"], GOAL_BLEU, "BLEU", "higher")
-    finish("multi30k", rows, [aim], as_json=arguments.json)
+def goal_of(direction: str, results: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """The mean of the seeds against the goal, in the form in which others published theirs."""
+    form, beam, aim, others = GOALS[direction]
+    mean = statistics.mean(result[f"beam {beam}"][form] for result in results.values())
+    name = f"Multi30k {direction}, lowercased {form} tokens, beam {beam} (others: {others})"
+    return goal(name, round(mean, 2), aim, "BLEU", "higher")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--data", type=Path, required=True)
+    top.add_argument("--out", type=Path, required=True, help="where the models go, a folder each")
+    top.add_argument("--direction", choices=sorted(GOALS), default="de-en")
+    top.add_argument("--seeds", type=int, nargs="+", default=[1])
+    top.add_argument("--recipe", default="tiny")
+    top.add_argument("--minutes", type=float, help="a limit for each training (default: the recipe's own length)")
+    top.add_argument("--processes", type=int, default=1, help="training processes, as torchrun starts them")
+    top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
+    top.add_argument("--json", action="store_true")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser().parse_args(argv)
+    results = {}
+    for seed in arguments.seeds:
+        folder = arguments.out / f"multi30k-{arguments.direction}-{seed}"
+        if not is_checkpoint(folder):
+            train(arguments, seed, folder)
+        results[seed] = test(arguments, folder)
+    rows = rows_of(results)
+    source, target = arguments.direction.split("-")
+    name = f"multi30k-{arguments.direction}-{arguments.seeds[0]}"
+    translation, ready_s, served = serve_and_ask(arguments.out, name, SENTENCES[source], source, target)
+    rows.append({"sentence": SENTENCES[source], "translation": translation, "ready_s": ready_s, "served": served})
+    aims = [goal_of(arguments.direction, results)]
+    finish("multi30k", rows, aims, as_json=arguments.json, out=arguments.results)
 
 
 if __name__ == "__main__":

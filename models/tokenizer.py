@@ -169,6 +169,17 @@ class SentencePieceTokenizer:
         ids: list[int] = self._processor.encode(text)
         return ids
 
+    def sample(self, texts: Sequence[str], share: float, seed: int) -> list[list[int]]:
+        """Texts cut at random, as (texts, share, seed) alone decide: `share` of the merges left out of a BPE model;
+        alpha of a unigram model. seed: 0 to 2^31-1."""
+        # SentencePiece keeps a generator for each thread, seeded when the thread first draws. A call with a list
+        # draws in a thread of its own, so that what was drawn before does not matter.
+        sentencepiece.set_random_generator_seed(seed)
+        drawn: list[list[int]] = self._processor.encode(
+            list(texts), out_type=int, enable_sampling=True, alpha=share, nbest_size=-1, num_threads=1
+        )
+        return drawn
+
     def decode(self, ids: Iterable[int]) -> str:
         text: str = self._processor.decode([i for i in ids if i not in self._specials])
         return text

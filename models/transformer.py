@@ -3,6 +3,7 @@ looked into; `cached_transformer` steps it."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import cast
 
@@ -15,6 +16,7 @@ from models.cached_transformer import CachedTransformer
 from models.interface import Decodable, Precision
 from models.layers import DecoderLayer, EncoderLayer
 from models.native import build
+from models.native.training.network import PackedPass, cross_entropy
 from models.native.transformer import NativeTransformer
 from models.positions import sinusoids
 from models.precision import prepared
@@ -111,12 +113,37 @@ class Transformer(nn.Module):
 
     def project(self, features: Tensor) -> Tensor:
         """[..., C] -> logits [..., V]."""
-        weight = self.target_embedding.weight if self.output is None else self.output.weight
-        return F.linear(features, weight, self.output_bias)
+        return F.linear(features, *self.projection())
+
+    def projection(self) -> tuple[Tensor, Tensor | None]:
+        """The output matrix [V, C] and its bias [V]."""
+        return self.target_embedding.weight if self.output is None else self.output.weight, self.output_bias
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> [B, T, C], before the output projection."""
         return self.decode(target, *self.encode(source))
+
+    def counted_features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
+        """`features` where counted [B, T] is true, [N, C], in the order of the rows. Nothing behind a row's last such
+        place may matter. In native kernels where they are, and then nothing is computed for padding."""
+        library = self._kernels()
+        if library is None:
+            return self.features(source, target)[counted]
+        return PackedPass(self, library).features(source, target, counted)
+
+    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016."""
+        library = self._kernels()
+        if library is None:
+            logits = self.project(features).float()
+            return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+        return cross_entropy(self, library, features, targets, smoothing)
+
+    def _kernels(self) -> ctypes.CDLL | None:
+        """None where PyTorch is to train: on other devices, in other precisions, with an activation that they lack."""
+        weight = self.source_embedding.weight
+        fit = weight.device.type == "cpu" and weight.dtype == torch.float32 and self.config.activation == "relu"
+        return build.training_library() if fit and not torch.is_autocast_enabled("cpu") else None
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> logits [B, T, V] of the token after each target token."""

@@ -8,15 +8,26 @@ configuration/    recipes, TOML files and options -> one config, and run.toml, f
 record.py         what a run is told of itself, so that it can leave it behind
 errors.py         TrainingError: what ends a run with one sentence
 faults.py         what the operating system's errors mean to a user
-corpus.py         files -> clean texts and pairs of texts
+corpora/          files -> clean texts and pairs of texts
+corpus.py         its old name, for those who still import it
+segmentation.py   pairs of texts -> token ids, cut once or anew each epoch
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation
+regularisers.py   what makes a network learn less by heart
+r_drop.py         two predictions of each token, pulled together
 lyrics.py         the task of a lyricist
-optimizer.py      optimizers and learning-rate schedules
+optimizer.py      optimizers, and clipping
+muon.py           orthogonal steps for hidden matrices
+schedule.py       learning-rate schedules, and the plan of how long they take
+precision.py      bf16, and fp16 with its scale
 averaging.py      the moving average of the weights
+candidates.py     the best validated weights, and their mean
+validation.py     what a validation measures, and when one is due
+meter.py          losses and norms, read from the device now and then
 loop.py           steps, validates, saves, resumes
-snapshot.py       all that an exact resume needs
+resuming.py       the loop's whole state
+snapshot.py       all that an exact resume needs, on the disk
 evaluate.py       scores through models.decoding
 scores.py         what the numbers of an evaluation are
 memorisation.py   how much of what a lyricist writes stands in its corpus

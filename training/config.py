@@ -33,10 +33,18 @@ def _parts_problems(config: TranslatorConfig | LyricsConfig) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """joint: one vocabulary for both languages. casefold_source: read "Bier" and "bier" alike."""
+    """joint: one vocabulary for both languages. casefold_source: read "Bier" and "bier" alike.
+
+    source_sampling and target_sampling cut the words of each epoch anew; what is served cuts them the one best way.
+    They are the share of merges left out of bpe (BPE-dropout, Provilkov et al. 2020, arXiv 1910.13267), or how
+    sharply a unigram model prefers likely cuts (alpha of Kudo 2018, arXiv 1804.10959: small is wild). 0: off.
+    """
 
     kind: Literal["sentencepiece", "word", "character"] = "sentencepiece"  # pieces of words, words, or characters
+    algorithm: Literal["bpe", "unigram"] = "bpe"  # of sentencepiece only
     size: int = 8000  # at most; of sentencepiece only
+    source_sampling: float = 0.0
+    target_sampling: float = 0.0
     joint: bool = True
     casefold_source: bool = False
     pad_piece: str = "<pad>"  # of word vocabularies
@@ -50,19 +58,30 @@ class TokenizerConfig:
             yield "casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone"
         if self.casefold_source and self.kind != "sentencepiece":
             yield f"casefold_source needs kind = sentencepiece, not {self.kind}"
+        if self.algorithm not in ("bpe", "unigram"):
+            yield f"algorithm must be bpe or unigram, not {self.algorithm!r}"
+        for name in ("source_sampling", "target_sampling"):
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                yield f"{name} must lie in [0, 1), not {share}"
+            elif share and self.kind != "sentencepiece":
+                yield f"{name} needs a sentencepiece vocabulary, not one of kind {self.kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """rate: the peak. Schedules warm up linearly, then: constant; inverse_sqrt falls with 1/sqrt(update);
-    cosine falls to final_fraction of the peak at the last update."""
+    """rate: the peak. Schedules warm up linearly, then: constant; inverse_sqrt falls with 1/sqrt(update); cosine and
+    linear fall to final_fraction of the peak until the end of the run; trapezoid stays at the peak and falls linearly
+    in the last fall_share of the run."""
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"  # adamw: with decoupled weight decay
+    name: Literal["adam", "adamw", "sgd", "muon"] = "adam"  # muon: for hidden matrices, with adamw for the rest
     rate: float = 1e-3
-    schedule: Literal["constant", "inverse_sqrt", "cosine"] = "constant"  # of the rate, behind the warm-up
+    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "trapezoid"] = "constant"  # of the rate
     warmup_updates: int = 0  # the rate rises from 0 to its peak over so many
-    final_fraction: float = 0.05  # of the peak, where cosine ends
+    final_fraction: float = 0.05  # of the peak, where falling schedules end
+    fall_share: float = 0.2  # of a trapezoid
     betas: tuple[float, float] = (0.9, 0.98)  # Adam's decay of the gradient's mean and of its square's
+    momentum: float = 0.95  # of muon's matrices
     epsilon: float = 1e-9  # Adam's, in the denominator
     weight_decay: float = 0.0  # of matrices alone; biases and norms are spared
     clip_norm: float = 1.0  # of all gradients together; 0: off
@@ -80,36 +99,87 @@ class OptimizerConfig:
         for name in ("weight_decay", "clip_norm"):
             value = getattr(self, name)
             yield f"{name} must be at least 0, not {value:g}" if not 0 <= value < math.inf else ""
+        yield f"fall_share must lie in (0, 1], not {self.fall_share:g}" if not 0 < self.fall_share <= 1 else ""
+        yield f"momentum must lie in [0, 1), not {self.momentum:g}" if not 0 <= self.momentum < 1 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing."""
+    """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing. Where the
+    rate has not fallen by then, it falls in a cool-down first: weights from a high rate are not the best to be had."""
 
     max_epochs: int = 100  # passes over the corpus
     max_minutes: float | None = None  # of training, those before a resume included
+    accumulate: int = 1  # batches per update
     patience: int = 0  # validations in a row without a gain that end the run; 0: off
-    validate_every_epochs: int = 1
+    cooldown: float = 0.2  # of the updates until patience ended, for rates that fall; 0: stop at once
+    validate_every_epochs: int = 1  # 0: by updates alone
+    validate_every_updates: int = 0  # 0: by epochs alone
+    validate_sentences: int = 2000  # at most, of a translator
+    validate_characters: int = 200_000  # at most, of a lyricist
+    choose_by: Literal["loss", "bleu"] = "loss"  # bleu: of greedy translations, at every validation
+    sample_translations: int = 3  # so many held-out sentences go into the report with every validation
     average_decay: float = 0.0  # of the weights' exponential moving average, per update; 0: off
+    average_best: int = 0  # the mean of so many best validated weights is a candidate too; 0: off
     seed: int = 1  # of weights, order, dropout and held-out pairs
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA devices that have it, else fp32
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # auto: what the device multiplies fastest with
 
     def problems(self) -> Iterable[str]:
         yield f"max_epochs must be at least 1, not {self.max_epochs}" if self.max_epochs < 1 else ""
         if self.max_minutes is not None and not self.max_minutes > 0:  # nan is not, either
             yield f"max_minutes must be more than 0, not {self.max_minutes:g}"
-        yield f"patience must be at least 0, not {self.patience}" if self.patience < 0 else ""
-        if self.validate_every_epochs < 1:
-            yield f"validate_every_epochs must be at least 1, not {self.validate_every_epochs}"
+        for name in ("accumulate", "validate_sentences", "validate_characters"):
+            yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
+        for name in ("patience", "validate_every_epochs", "validate_every_updates", "sample_translations"):
+            yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
+        if not self.validate_every_epochs and not self.validate_every_updates:
+            yield "validate_every_epochs and validate_every_updates cannot both be 0"
+        if not 0 <= self.cooldown <= 1:
+            yield f"cooldown must lie in [0, 1], not {self.cooldown:g}"
         if not 0 <= self.seed < 2**63:
             yield f"seed must lie in 0..2^63-1, not {self.seed}"
         if not 0 <= self.average_decay < 1:
             yield f"average_decay must lie in [0, 1), not {self.average_decay}"
+        if not 0 <= self.average_best <= 100:
+            yield f"average_best must lie in 0..100, not {self.average_best}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningConfig:
+    """Which training pairs are left out (`training.corpora.cleaning`); None, False and "off" switch a rule off.
+
+    A pair with an empty side is no pair and always left out; one over `TranslatorConfig.max_tokens` is, too.
+    """
+
+    broken: bool = True  # control characters, U+FFFD, UTF-8 decoded as Windows-1252
+    max_characters: int | None = 5000  # of either side
+    identical_from: int | None = 20  # characters; a copy teaches copying, but "Taxi" and "Berlin" are translations
+    ratio: float | None = 4.0  # of the sides' lengths, as a factor to the corpus's own median ratio
+    ratio_tolerance: int = 20  # characters beyond that: short sentences vary more
+    duplicates: bool = True  # all but the first of equal pairs
+    overlap: Literal["off", "pair", "source", "either"] = "source"  # what a pair must share with a held-out one
+
+    def problems(self) -> Iterable[str]:
+        for name in ("max_characters", "identical_from"):
+            value = getattr(self, name)
+            yield f"{name} must be at least 1, not {value}" if value is not None and value < 1 else ""
+        if self.ratio is not None and not self.ratio >= 1:
+            yield f"ratio must be at least 1, not {self.ratio:g}"
+        yield f"ratio_tolerance must be at least 0, not {self.ratio_tolerance}" if self.ratio_tolerance < 0 else ""
+        if self.overlap not in ("off", "pair", "source", "either"):
+            yield f"overlap must be off, pair, source or either, not {self.overlap!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
-    """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes."""
+    """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes.
+
+    r_drop: alpha of Liang et al. 2021 (arXiv 2106.14448): every batch twice under different dropout, and a pull
+    between the two predictions; it doubles the cost of an update. source_word_dropout, target_word_dropout: the
+    share of tokens read as the unknown one, on either side. bidirectional_epochs: in the first so many epochs each
+    pair is turned around with probability 1/2, and the network learns both directions (Ding et al. 2021,
+    arXiv 2109.07780). All four are 0 where they are off.
+    """
 
     recipe: str  # the name of the base
     source_language: str = "src"  # the code that clients ask for
@@ -117,23 +187,37 @@ class TranslatorConfig:
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     network: Mapping[str, Any] = field(default_factory=dict)
     label_smoothing: float = 0.1  # so much of the probability goes to all tokens alike
+    r_drop: float = 0.0
+    source_word_dropout: float = 0.0
+    target_word_dropout: float = 0.0
+    bidirectional_epochs: int = 0
     tokens_per_batch: int = 4096  # padded, of the longer side
     max_tokens: int = 256  # longer training pairs are left out, and said so; also the served model's limit
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
         raise_all([*_parts_problems(self), *self.problems()])
 
     def problems(self) -> Iterable[str]:
+        """Its own, not those of its parts."""
         for name in ("source_language", "target_language"):
             code = getattr(self, name)  # a model whose languages nobody can ask for would be trained for nothing
             if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
                 yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
-        if not 0 <= self.label_smoothing < 1:
-            yield f"label_smoothing must lie in [0, 1), not {self.label_smoothing:g}"
+        for name in ("label_smoothing", "source_word_dropout", "target_word_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                yield f"{name} must lie in [0, 1), not {getattr(self, name)}"
         for name in ("tokens_per_batch", "max_tokens"):
             yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
+        yield f"r_drop must be at least 0, not {self.r_drop}" if not 0 <= self.r_drop < math.inf else ""
+        if self.bidirectional_epochs < 0:
+            yield f"bidirectional_epochs must be at least 0, not {self.bidirectional_epochs}"
+        if self.bidirectional_epochs and not self.tokenizer.joint:
+            yield "bidirectional_epochs needs one vocabulary for both languages (tokenizer.joint)"
+        if self.bidirectional_epochs and self.tokenizer.source_end != "eos":
+            yield "bidirectional_epochs needs sources that end as targets do (tokenizer.source_end eos)"
         if self.network.get("tied") == "all" and not self.tokenizer.joint:
             yield "network.tied = all needs tokenizer.joint = true: one table holds one vocabulary"
 
@@ -175,3 +259,4 @@ class LyricsConfig:
             yield f"initial_deviation must be more than 0, not {self.initial_deviation:g}"
         if self.loop.patience and self.valid_share == 0:
             yield f"loop.patience = {self.loop.patience} needs something held out: valid_share is 0"
+        yield "loop.choose_by must be loss for lyrics, not bleu" if self.loop.choose_by == "bleu" else ""

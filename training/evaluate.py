@@ -16,7 +16,10 @@ from models.checkpoint import Checkpoint, new_token_limit
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Network, Prompt
 from models.networks import load_network
-from training.corpus import Pairs, read_pairs, read_text
+from training.corpora.pairs import Pairs
+from training.corpora.reading import read_pairs
+from training.corpora.texts import read_text
+from training.corpora.tsv import Columns
 from training.errors import TrainingError
 from training.lyrics import negative_log_likelihood
 from training.scores import perplexity, reference_nats, text_scores
@@ -74,7 +77,15 @@ def score_lyricist(checkpoint: Checkpoint, network: Any, text: str) -> dict[str,
     }
 
 
-def evaluate(folder: Path, *, test: str | None, corpus: Path | None, beam: int, device: torch.device) -> dict[str, Any]:
+def evaluate(
+    folder: Path,
+    *,
+    test: str | None,
+    corpus: Path | None,
+    beam: int,
+    device: torch.device,
+    columns: Columns | None = None,
+) -> dict[str, Any]:
     """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists)."""
     try:
         checkpoint = checkpoints.read(folder)
@@ -84,8 +95,10 @@ def evaluate(folder: Path, *, test: str | None, corpus: Path | None, beam: int, 
     if checkpoint.config.kind == "translator":
         if test is None:
             raise TrainingError(f"{folder} is a translator: give --test SOURCE,TARGET.")
-        found = score_translator(checkpoint, network, read_pairs(test), beam=beam)
-        _tell_of_long_sources(found, checkpoint.config.max_source_tokens)
+        config = checkpoint.config
+        languages = (config.source_language or "source", config.target_language or "target")
+        found = score_translator(checkpoint, network, read_pairs(test, languages, columns), beam=beam)
+        _tell_of_long_sources(found, config.max_source_tokens)
         return found
     if corpus is None:
         raise TrainingError(f"{folder} is a lyricist: give --corpus FILE.")

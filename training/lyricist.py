@@ -23,6 +23,8 @@ from training.output import claimed, publish
 from training.record import NOTHING_KNOWN, Record
 from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
+from training.samples import at_validation
+from training.validation import Quality
 from training.vocabulary import character_tokenizer
 
 
@@ -51,7 +53,6 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     held_out = torch.tensor(tokenizer.encode(valid)) if valid else None
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
-    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run)
     draft = CheckpointConfig(
         kind="lyrics",
         architecture=networks.architecture("recurrent", network.config),
@@ -61,6 +62,11 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
         training=asdict(config),
     )
     checkpoint = Checkpoint(run.out, draft, {"target": tokenizer})
+
+    def judge() -> Quality:
+        return Quality(None, at_validation(checkpoint, network, train, config.loop.seed))
+
+    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run, judge)
     scores: dict[str, Any] = {}
     if outcome.progress.epoch:
         loss = outcome.progress.last_epoch_loss

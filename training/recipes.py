@@ -34,7 +34,8 @@ def tiny() -> TranslatorConfig:
 
 
 def small() -> TranslatorConfig:
-    """Hundreds of thousands of pairs: 6+3 layers of width 384."""
+    """Hundreds of thousands of pairs: 6+3 layers of width 384. Dropout and label smoothing as the published recipes
+    for IWSLT14 have them (160,000 pairs, 37 million parameters: 0.3 and 0.1)."""
     return TranslatorConfig(
         recipe="small",
         tokenizer=TokenizerConfig(size=12_000),
@@ -47,8 +48,8 @@ def small() -> TranslatorConfig:
             "d_ff": 1536,
             "norm": "pre",
             "tied": "all",
-            "embedding_dropout": 0.1,
-            "residual_dropout": 0.1,
+            "embedding_dropout": 0.3,
+            "residual_dropout": 0.3,
         },
         tokens_per_batch=8192,
         optimizer=OptimizerConfig(rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),

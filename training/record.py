@@ -11,7 +11,7 @@ class Record:
     """data: role (train, valid, test, corpus) -> the corpus as the command line named it, for run.toml.
     licence: of the model, for its card."""
 
-    data: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, str | list[str]] = field(default_factory=dict)
     licence: str | None = None
     tensorboard: bool = False
 

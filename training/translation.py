@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from models.transformer import Transformer
-from training.batches import Ids, PairBatch, by_length, pair_batch
+from training.batches import PairBatch, by_length, pair_batch
+from training.r_drop import smoothed_and_pulled
+from training.regularisers import Regularisers, drop_words
+from training.segmentation import PairIds
 
 
 class TranslationTask:
@@ -18,44 +20,60 @@ class TranslationTask:
     def __init__(
         self,
         network: Transformer,
-        train: tuple[Sequence[Ids], Sequence[Ids]],
-        valid: tuple[Sequence[Ids], Sequence[Ids]] | None,
+        train: PairIds | Callable[[int], PairIds],
+        valid: PairIds | None,
         *,
         label_smoothing: float,
         tokens_per_batch: int,
         seed: int,
+        regularisers: Regularisers | None = None,
     ) -> None:
+        """train: the pairs of every epoch, or what returns those of epoch 0, 1, ..."""
         self.network, self.label_smoothing = network, label_smoothing
+        self.regularisers = regularisers or Regularisers()
         self.train, self.valid = train, valid
         self.tokens_per_batch, self.seed = tokens_per_batch, seed
         self.pad = network.config.pad
 
     def batches(self, epoch: int) -> list[PairBatch]:
-        return self._batches(self.train, epoch)
+        return self._batches(self.train(epoch) if callable(self.train) else self.train, epoch)
 
-    def _batches(self, pairs: tuple[Sequence[Ids], Sequence[Ids]], epoch: int) -> list[PairBatch]:
+    def _batches(self, pairs: PairIds, epoch: int) -> list[PairBatch]:
         sources, targets = pairs
         lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
         groups = by_length(lengths, self.tokens_per_batch, self.seed, epoch)
         return [pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad) for g in groups]
 
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
-        total, tokens = self._cross_entropy(batch, self.label_smoothing)
-        return total / tokens, tokens
-
-    def _cross_entropy(self, batch: PairBatch, smoothing: float) -> tuple[Tensor, int]:
-        """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
+        """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of
+        the symmetric divergence of its two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
+        options = self.regularisers
+        if options.r_drop:
+            batch = PairBatch(*(torch.cat([part, part]) for part in batch))
         source, inputs, outputs = (part.to(self.network.device) for part in batch)
+        source = drop_words(source, options.source_word_dropout)
+        inputs = drop_words(inputs, options.target_word_dropout)
+        features, wanted = self._features(source, inputs, outputs)
+        if options.r_drop:
+            matrix = self.network.projection()
+            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, options.r_drop)
+            return total / len(wanted), len(wanted) // 2
+        return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
+
+    def _features(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
         real = outputs != self.pad
-        features = self.network.features(source, inputs)[real]
-        wanted = outputs[real]
-        logits = self.network.project(features).float()
-        return F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=smoothing), len(wanted)
+        return self.network.counted_features(source, inputs, real), outputs[real]
+
+    def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
+        """Summed, without smoothing or noise."""
+        features, wanted = self._features(*(part.to(self.network.device) for part in batch))
+        return self.network.cross_entropy(features, wanted), len(wanted)
 
     def validate(self) -> float | None:
         if self.valid is None:
             return None
-        parts = [self._cross_entropy(batch, 0.0) for batch in self._batches(self.valid, 0)]
+        parts = [self._cross_entropy(batch) for batch in self._batches(self.valid, 0)]
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)
 

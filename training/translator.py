@@ -16,15 +16,17 @@ from models.transformer_config import TransformerConfig
 from training import snapshot
 from training.card import CardFacts
 from training.config import TranslatorConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
 from training.loop import Outcome
 from training.output import claimed, publish
 from training.record import NOTHING_KNOWN, Record
+from training.regularisers import Regularisers
 from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
+from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
 
@@ -62,20 +64,21 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
         draft, architecture=networks.architecture("transformer", network.config), parameters=parameter_count(network)
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
-    ids, dropped = _pair_ids(checkpoint, train, config.max_tokens)
+    segmentation = Segmentation(checkpoint, train, config)
     task = TranslationTask(
         network,
-        ids,
-        _pair_ids(checkpoint, valid, None)[0] if valid else None,
+        segmentation.epoch,
+        pair_ids(checkpoint, valid) if valid else None,
         label_smoothing=config.label_smoothing,
         tokens_per_batch=config.tokens_per_batch,
         seed=config.loop.seed,
+        regularisers=Regularisers.of(config),
     )
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
     scores = _scores(checkpoint, network, valid, test)
-    card = _card(config, train, valid, len(ids[0]), dropped, scores, draft.parameters, outcome, run)
+    card = _card(config, train, valid, segmentation, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -97,8 +100,7 @@ def _card(
     config: TranslatorConfig,
     train: Pairs,
     valid: Pairs | None,
-    used: int,
-    too_long: int,
+    segmentation: Segmentation,
     scores: dict[str, dict[str, Any]],
     parameters: int,
     outcome: Outcome,
@@ -107,8 +109,10 @@ def _card(
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {used:,} pairs used, {train.dropped:,} empty and {too_long:,} over"
+        data=f"{train.origin}: {len(segmentation.texts[0]):,} pairs used, {train.dropped:,} empty and"
+        f" {segmentation.dropped:,} over"
         f" {config.max_tokens} tokens left out" + (f"; validation on {valid.origin}" if valid else ""),
+        left_out=train.report.table() if train.report else "",
         recipe=config.recipe,
         command=command(),
         configuration=asdict(config),
@@ -148,20 +152,3 @@ def _translator_draft(config: TranslatorConfig, tokenizers: dict[str, Tokenizer]
         tokenizers={side: tokenizer.kind for side, tokenizer in tokenizers.items()},
         training=asdict(config),
     )
-
-
-def _pair_ids(
-    checkpoint: Checkpoint, pairs: Pairs, most: int | None
-) -> tuple[tuple[list[tuple[int, ...]], list[tuple[int, ...]]], int]:
-    """Token ids of both sides, end tokens included, and how many pairs were longer than `most`."""
-    sources, targets, dropped = [], [], 0
-    for source, target in zip(pairs.sources, pairs.targets, strict=True):
-        source_ids, target_ids = checkpoint.source_ids(source), (*checkpoint.target_ids(target), EOS)
-        if most is not None and max(len(source_ids), len(target_ids)) > most:
-            dropped += 1
-            continue
-        sources.append(source_ids)
-        targets.append(target_ids)
-    if not sources:
-        raise TrainingError(f"Every pair is longer than {most} tokens: nothing is left to train on.")
-    return (sources, targets), dropped

@@ -29,7 +29,7 @@ def translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: 
 
 def fit(config: TokenizerConfig, texts: list[str], *, casefold: bool) -> Tokenizer:
     if config.kind == "sentencepiece":
-        return sentencepiece_tokenizer(texts, config.size, casefold=casefold)
+        return sentencepiece_tokenizer(texts, config, casefold=casefold)
     if config.kind == "word":
         return word_tokenizer(config, texts)
     specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
@@ -58,29 +58,30 @@ def _specials() -> SpecialTokens:
     return SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
 
 
-def sentencepiece_tokenizer(texts: list[str], size: int, *, casefold: bool) -> SentencePieceTokenizer:
-    """Byte-pair encoding (Sennrich et al. 2016) of at most `size` pieces; a small corpus gets fewer."""
+def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
+    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.size` pieces; a
+    small corpus gets fewer."""
     try:
-        return SentencePieceTokenizer(_train(iter(texts), size, casefold))
+        return SentencePieceTokenizer(_train(iter(texts), config.algorithm, config.size, casefold))
     except RuntimeError as error:
         possible = re.search(r"value <= (\d+)", str(error))
         needed = re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error))
         if possible:
-            return SentencePieceTokenizer(_train(iter(texts), int(possible[1]), casefold))
+            return SentencePieceTokenizer(_train(iter(texts), config.algorithm, int(possible[1]), casefold))
         if needed:
             raise TrainingError(
-                f"A vocabulary of {size} pieces cannot hold every character of this corpus: choose a larger one."
+                f"A vocabulary of {config.size} pieces cannot hold every character of this corpus: choose a larger one."
             ) from error
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 
 
-def _train(texts: Iterator[str], size: int, casefold: bool) -> bytes:
+def _train(texts: Iterator[str], algorithm: str, size: int, casefold: bool) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=texts,
         model_writer=model,
         vocab_size=size,
-        model_type="bpe",
+        model_type=algorithm,
         character_coverage=1.0,
         normalization_rule_name="nmt_nfkc_cf" if casefold else "nmt_nfkc",
         max_sentence_length=1 << 20,  # bytes; SentencePiece leaves longer lines out without a word

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from models.native.variants import AVX2, CHOICE, FP32, VARIANTS, Variant, cpu_flags, fp32_runnable, runnable
+from models.native.variants import AVX2, CHOICE, FP32, TRAINING, VARIANTS, Variant, cpu_flags, fp32_runnable, runnable
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,19 @@ def fp32_loaded(choice: str) -> ctypes.CDLL | None:
         log.info("recurrent networks run in PyTorch: %s is %s", CHOICE, choice)
         return None
     return first_of(variants, "fp32")
+
+
+def training_library() -> ctypes.CDLL | None:
+    """For Transformers in training; otherwise as `library`."""
+    return training_loaded(os.environ.get(CHOICE, ""))
+
+
+@cache
+def training_loaded(choice: str) -> ctypes.CDLL | None:
+    """As `loaded`."""
+    usable = {variant.flags for variant in fp32_runnable(choice, cpu_flags())}
+    variants = [variant for variant in TRAINING if variant.flags in usable]
+    return first_of(variants, "training") if variants else None
 
 
 def first_of(variants: Sequence[Variant], precision: str) -> ctypes.CDLL | None:
@@ -134,7 +147,7 @@ def compile_to(path: Path, variant: Variant) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
         sources = [str(HERE / source) for source in variant.sources]
-        command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm"]
+        command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm", "-pthread"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
@@ -144,7 +157,7 @@ def compile_to(path: Path, variant: Variant) -> None:
 def main() -> int:
     """All variants of this architecture beside the sources. 1 if one could not be built, and on standard error why."""
     status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
-    for variant in (*VARIANTS, *FP32) if x86 else [each for each in FP32 if not each.needed]:
+    for variant in (*VARIANTS, *FP32, *TRAINING) if x86 else [each for each in (*FP32, *TRAINING) if not each.needed]:
         try:
             compile_to(HERE / file_name(variant), variant)
         except (OSError, subprocess.SubprocessError) as error:

@@ -6,7 +6,7 @@ nothing beyond its architecture and is the better for wider vectors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -46,6 +46,21 @@ FP32 = tuple(
         headers=("vectors.h", "recurrent.h", "tiles.h"),
     )
     for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
+)
+TRAINING = tuple(
+    replace(
+        variant,
+        name=variant.name.replace("fp32", "training"),
+        sources=tuple(
+            f"training/{name}.c"
+            for name in (
+                *("dense", "heads", "around", "norm", "attention", "feed_forward"),
+                *("embedding", "cross_entropy", "team"),
+            )
+        ),
+        headers=("vectors.h", "training/training.h", "training/around.h", "training/heads.h"),
+    )
+    for variant in FP32
 )
 
 

@@ -28,7 +28,7 @@ def test_a_model_in_one_command(here: Path, capsys: pytest.CaptureFixture[str], 
 
 def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "t.tsv").write_text("a b c\tC B A\n")
-    assert main([*TRANSLATE, *SHORT, "--valid", "pairs.tsv", "--test", "t.tsv"]) == 0
+    assert main([*TRANSLATE, *SHORT, "--valid", "pairs.tsv", "--test", "t.tsv", "--clean", "off"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert {name: values["sentences"] for name, values in scores.items()} == {
         "validation (greedy)": 40,
@@ -113,7 +113,7 @@ def test_a_text_too_short_for_a_batch(here: Path, capsys: pytest.CaptureFixture[
 
 
 def test_pairs_that_are_all_too_long(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "pairs.tsv").write_text("a " * 300 + "\tb\n")
+    (here / "pairs.tsv").write_text("a " * 300 + "\tb\n" + "c " * 300 + "\td\n")
     assert refused(capsys, *TRANSLATE) == "Every pair is longer than 256 tokens: nothing is left to train on."
 
 

@@ -65,7 +65,7 @@ threads = 0
     )
     wanted = [
         "--set nonsense lacks its =: write KEY=VALUE",
-        "data.tset is no option, which are train, valid, test, corpus (my.toml)",
+        "data.tset is no option, which are train, valid, test, columns, corpus (my.toml)",
         "machine.threads must be a whole number of at least 1, not 0 (my.toml)",
         "--target is missing",
         "--train is missing",
@@ -180,7 +180,7 @@ def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[st
     assert main(["recipes", "--show", "tiny"]) == 0
     shown = capsys.readouterr().out
     assert tomllib.loads(shown)["optimizer"]["rate"] == recipes.tiny().optimizer.rate
-    assert 'schedule = "cosine"  # constant | inverse_sqrt | cosine; ' in shown
+    assert 'precision = "auto"  # auto | fp32 | bf16 | fp16; ' in shown
     assert main(["recipes", "--show", "small"]) == 2
     assert "say translator/small or lyrics/small" in capsys.readouterr().err
     assert main(["recipes", "--show", "huge"]) == 2

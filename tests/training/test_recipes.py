@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.checkpoint import is_checkpoint
 from models.transformer_config import TransformerConfig
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training.config import LoopConfig, raise_all
@@ -31,6 +32,29 @@ def test_a_translators_recipe_is_valid(name: str) -> None:
     assert json.loads(json.dumps(asdict(config)))["recipe"] == name
     with pytest.raises(FrozenInstanceError):
         config.recipe = "other"  # type: ignore[misc]
+
+
+@pytest.mark.usefixtures("no_curves")
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
+    """Made narrow and its warm-up short: what it reads, drops and pulls stays its own."""
+    config = TRANSLATORS[name]()
+    narrow = {"d_model": 32, "heads": 2, "head_width": 16, "d_ff": 32}
+    config = replace(
+        config,
+        network={**config.network, **narrow},
+        tokenizer=replace(config.tokenizer, size=25),
+        tokens_per_batch=256,
+        optimizer=replace(config.optimizer, rate=3e-3, warmup_updates=5),
+        loop=replace(config.loop, max_epochs=3, average_decay=0.0),
+    )
+    train, valid = (replace(part, targets=part.sources) for part in (pairs(120), pairs(20, seed=1)))
+    train_translator(config, train, valid, out=tmp_path, device=CPU, quiet=True)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    held_out = [row["valid_loss"] for row in rows if "valid_loss" in row]
+    assert len(held_out) == 3
+    assert held_out[-1] < held_out[0] - 0.1  # nats per token
+    assert is_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("name", LYRICISTS)
@@ -58,7 +82,7 @@ def test_the_tutorials_recipes_start_as_the_tutorial_does() -> None:
 
 
 def test_every_problem_is_named_at_once() -> None:
-    loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, average_decay=1.0, patience=-2, validate_every_epochs=0)
+    loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, average_decay=1.0, patience=-2, validate_every_epochs=-1)
     with pytest.raises(TrainingError) as caught:
         translator(loop=loop)
     message = str(caught.value)

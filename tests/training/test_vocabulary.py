@@ -66,10 +66,20 @@ def test_a_vocabulary_shrinks_to_what_the_corpus_can_fill() -> None:
     assert fitted(size=40, joint=True)[0].size == 40
 
 
+def test_a_unigram_vocabulary_shrinks_too_and_cuts_otherwise() -> None:
+    assert fitted(size=30, algorithm="unigram")[0].size == 30
+    unigram, bpe = (fitted(size=34, algorithm=algorithm)[0] for algorithm in ("unigram", "bpe"))
+    assert 30 < fitted(size=50_000, algorithm="unigram")[0].size < 200
+    assert unigram.decode(unigram.encode("zwei Biere bitte")) == "zwei Biere bitte"
+    names = [{tokenizer.piece(i) for i in range(tokenizer.size)} for tokenizer in (unigram, bpe)]
+    assert names[0] != names[1]
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 @pytest.mark.parametrize("size", [-5, 0, 1, 2, 3, 4, 10])
-def test_a_vocabulary_too_small_for_the_characters(size: int) -> None:
+def test_a_vocabulary_too_small_for_the_characters(size: int, algorithm: str) -> None:
     with pytest.raises(TrainingError, match=f"^A vocabulary of {size} pieces cannot hold every character") as caught:
-        fitted(size=size)
+        fitted(size=size, algorithm=algorithm)
     assert "INTERNAL" not in str(caught.value)
 
 

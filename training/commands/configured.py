@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from training import events
 from training.configuration import run_file
 from training.configuration.assembly import Config, Statement, assemble, statements
-from training.configuration.run_file import RunFile
+from training.configuration.run_file import Named, RunFile
 
 NO_END = 10_000  # epochs: a time limit replaces the recipe's number, unless that is given as well
 
@@ -18,20 +18,25 @@ def configured(
     arguments: argparse.Namespace,
     recipes: Mapping[str, Callable[[], Config]],
     default: str,
-    data: Mapping[str, str | None],
+    data: Mapping[str, Named | None],
     needed: Mapping[str, str],
-) -> tuple[Config, dict[str, str], RunFile]:
+    more: Sequence[Statement] = (),
+    wrong_before: Sequence[str] = (),
+) -> tuple[Config, dict[str, Named], RunFile]:
     """The configuration, the data by role, and the file of --config. data: role -> what the command line names;
-    needed: key or role -> the option that gives it."""
+    needed: key or role -> the option that gives it; more: what other options state; wrong_before: and what is wrong
+    with them."""
     file = run_file.read(arguments.config, arguments.command) if arguments.config else RunFile()
     pairs = [(text, *text.partition("=")) for text in arguments.set]
     stated = [
         *statements(file.options, file.name),
         *arguments.overrides,
+        *more,
         *(Statement(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
     ]
     found = {role: named or file.located(role) for role, named in data.items()}
-    problems = [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
+    problems = [*wrong_before]
+    problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
     problems += events.problems() if arguments.tensorboard else []
     stated_keys = {s.key for s in stated}

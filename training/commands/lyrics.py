@@ -9,7 +9,7 @@ from typing import Any
 from training import recipes
 from training.commands.configured import configured
 from training.commands.options import add_configuration, add_override, add_run, device_of
-from training.corpus import read_text
+from training.corpora.texts import read_text
 from training.lyricist import train_lyricist
 from training.record import Record
 
@@ -17,7 +17,7 @@ from training.record import Record
 def add_parser(commands: Any) -> None:
     command = commands.add_parser("lyrics", help="train a lyricist from a text")
     command.set_defaults(run=run)
-    command.add_argument("--corpus", metavar="FILE", help="a text file, .gz too")
+    command.add_argument("--corpus", metavar="CORPUS", help="a text file, a folder of .txt files, .jsonl, each .gz too")
     add_override(command, "--cell", "network.cell", "CELL", "rnn, gru or lstm (default: gru)")
     add_configuration(command, recipes.LYRICISTS, "small")
     add_run(command)
@@ -26,11 +26,11 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     given = {"corpus": arguments.corpus}
     config, data, file = configured(arguments, recipes.LYRICISTS, "small", given, {"corpus": "--corpus"})
-    device = device_of(arguments, file.machine)
+    device, corpus = device_of(arguments, file.machine), str(data["corpus"])
     return train_lyricist(
         config,
-        read_text(Path(data["corpus"])),
-        origin=data["corpus"],
+        read_text(Path(corpus)),
+        origin=corpus,
         out=arguments.out,
         device=device,
         resume=arguments.resume,

@@ -13,8 +13,6 @@ from training.config import raise_all
 from training.configuration.assembly import Statement
 from training.errors import TrainingError
 
-PAIRS = "SOURCE,TARGET (two files, .gz too) or one file of tab-separated pairs"
-
 
 class Override(argparse.Action):
     """An option that states one key of the configuration. It stays a text here: what is wrong with it is told

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from training import recipes
 from training.commands.configured import configured
-from training.commands.options import PAIRS, add_configuration, add_override, add_run, device_of
-from training.corpus import hold_out, read_pairs
+from training.commands.options import add_configuration, add_override, add_run, device_of
+from training.configuration.assembly import Statement
+from training.corpora import options
+from training.errors import CannotStart
 from training.record import Record
 from training.translator import train_translator
 
@@ -20,22 +24,24 @@ def add_parser(commands: Any) -> None:
     command.set_defaults(run=run)
     add_override(command, "--source", "source_language", "CODE", "source language code, such as de")
     add_override(command, "--target", "target_language", "CODE", "target language code, such as en")
-    command.add_argument("--train", metavar="PAIRS", help=PAIRS)
+    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=options.PAIRS)
     command.add_argument("--valid", metavar="PAIRS", help="held-out pairs (default: a share of --train)")
     command.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
+    options.add_columns(command)
+    options.add_cleaning(command)
     add_configuration(command, recipes.TRANSLATORS, "tiny")
     add_override(command, "--vocabulary", "tokenizer.size", "PIECES", "pieces of the SentencePiece vocabulary, at most")
     add_run(command)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {"train": arguments.train, "valid": arguments.valid, "test": arguments.test}
-    config, data, file = configured(arguments, recipes.TRANSLATORS, "tiny", given, NEEDED)
+    given = {name: getattr(arguments, name) for name in ("train", "valid", "test", "columns")}
+    stated, problems = cleaning_statements(arguments.clean)
+    config, data, file = configured(arguments, recipes.TRANSLATORS, "tiny", given, NEEDED, stated, problems)
     device = device_of(arguments, file.machine)
-    train, valid = read_pairs(data["train"]), read_pairs(data["valid"]) if "valid" in data else None
-    test = read_pairs(data["test"]) if "test" in data else None
-    if valid is None:
-        train, valid = hold_out(train, config.loop.seed)
+    languages = {"source": config.source_language, "target": config.target_language}
+    corpora = argparse.Namespace(**languages, **{name: data.get(name) for name in given})
+    train, valid, test = options.read_run(corpora, config.cleaning, config.loop.seed)
     return train_translator(
         config,
         train,
@@ -46,3 +52,19 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         resume=arguments.resume,
         record=Record(data=data, licence=arguments.licence, tensorboard=arguments.tensorboard),
     )
+
+
+def cleaning_statements(settings: Sequence[str]) -> tuple[list[Statement], list[str]]:
+    """What each --clean states of `cleaning`, and what is wrong with those that state nothing."""
+    stated: list[Statement] = []
+    problems: list[str] = []
+    for setting in settings:
+        try:
+            config = options.cleaning_of([setting])
+        except CannotStart as error:
+            problems += error.problems
+            continue
+        name = setting.partition("=")[0].replace("-", "_")
+        names = [field.name for field in fields(config)] if setting == "off" else [name]
+        stated += [Statement(f"cleaning.{name}", getattr(config, name), "--clean") for name in names]
+    return stated, problems

@@ -47,10 +47,10 @@ def comments(kind: type) -> Mapping[str, str]:
     """What the source says of each field: the comment on its line, or the docstring behind `name:`."""
     source = inspect.getsource(kind)
     names = [field.name for field in fields(kind)]
-    doc = " ".join((inspect.getdoc(kind) or "").split())
+    paragraphs = [" ".join(part.split()) for part in (inspect.getdoc(kind) or "").split("\n\n")]
     mark = re.compile(rf"(?:^|(?<=[.;] ))(?=(?:{'|'.join(names)})(?:, \w+)*: )")
     said = {}
-    for part in mark.split(doc):
+    for part in (part for paragraph in paragraphs for part in mark.split(paragraph)):
         heading, colon, text = part.partition(": ")
         if colon:
             said.update(dict.fromkeys(set(heading.split(", ")) & set(names), text.strip().rstrip(".;")))

@@ -4,7 +4,7 @@ command = "translator"    whose options these are
 complete = true           every option is stated: what a later version adds keeps its neutral default
 recipe = "tiny"           else the base of what is not stated
 ...                       the options, as `python -m training recipes --show tiny` lists them
-[data]                    train, valid, test, corpus, as on the command line; [data.sha256] of their files
+[data]                    train, valid, test, columns, corpus, as on the command line; [data.sha256] of their files
 [machine]                 device and threads: on a CPU both decide the last bits of a sum
 """
 
@@ -26,7 +26,9 @@ from training.faults import reason
 
 NAME = "run.toml"
 COMMANDS = {TranslatorConfig: "translator", LyricsConfig: "lyrics"}
-DATA = ("train", "valid", "test", "corpus")
+DATA = ("train", "valid", "test", "columns", "corpus")
+Named = str | list[str]
+"""A corpus as the command line names it: a file, two with a comma between, a folder, or several of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +42,27 @@ class RunFile:
     data: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
 
-    def located(self, role: str) -> str | None:
+    def located(self, role: str) -> Any:
         """What the file names for `role`, relative to the working folder, or else to the file itself."""
         named = self.data.get(role)
-        if not isinstance(named, str) or any(Path(part).exists() for part in named.split(",")):
+        if isinstance(named, list):
+            return [self._located(one) for one in named]
+        return self._located(named) if isinstance(named, str) else named
+
+    def _located(self, named: str) -> str:
+        if any(Path(part).exists() for part in parts(named)):
             return named
         beside = ",".join(str(self.folder / part) for part in named.split(","))
         return beside if any(Path(part).exists() for part in beside.split(",")) else named
 
-    def problems(self, given: Mapping[str, str | None]) -> Iterator[str]:
+    def problems(self, given: Mapping[str, Named | None]) -> Iterator[str]:
         """What is wrong beside the options. given: the data that the command line names instead."""
         for role, named in self.data.items():
             if role not in (*DATA, "sha256"):
                 yield f"data.{role} is no option, which are {', '.join(DATA)} ({self.name})"
-            elif role != "sha256" and not isinstance(named, str):
-                yield f"data.{role} must be a text, not {named!r} ({self.name})"
+            elif role != "sha256" and not _is_named(named, several=role == "train"):
+                what = "a text or a list of texts" if role == "train" else "a text"
+                yield f"data.{role} must be {what}, not {named!r} ({self.name})"
             elif role != "sha256" and not given.get(role):
                 yield from self._changes(role)
         for name, value in self.machine.items():
@@ -93,7 +101,7 @@ def read(path: Path, command: str) -> RunFile:
     return RunFile(path.name, path.parent, complete is True, content, data, machine)
 
 
-def text(config: TranslatorConfig | LyricsConfig, data: Mapping[str, str], device: torch.device) -> str:
+def text(config: TranslatorConfig | LyricsConfig, data: Mapping[str, Named], device: torch.device) -> str:
     """What `read` gives back. data: role -> as the command line named it; none for a corpus that is no file."""
     command = COMMANDS[type(config)]
     head = f"# The same run again: python -m training {command} --config {NAME} --out FOLDER\n"
@@ -107,10 +115,21 @@ def text(config: TranslatorConfig | LyricsConfig, data: Mapping[str, str], devic
     return head + "\n".join(table(options)) + "\n"
 
 
-def digests(named: str) -> dict[str, str]:
-    """The sha256 of each file that a corpus argument names: one, two with a comma between, or a folder's."""
+def parts(named: Named) -> list[str]:
+    """The single files and folders."""
+    each = [named] if isinstance(named, str) else named
+    return [part for one in each for part in ([one] if Path(one).exists() else one.split(","))]
+
+
+def _is_named(value: Any, *, several: bool) -> bool:
+    each = value if several and isinstance(value, list) else [value]
+    return bool(each) and all(isinstance(one, str) for one in each)
+
+
+def digests(named: Named) -> dict[str, str]:
+    """The sha256 of each file that a corpus argument names."""
     found = {}
-    for part in [named] if Path(named).exists() else named.split(","):
+    for part in parts(named):
         path = Path(part)
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
-from training.corpus import Pairs, hold_out, read_lines, read_pairs, read_text
-from training.errors import TrainingError
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def fault(argument: object) -> str:
-    """The message, which must be one sentence on one line."""
-    with pytest.raises(TrainingError) as caught:
-        read_pairs(str(argument))
-    message = str(caught.value)
-    assert message.endswith((".", "?"))
-    assert "\n" not in message
-    assert len(message) < 300
-    return message
+from tests.training.corpora.writing import fault, write
+from training.corpora.files import read_lines
+from training.corpora.pairs import Pairs
+from training.corpora.reading import read_pairs
+from training.corpora.texts import read_text
 
 
 @pytest.mark.parametrize("suffix", ["txt", "txt.gz"])
@@ -99,7 +86,7 @@ def test_an_empty_corpus(tmp_path: Path, content: str) -> None:
 @pytest.mark.parametrize(("columns", "line"), [(1, "x"), (3, "x\ty\tz"), (4, "\t\ty\t")])
 def test_a_line_without_exactly_one_tab(tmp_path: Path, columns: int, line: str) -> None:
     path = write(tmp_path / "t.tsv", f"a\tb\n\n{line}\n")
-    assert fault(path).startswith(f"{path} line 3 has {columns} columns")
+    assert fault(path).startswith(f"{path} line 3 has {columns} column{'s' * (columns > 1)};")
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -131,10 +118,10 @@ def test_gzip_files_that_are_none_or_cut_short_or_damaged(tmp_path: Path) -> Non
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.tsv", "a\tb\n")
 
-    def refuse(self: Path) -> bytes:  # root may read everything, so the system's refusal is made up
+    def refuse(self: Path, mode: str) -> BinaryIO:  # root may read everything, so the system's refusal is made up
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     assert fault(path) == f"{path} cannot be read ([Errno 13] Permission denied: '{path}')."
 
 
@@ -144,36 +131,15 @@ def test_paths_with_spaces_and_other_scripts(tmp_path: Path) -> None:
     assert read_text(write(folder / "ein Lied.txt", "la la")) == "la la"
 
 
-def test_hold_out_keeps_nothing_that_training_saw() -> None:
-    # every target stands under four sources, every tenth source twice
-    sources = [f"s{i - i % 10 if i % 10 == 1 else i}" for i in range(1000)]
-    given = Pairs(sources, [f"t{i % 250}" for i in range(1000)], 7, "file")
-    train, valid = hold_out(given, seed=3)
-    assert valid is not None
-    assert len(valid) == 20
-    assert not set(train.sources) & set(valid.sources)
-    assert not set(train.targets) & set(valid.targets)
-    together = set(zip(given.sources, given.targets, strict=True))
-    assert set(zip(train.sources, train.targets, strict=True)) <= together
-    assert set(zip(valid.sources, valid.targets, strict=True)) <= together
-    # at most: 20 targets with four sources each, and the twins of these
-    assert 1000 - 20 * 4 * 2 <= len(train) <= 980
-    assert (train.dropped, train.origin) == (7, "file")
-    assert valid.origin == "20 pairs held out of file"
+@pytest.mark.parametrize("suffix", ["tsv.gz", "jsonl.gz"])
+def test_broken_utf8_inside_gzip_names_the_line(tmp_path: Path, suffix: str) -> None:
+    line = b'{"source": "a", "target": "b"}\n' if suffix == "jsonl.gz" else b"a\tb\n"
+    path = write(tmp_path / f"pairs.{suffix}", line * 4000 + b"\xc3\x28\tb\n")
+    assert fault(path) == f"{path} is not valid UTF-8: line 4001 has a broken character; convert it."
 
 
-def test_hold_out_is_decided_by_the_seed_alone() -> None:
-    given = Pairs([f"s{i}" for i in range(500)], [f"t{i}" for i in range(500)])
-    assert hold_out(given, 1) == hold_out(given, 1)
-    assert hold_out(given, 1) != hold_out(given, 2)
-
-
-@pytest.mark.parametrize(("count", "held_out"), [(99, 0), (100, 10), (1000, 20), (60_000, 1000)])
-def test_how_many_pairs_are_held_out(count: int, held_out: int) -> None:
-    train, valid = hold_out(Pairs([f"s{i}" for i in range(count)], [f"t{i}" for i in range(count)]), 1)
-    assert (len(train), len(valid) if valid else 0) == (count - held_out, held_out)
-
-
-def test_hold_out_spares_none_where_all_say_the_same() -> None:
-    given = Pairs([f"s{i}" for i in range(200)], ["yes"] * 200)
-    assert hold_out(given, 1) == (given, None)
+def test_a_gzip_that_ends_early_is_refused_in_the_midst_of_its_lines(tmp_path: Path) -> None:
+    lines = "".join(f"Satz {i}\tsentence {i}\n" for i in range(50_000))
+    path = tmp_path / "pairs.tsv.gz"
+    path.write_bytes(gzip.compress(lines.encode())[:-5000])
+    assert fault(path).startswith(f"{path} cannot be read (Compressed file ended before")

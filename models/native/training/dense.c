@@ -1,0 +1,171 @@
+/* Products of dense matrices in fp32, in tiles of registers; each element is summed from its first term to its last. */
+#include "training.h"
+
+typedef struct {
+    int64_t depth, columns;
+    const float *a, *b, *bias;
+    int64_t a_row, a_step, b_row;
+    float *c;
+    int64_t c_row, add;
+} TileWork;
+
+static inline __attribute__((always_inline)) void tile(const int rows, const int vectors, const TileWork *w) {
+    Floats sums[TILE][VECTORS], done[TILE][VECTORS];
+    const float *a = w->a, *b = w->b;
+    const int64_t row = w->a_row, step = w->a_step, b_row = w->b_row;
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) sums[r][v] = all(0.0f);
+    for (int64_t k = w->depth; k > 0; k--, a += step, b += b_row) {
+        Floats right[VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) right[v] = load(b + v * LANES);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            Floats left = all(a[r * row]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) sums[r][v] += left * right[v];
+        }
+    }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) done[r][v] = sums[r][v];
+    __asm__ volatile("" : : "r"(done) : "memory"); /* the compiler would arrange the loop for what follows it */
+#pragma GCC unroll 1
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 1
+        for (int v = 0; v < vectors; v++) {
+            int64_t left = w->columns - v * LANES;
+            float *to = w->c + r * w->c_row + v * LANES;
+            Floats x = done[r][v];
+            if (w->bias) x += load_some(w->bias + v * LANES, left, all(0.0f));
+            if (w->add) x += load_some(to, left, all(0.0f));
+            store_some(to, x, left);
+        }
+}
+
+typedef void (*Tile)(const TileWork *);
+#define TILE_OF(rows, vectors)                                                                                        \
+    static __attribute__((noinline)) void tile_##rows##_##vectors(const TileWork *w) { tile(rows, vectors, w); }
+#define TILES_OF(vectors)                                                                                             \
+    TILE_OF(1, vectors)                                                                                               \
+    TILE_OF(2, vectors) TILE_OF(3, vectors) TILE_OF(4, vectors) TILE_OF(5, vectors) TILE_OF(6, vectors)
+#define ROW_OF(vectors)                                                                                               \
+    {tile_1_##vectors, tile_2_##vectors, tile_3_##vectors, tile_4_##vectors, tile_5_##vectors, tile_6_##vectors}
+TILES_OF(1)
+TILES_OF(2)
+#if defined(__AVX512F__)
+TILES_OF(3)
+TILES_OF(4)
+static const Tile tiles[VECTORS][TILE] = {ROW_OF(1), ROW_OF(2), ROW_OF(3), ROW_OF(4)};
+#else
+static const Tile tiles[VECTORS][TILE] = {ROW_OF(1), ROW_OF(2)};
+#endif
+
+void product(int64_t rows, int64_t depth, int64_t columns, Left a, Right b, Into c) {
+    for (int64_t column = 0; column < columns; column += PANEL) {
+        int64_t these = smaller(PANEL, columns - column), count = (rows + TILE - 1) / TILE;
+        const Tile *of = tiles[(these + LANES - 1) / LANES - 1];
+        TileWork w = {depth, these, a.at, b.at + column / PANEL * b.panel, c.bias ? c.bias + column : NULL,
+                      a.row, a.step, b.row, c.at + column, c.row, c.add};
+        for (int64_t left = rows; left > 0; count--) {
+            int64_t high = (left + count - 1) / count;
+            of[high - 1](&w);
+            w.a += high * a.row, w.c += high * c.row, left -= high;
+        }
+    }
+}
+
+/* A square of LANES x LANES, swapped in ever larger squares. */
+static inline void transpose_square(Floats *x) {
+#if defined(__GNUC__) && !defined(__clang__)
+    Ints lane;
+    for (int i = 0; i < LANES; i++) lane[i] = i;
+#pragma GCC unroll 4
+    for (int size = 1; size < LANES; size *= 2) {
+        Ints high = (lane & size) != 0, up = lane - size + LANES, down = lane + size;
+        Ints first = (~high & lane) | (high & up), second = (high & (lane + LANES)) | (~high & down);
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            if (i & size) continue;
+            Floats a = x[i], b = x[i + size];
+            x[i] = __builtin_shuffle(a, b, first);
+            x[i + size] = __builtin_shuffle(a, b, second);
+        }
+    }
+#else
+    for (int i = 0; i < LANES; i++)
+        for (int j = i + 1; j < LANES; j++) {
+            float kept = x[i][j];
+            x[i][j] = x[j][i], x[j][i] = kept;
+        }
+#endif
+}
+
+/* to[c, r] = from[r, c]; rows beyond `rows` up to a whole vector become zeros in `to`, which has room for them. */
+void transpose_into(const float *from, int64_t row, int64_t rows, int64_t columns, float *to, int64_t to_row) {
+    for (int64_t r = 0; r < rows; r += LANES)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            Floats square[LANES];
+            for (int i = 0; i < LANES; i++)
+                square[i] = r + i < rows ? load_some(from + (r + i) * row + c, columns - c, all(0.0f)) : all(0.0f);
+            transpose_square(square);
+            for (int i = 0; i < smaller(LANES, columns - c); i++) store(to + (c + i) * to_row + r, square[i]);
+        }
+}
+
+int64_t turning_tasks(const Linear *linear) { return whole(linear->outputs, PANEL) / PANEL; }
+int64_t straightening_tasks(const Linear *linear) { return whole(linear->inputs, PANEL) / PANEL; }
+
+void turn(const Linear *linear, int64_t panel) {
+    int64_t first = panel * PANEL, inputs = linear->inputs;
+    transpose_into(linear->weight + first * inputs, inputs, smaller(PANEL, linear->outputs - first), inputs,
+                   linear->turned + first * inputs, PANEL);
+}
+
+void straighten(const Linear *linear, int64_t panel) {
+    int64_t first = panel * PANEL, left = linear->inputs - first;
+    const float *from = linear->weight + first;
+    float *to = linear->straight + first * linear->outputs;
+    for (int64_t o = 0; o < linear->outputs; o++, from += linear->inputs, to += PANEL)
+        for (int64_t v = 0; v < PANEL && v < left; v += LANES) store(to + v, load_some(from + v, left - v, all(0.0f)));
+}
+
+void forward_rows(const Linear *linear, const float *x, int64_t rows, float *y) {
+    Right b = {linear->turned, PANEL, PANEL * linear->inputs};
+    Into c = {y, linear->outputs, linear->bias, 0};
+    product(rows, linear->inputs, linear->outputs, (Left){x, linear->inputs, 1}, b, c);
+}
+
+void backward_rows(const Linear *linear, const float *dy, int64_t rows, float *dx) {
+    Right b = {linear->straight, PANEL, PANEL * linear->outputs};
+    Into c = {dx, linear->inputs, NULL, 0};
+    product(rows, linear->outputs, linear->inputs, (Left){dy, linear->outputs, 1}, b, c);
+}
+
+enum { GROUP = 96, DEPTH = 128 }; /* outputs of a task; tokens whose rows stay in the cache meanwhile */
+
+int64_t gradient_tasks(const Linear *linear) {
+    return (linear->outputs + GROUP - 1) / GROUP * straightening_tasks(linear);
+}
+
+static void bias_gradient(const Linear *linear, const float *dy, int64_t tokens, int64_t first, int64_t count) {
+    for (int64_t c = first; c < first + count; c += LANES) {
+        int64_t left = first + count - c;
+        Floats sum = all(0.0f);
+        for (int64_t t = 0; t < tokens; t++) sum += load_some(dy + t * linear->outputs + c, left, all(0.0f));
+        store_some(linear->bias_gradient + c, sum, left);
+    }
+}
+
+void gradient(const Linear *linear, const float *dy, const float *x, int64_t tokens, int64_t task) {
+    int64_t panels = straightening_tasks(linear), first = task / panels * GROUP, column = task % panels * PANEL;
+    int64_t outputs = smaller(GROUP, linear->outputs - first), columns = smaller(PANEL, linear->inputs - column);
+    if (column == 0 && linear->bias_gradient) bias_gradient(linear, dy, tokens, first, outputs);
+    Into c = {linear->weight_gradient + first * linear->inputs + column, linear->inputs, NULL, 0};
+    for (int64_t t = 0; t == 0 || t < tokens; t += DEPTH, c.add = 1)
+        product(outputs, smaller(DEPTH, tokens - t), columns, (Left){dy + t * linear->outputs + first, 1, linear->outputs},
+                (Right){x + t * linear->inputs + column, linear->inputs, PANEL}, c);
+}

@@ -1,0 +1,118 @@
+"""The structures of training.h and its neighbours in Python, and where tensors go into them."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int64, c_uint64, c_void_p
+
+import torch
+from torch import Tensor
+
+SLACK = 64  # floats behind a matrix: kernels read whole vectors
+PANEL = 64  # at most, of outputs
+NO_MEMORY, OUT_OF_RANGE = 1, 2
+
+
+class Linear(ctypes.Structure):
+    _fields_ = [
+        *((name, c_void_p) for name in ("weight", "bias", "weight_gradient", "bias_gradient", "turned", "straight")),
+        *((name, c_int64) for name in ("outputs", "inputs")),
+    ]
+
+
+class Dropout(ctypes.Structure):
+    _fields_ = [("key", c_uint64), ("rate", c_float)]
+
+
+class Packing(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("threads", "blocks", "longest")),
+        *((name, c_void_p) for name in ("first", "own", "source")),
+    ]
+
+
+class Around(ctypes.Structure):
+    _fields_ = [
+        *(("width", c_int64), ("before", c_int64)),
+        *((name, c_void_p) for name in ("weight", "bias", "weight_gradient", "bias_gradient")),
+        *(("epsilon", c_float), ("dropout", Dropout)),
+        *((name, c_void_p) for name in ("x", "y", "statistics", "normed", "sum", "dy", "dx", "dropped", "partial")),
+    ]
+
+
+class Norm(ctypes.Structure):
+    _fields_ = [("threads", c_int64), ("tokens", c_int64), ("around", Around)]
+
+
+class FeedForward(ctypes.Structure):
+    _fields_ = [
+        *(("packing", Packing), ("around", Around), ("widen", Linear), ("narrow", Linear), ("dropout", Dropout)),
+        *((name, c_void_p) for name in ("hidden", "dhidden")),
+    ]
+
+
+class Attention(ctypes.Structure):
+    _fields_ = [
+        *(("packing", Packing), ("around", Around)),
+        *((name, Linear) for name in ("projection", "key_value", "output")),
+        *((name, c_int64) for name in ("heads", "head_width", "causal")),
+        *(("scale", c_float), ("dropout", Dropout)),
+        *((name, c_void_p) for name in ("memory", "projected", "remembered", "context", "logsum")),
+        *((name, c_void_p) for name in ("dprojected", "dremembered", "dmemory")),
+    ]
+
+
+class CrossEntropy(ctypes.Structure):
+    _fields_ = [
+        *(("threads", c_int64), ("tokens", c_int64), ("output", Linear), ("smoothing", c_float)),
+        *((name, c_void_p) for name in ("x", "targets", "losses", "dx", "dlogits")),
+    ]
+
+
+class Embedding(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("threads", "tokens", "width", "rows")),
+        *((name, c_void_p) for name in ("ids", "places", "table", "positions")),
+        *(("scale", c_float), ("dropout", Dropout)),
+        *((name, c_void_p) for name in ("y", "dy", "dtable")),
+    ]
+
+
+def matrix(rows: int, columns: int) -> Tensor:
+    """[rows, columns], not filled, with slack behind it."""
+    return torch.empty(rows * columns + SLACK)[: rows * columns].view(rows, columns)
+
+
+def readable(x: Tensor) -> Tensor:
+    """x [rows, columns], or a copy, contiguous and with slack where whole vectors would reach behind its end."""
+    if x.size(1) % 16 == 0:
+        return x.contiguous()
+    copy = matrix(*x.shape)
+    copy.copy_(x)
+    return copy
+
+
+def address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def linear(
+    weight: Tensor, bias: Tensor | None, gradients: tuple[Tensor, Tensor | None] | None, held: list[Tensor]
+) -> Linear:
+    """weight [O, I]. gradients: those of weight and bias, on the way back. held: for what is named in the
+    structure alone."""
+    outputs, inputs = weight.shape
+    padded = (outputs if gradients is None else inputs) + PANEL - 1
+    held.append(torch.empty(padded // PANEL * PANEL * (inputs if gradients is None else outputs)))
+    room = held[-1].data_ptr()
+    if gradients is None:
+        return Linear(weight.data_ptr(), address(bias), None, None, room, None, outputs, inputs)
+    where = gradients[0].data_ptr(), address(gradients[1])
+    return Linear(weight.data_ptr(), address(bias), *where, None, room, outputs, inputs)
+
+
+def check(status: int) -> None:
+    if status == NO_MEMORY:
+        raise MemoryError("there is no memory to train with")
+    if status == OUT_OF_RANGE:
+        raise IndexError("a token is not in the vocabulary")

@@ -1,0 +1,132 @@
+"""The rules that leave training pairs out. Test and validation pairs are never cleaned: a score is of all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from training.config import CleaningConfig
+from training.corpora.overlap import Overlap, comparable
+from training.corpora.pairs import Pairs
+from training.corpora.report import CorpusReport
+from training.errors import TrainingError
+
+Rule = Callable[[str, str], bool]  # of a pair: is it to be left out?
+CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+# UTF-8 that was read as Windows-1252: a lead byte's character, then a continuation byte's
+MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
+DROPS = {"pair": {"pair"}, "source": {"pair", "source"}, "either": {"pair", "source", "target"}}
+
+
+def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = None, test: Pairs | None = None) -> Pairs:
+    """The pairs that no rule leaves out, in their order, with the report. The first rule that applies is the reason.
+
+    TrainingError if fewer than two pairs are left.
+    """
+    report = CorpusReport(pairs.origin)
+    report.add(pairs.report or CorpusReport(pairs.origin, read=len(pairs)))
+    rules = _rules(pairs, config)
+    held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
+    overlaps = _Overlaps(held_out, config, report)
+    kept = []
+    for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        reason = next((name for name, applies in rules.items() if applies(source, target)), None)
+        reason = reason or overlaps.reason(source, target)
+        if reason is None:
+            kept.append(index)
+        else:
+            report.drop(reason, pairs.place(index), source, target)
+    if len(kept) < 2:
+        raise TrainingError(_too_few(report, len(kept)))
+    return pairs.only(kept, dropped=report.left_out, origin=pairs.origin, report=report)
+
+
+def _too_few(report: CorpusReport, kept: int) -> str:
+    reasons = ", ".join(f"{name} {reason.count:,}" for name, reason in report.dropped.items())
+    cleaned = f" of {report.read:,} after cleaning ({reasons})" if reasons else ""
+    return f"{report.origin} has {kept or 'no'} pair{'s' if not kept else ''}{cleaned}; training needs at least two."
+
+
+def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
+    rules: dict[str, Rule] = {}
+    if config.broken:
+        rules["broken characters"] = lambda source, target: is_broken(source) or is_broken(target)
+    if config.max_characters is not None:
+        most = config.max_characters
+        rules[f"over {most:,} characters"] = lambda source, target: len(source) > most or len(target) > most
+    if config.identical_from is not None:
+        least = config.identical_from
+        rules["identical sides"] = lambda source, target: source == target and len(source) >= least
+    if config.ratio is not None:
+        rules["length ratio"] = _ratio(pairs, config.ratio, config.ratio_tolerance)
+    if config.duplicates:
+        rules["exact duplicate"] = _Duplicates()
+    return rules
+
+
+def is_broken(text: str) -> bool:
+    """Control characters, U+FFFD (which decoders put for what they cannot read), or UTF-8 decoded as Windows-1252."""
+    if text.isascii():
+        return not text.isprintable() and CONTROL.search(text) is not None
+    if "\ufffd" in text or (not text.isprintable() and CONTROL.search(text) is not None):
+        return True
+    return MOJIBAKE.search(text) is not None and _was_utf8(text)
+
+
+def _was_utf8(text: str) -> bool:
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            text.encode(encoding).decode()
+        except UnicodeError:
+            continue
+        return True
+    return False
+
+
+def _ratio(pairs: Pairs, most: float, tolerance: int) -> Rule:
+    """Lengths in characters, measured against the corpus's own median ratio: a Chinese sentence has a third of the
+    characters of its English translation, and no limit on the plain ratio suits both that and German."""
+    lengths = (np.fromiter(map(len, side), np.float64, len(pairs)) for side in (pairs.sources, pairs.targets))
+    source_lengths, target_lengths = lengths
+    typical = float(np.median(target_lengths / source_lengths)) if len(pairs) else 1.0
+
+    def applies(source: str, target: str) -> bool:
+        expected, found = len(source) * typical, len(target)
+        return found > most * expected + tolerance or expected > most * found + tolerance
+
+    return applies
+
+
+class _Duplicates:
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str]] = set()
+
+    def __call__(self, source: str, target: str) -> bool:
+        before = len(self._seen)
+        self._seen.add((source, target))
+        return len(self._seen) == before
+
+
+class _Overlaps:
+    """The held-out sets, whose overlap is counted whether it is dropped or not."""
+
+    def __init__(self, held_out: Mapping[str, Pairs], config: CleaningConfig, report: CorpusReport) -> None:
+        self._sets = {name: Overlap(pairs) for name, pairs in held_out.items()}
+        self._drops = DROPS.get(config.overlap, set())
+        self._counts = report.overlaps
+        self._counts.update({name: {"pair": 0, "source": 0, "target": 0} for name in held_out})
+
+    def reason(self, source: str, target: str) -> str | None:
+        if not self._sets:
+            return None
+        source, target = comparable(source), comparable(target)
+        reason = None
+        for name, held_out in self._sets.items():
+            kind = held_out.kind(source, target)
+            if kind is not None:
+                self._counts[name][kind] += 1
+                if reason is None and kind in self._drops:
+                    reason = f"in the {name} set"
+        return reason
