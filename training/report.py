@@ -105,6 +105,10 @@ class Report:
         if self.events:
             self.events.forget_after(update)
 
+    def finished(self) -> None:
+        """The run has come to its end, by whatever limit."""
+        self.bar.update(max(0.0, 1.0 - self.bar.n))
+
     def close(self) -> None:
         self.bar.close()
         if self.events:

@@ -58,6 +58,7 @@ class Run:
                 judge=judge,
             )
             outcome = loop.run(resume=self.resume)
+            report.finished()
         finally:
             report.close()
         self._write_run_file(config)  # a resumed run may have other limits than the one that it goes on with

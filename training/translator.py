@@ -45,15 +45,19 @@ def train_translator(
     resume: bool = False,
     quiet: bool = False,
     record: Record = NOTHING_KNOWN,
+    beam: int = BEAM,
 ) -> dict[str, Any]:
-    """Train and publish a translator; its scores. TrainingError for what the user can mend."""
+    """Train and publish a translator; its scores, those of test pairs greedy and with `beam`. TrainingError for what
+    the user can mend."""
     with claimed(out, resume=resume):
         return _train(
-            config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet, record=record)
+            config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet, record=record), beam
         )
 
 
-def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run) -> dict[str, Any]:
+def _train(
+    config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run, beam: int
+) -> dict[str, Any]:
     torch.manual_seed(config.loop.seed)
     tokenizers = translator_tokenizers(config.tokenizer, train.sources, train.targets)
     draft = _translator_draft(config, tokenizers)
@@ -77,14 +81,14 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
-    scores = _scores(checkpoint, network, valid, test)
+    scores = _scores(checkpoint, network, valid, test, beam)
     card = _card(config, train, valid, segmentation, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
 
 def _scores(
-    checkpoint: Checkpoint, network: Transformer, valid: Pairs | None, test: Pairs | None
+    checkpoint: Checkpoint, network: Transformer, valid: Pairs | None, test: Pairs | None, beam: int
 ) -> dict[str, dict[str, Any]]:
     scores = {}
     if valid:
@@ -92,7 +96,8 @@ def _scores(
         scores["validation (greedy)"] = score_translator(checkpoint, network, some)
     if test:
         scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
-        scores[f"{test.origin} (beam {BEAM})"] = score_translator(checkpoint, network, test, beam=BEAM)
+        if beam > 1:
+            scores[f"{test.origin} (beam {beam})"] = score_translator(checkpoint, network, test, beam=beam)
     return scores
 
 

@@ -238,3 +238,21 @@ def test_set_changes_what_is_trained(here: Path, capsys: pytest.CaptureFixture[s
     config = checkpoints.read(here / "m").config
     assert (config.architecture["hidden"], config.training["valid_share"]) == (9, 0.2)
     assert json.loads(capsys.readouterr().out)["held-out end of the text"]["characters"] == 59
+
+
+def test_cleaning_is_configuration_like_any_other(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "my.toml").write_text("[cleaning]\nratio = 6\nidentical_from = 9\n")
+    given = ["--config", "my.toml", "--clean", "duplicates=off", "--clean", "identical-from=off", *SHORT]
+    assert main([*TRANSLATE, *given]) == 0
+    cleaning = checkpoints.read(here / "m").config.training["cleaning"]
+    assert (cleaning["ratio"], cleaning["duplicates"], cleaning["identical_from"]) == (6.0, False, None)
+    capsys.readouterr()
+    message = refused(capsys, *TRANSLATE, "--clean", "zzz=1", "--seed", "x")
+    assert "--clean has no rule 'zzz'" in message
+    assert "loop.seed must be a whole number, not 'x' (--seed)" in message
+
+
+def test_nothing_can_be_chosen_by_the_bleu_of_no_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *TRANSLATE, "--set", "loop.choose_by=bleu")
+    assert message == "This run cannot start: loop.choose_by = bleu needs held-out pairs: give --valid."
+    assert not (here / "m").exists()

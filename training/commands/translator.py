@@ -10,6 +10,7 @@ from typing import Any
 from training import recipes
 from training.commands.configured import configured
 from training.commands.options import add_configuration, add_override, add_run, device_of
+from training.config import raise_all
 from training.configuration.assembly import Statement
 from training.corpora import options
 from training.errors import CannotStart
@@ -42,6 +43,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     languages = {"source": config.source_language, "target": config.target_language}
     corpora = argparse.Namespace(**languages, **{name: data.get(name) for name in given})
     train, valid, test = options.read_run(corpora, config.cleaning, config.loop.seed)
+    unchosen = valid is None and config.loop.choose_by == "bleu"
+    raise_all(["loop.choose_by = bleu needs held-out pairs: give --valid" if unchosen else ""])
     return train_translator(
         config,
         train,
