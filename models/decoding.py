@@ -17,6 +17,8 @@ from models.interface import Decodable, Network, Precision, Prompt
 from models.likeliest import continuations
 from models.rows import Rows
 
+Floats = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
@@ -55,10 +57,15 @@ class DecodingOptions:
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """eos ends a sequence; suppressed tokens (padding, unknown, start) are never chosen."""
+    """eos ends a sequence; suppressed tokens (padding, unknown, start) are never chosen.
+
+    renormalise: probabilities are those among the tokens that may be chosen. Without it suppressed tokens keep their
+    share: Hugging Face's generate does so unless its `renormalize_logits` is set.
+    """
 
     eos: int | None
     suppressed: tuple[int, ...] = ()
+    renormalise: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -174,31 +181,46 @@ class Decoder:
             return progress
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
         logits = self.network.step(self.state, feed, self.group)
-        if len(self.suppressed):
-            logits.index_fill_(1, self.suppressed, -torch.inf)
-        self._advance_rows(logits, progress)
+        shares = self._suppress(logits) if len(self.suppressed) else None
+        self._advance_rows(logits, progress, shares)
         if self.beams:
-            self._advance_beams(logits, progress)
+            self._advance_beams(logits, progress, shares)
         if progress.finished:
             self._release([self.searches.pop(key) for key, _ in progress.finished])
         return progress
 
-    def _advance_rows(self, logits: Tensor, progress: Progress) -> None:
+    def _suppress(self, logits: Tensor) -> Floats | None:
+        """Written into the logits. Without renormalising: what the log-probabilities of the others then are too large
+        by, [B]."""
+        if self.rules.renormalise:
+            logits.index_fill_(1, self.suppressed, -torch.inf)
+            return None
+        whole = logits.double().logsumexp(dim=-1)
+        logits.index_fill_(1, self.suppressed, -torch.inf)
+        shares: Floats = (whole - logits.double().logsumexp(dim=-1)).cpu().numpy()
+        return shares
+
+    def _advance_rows(self, logits: Tensor, progress: Progress, shares: Floats | None) -> None:
         """Greedy and sampling requests: choose, record, and see which are done."""
         if not len(self.rows.alone):
             return
         ended, done = self.rows.advance(logits, self.owners, progress.tokens)
+        if shares is not None:
+            self.rows.log_probability[self.rows.alone] -= shares[self.rows.alone]
         for row in done.tolist():
             search = self.owners[row]
             result = self.rows.result(row, search.options, finished=bool(ended[row]))
             progress.finished.append((search.key, [result]))
 
-    def _advance_beams(self, logits: Tensor, progress: Progress) -> None:
+    def _advance_beams(self, logits: Tensor, progress: Progress, shares: Floats | None) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
         sources, destinations, since = list[int](), list[int](), list[int]()
         for group in self.beams.values():
             beams, rows = group.beams, group.rows
-            beams.advance(continuations(logits, rows, beams.log_probabilities[: len(beams)]))
+            so_far = beams.log_probabilities[: len(beams)]
+            if shares is not None:
+                so_far = (so_far - shares[rows]).astype(np.float32)
+            beams.advance(continuations(logits, rows, so_far))
             progress.tokens += beams.news()
             self.rows.feed[rows] = beams.last
             for place in beams.done.nonzero()[0].tolist():

@@ -1,6 +1,6 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
-__main__.py       python -m training translator | lyrics | demo | evaluate
+__main__.py       python -m training translator | lyrics | demo | evaluate | import-marian
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence
@@ -20,5 +20,6 @@ run.py            what every run has in common
 output.py         the folder that a run writes
 translator.py     the page that puts these together for a translator
 lyricist.py       and for a lyricist
+marian/           checkpoints of OPUS-MT and Marian -> checkpoints of this project
 demo/             corpora written for this project
 """

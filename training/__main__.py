@@ -1,4 +1,4 @@
-"""python -m training translator | lyrics | demo | evaluate"""
+"""python -m training translator | lyrics | demo | evaluate | import-marian"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from training.corpus import hold_out, read_pairs, read_text
 from training.errors import TrainingError
 from training.evaluate import evaluate
 from training.lyricist import train_lyricist
+from training.marian import command as import_marian
 from training.translator import train_translator
 
 
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     scoring.add_argument("--corpus", type=Path, help="for lyricists: a text file")
     scoring.add_argument("--beam", type=int, default=1, help="beam width; 1 is greedy")
     _add_device(scoring)
+    import_marian.add(commands)
     return top
 
 
@@ -150,7 +152,13 @@ def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
     )
 
 
-COMMANDS = {"translator": run_translator, "lyrics": run_lyrics, "demo": run_demo, "evaluate": run_evaluate}
+COMMANDS = {
+    "translator": run_translator,
+    "lyrics": run_lyrics,
+    "demo": run_demo,
+    "evaluate": run_evaluate,
+    import_marian.NAME: import_marian.run,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -50,7 +50,7 @@ class Model:
         self.decoder = self._decoder()
 
     def _decoder(self) -> Decoder:
-        rules = TokenRules(self.config.eos, tuple(self.config.suppressed))
+        rules = TokenRules(self.config.eos, tuple(self.config.suppressed), self.config.renormalise)
         decoder = Decoder(
             self.decodable,
             rules,
