@@ -41,7 +41,7 @@ class CheckpointConfig:
         model of several target languages for its own (>>deu<<).
     source_suffix: ids put behind every source (an end token; the tutorial's one PAD).
     target_prefix: ids that every target starts with (the start token); () for language models.
-    eos, suppressed, renormalise: `models.decoding.TokenRules`.
+    eos, suppressed, renormalise, forced_end: `models.decoding.TokenRules`.
     training: the whole configuration of the run;  scores: what was measured, with signatures.
     """
 
@@ -55,6 +55,7 @@ class CheckpointConfig:
     eos: int | None = None
     suppressed: tuple[int, ...] = ()
     renormalise: bool = True
+    forced_end: bool = False
     max_source_tokens: int = 0
     max_new_tokens: int = 1024
     parameters: int = 0
@@ -220,8 +221,9 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
             raise ValueError(f"{name} must be a text or null")
     if config.eos is not None and not (isinstance(config.eos, int) and config.eos >= 0):
         raise ValueError("eos must be a token id or null")
-    if not isinstance(config.renormalise, bool):
-        raise ValueError("renormalise must be true or false")
+    for name in ("renormalise", "forced_end"):
+        if not isinstance(getattr(config, name), bool):
+            raise ValueError(f"{name} must be true or false")
     if not isinstance(config.parameters, int):
         raise ValueError("parameters must be a whole number")
     for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):

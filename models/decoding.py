@@ -61,11 +61,16 @@ class TokenRules:
 
     renormalise: probabilities are those among the tokens that may be chosen. Without it suppressed tokens keep their
     share: Hugging Face's generate does so unless its `renormalize_logits` is set.
+
+    forced_end: the end token is the last of the limit's tokens, whatever the network says and at no cost, so that a
+    hypothesis that comes so far competes with those that have ended: Hugging Face's `forced_eos_token_id`. Without it
+    such hypotheses stand in where nothing has ended. Either way they count as not finished.
     """
 
     eos: int | None
     suppressed: tuple[int, ...] = ()
     renormalise: bool = True
+    forced_end: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +117,7 @@ class Decoder:
         self.state: Any = network.allocate(slots, source_length, target_length)
         self.searches: dict[Hashable, Search] = {}
         self.owners: list[Search] = []  # row -> the search that it serves
-        self.rows = Rows(slots, target_length + 1, rules.eos, network.device)
+        self.rows = Rows(slots, target_length + 1, rules.eos, network.device, forced_end=rules.forced_end)
         self.suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
         self.group = 1  # rows come in blocks of so many that belong to one beam
         self.beams: dict[int, Group] = {}  # by width
@@ -153,7 +158,8 @@ class Decoder:
 
     def _group(self, width: int) -> Group:
         if width not in self.beams:
-            self.beams[width] = Group(Beams(width, self.rules.eos, self.slots // width, self.target_length))
+            room, forced_end = self.slots // width, self.rules.forced_end
+            self.beams[width] = Group(Beams(width, self.rules.eos, room, self.target_length, forced_end=forced_end))
         return self.beams[width]
 
     def _search(self, key: Hashable, prompt: Prompt, options: DecodingOptions) -> Search:
@@ -204,9 +210,7 @@ class Decoder:
         """Greedy and sampling requests: choose, record, and see which are done."""
         if not len(self.rows.alone):
             return
-        ended, done = self.rows.advance(logits, self.owners, progress.tokens)
-        if shares is not None:
-            self.rows.log_probability[self.rows.alone] -= shares[self.rows.alone]
+        ended, done = self.rows.advance(logits, self.owners, progress.tokens, shares)
         for row in done.tolist():
             search = self.owners[row]
             result = self.rows.result(row, search.options, finished=bool(ended[row]))

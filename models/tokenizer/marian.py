@@ -32,6 +32,7 @@ class MarianTokenizer:
     """
 
     kind = "marian"
+    trims = True
 
     def __init__(
         self,
@@ -104,7 +105,6 @@ class MarianTokenizer:
         return ids
 
     def untrimmed(self, ids: Iterable[int]) -> str:
-        """As `decode`, with the white space around the text: what grows, token by token, by what the next ones add."""
         shown = [self.piece(token) for token in ids if token not in self._silent]
         return str(self._join.decode_pieces(shown)).replace(SPACE, " ")
 

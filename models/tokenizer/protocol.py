@@ -36,6 +36,7 @@ class Tokenizer(Protocol):
 
     kind: str
     special: SpecialTokens
+    trims: bool  # whether `decode` leaves out white space around the text, which `untrimmed` has
 
     @property
     def size(self) -> int: ...
@@ -45,6 +46,10 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]: ...
 
     def decode(self, ids: Iterable[int]) -> str: ...
+
+    def untrimmed(self, ids: Iterable[int]) -> str:
+        """A text that grows, token by token, by what the next ones add."""
+        ...
 
     def piece(self, token: int) -> str: ...
 

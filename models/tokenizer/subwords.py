@@ -15,6 +15,7 @@ class SentencePieceTokenizer:
     """A trained SentencePiece model (Kudo and Richardson 2018, arXiv 1808.06226)."""
 
     kind = "sentencepiece"
+    trims = False
 
     def __init__(self, model: bytes) -> None:
         self._model = model
@@ -48,6 +49,8 @@ class SentencePieceTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         text: str = self._processor.decode([i for i in ids if i not in self._specials])
         return text
+
+    untrimmed = decode
 
     def piece(self, token: int) -> str:
         return str(self._processor.id_to_piece(token))

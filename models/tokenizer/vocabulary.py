@@ -17,6 +17,8 @@ class VocabularyTokenizer:
     A text part outside the list becomes the unknown token; without one, `encode` raises ValueError.
     """
 
+    trims = False
+
     def __init__(self, kind: str, vocabulary: Sequence[str], special: SpecialTokens) -> None:
         if kind not in ("character", "word"):
             raise ValueError(f"A vocabulary holds characters or words, not {kind!r}.")
@@ -52,6 +54,8 @@ class VocabularyTokenizer:
         shown = [i for i in ids if i not in self._specials]
         self._check(min(shown, default=0))
         return self._joint.join([self.vocabulary[i] for i in shown])
+
+    untrimmed = decode
 
     def piece(self, token: int) -> str:
         self._check(token)

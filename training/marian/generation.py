@@ -31,20 +31,28 @@ class Generation:
     eos: int
     suppressed: tuple[int, ...]
     renormalise: bool
+    forced_end: bool
     max_new_tokens: int
     recorded: Mapping[str, Any]
     not_applied: tuple[str, ...]
 
 
 def generation_of(config: Mapping[str, Any], settings: Mapping[str, Any], pad: int, rows: int) -> Generation:
-    """settings: generation_config.json, which comes first. rows: of the target's embedding."""
-    both = {**config, **{name: value for name, value in settings.items() if value is not None}}
-    if both.get("forced_bos_token_id") is not None:
+    """settings: generation_config.json, in whose place config.json is asked where there is none. rows: of the target's
+    embedding."""
+    asked = dict(settings or config)
+    for name in ("decoder_start_token_id", "eos_token_id"):
+        if asked.get(name) is None:
+            asked[name] = config.get(name)
+    if asked.get("forced_bos_token_id") is not None:
         raise TrainingError("The folder sets forced_bos_token_id, which is not supported.")
-    start = both.get("decoder_start_token_id")
-    eos = both.get("eos_token_id", 0)
+    start = asked.get("decoder_start_token_id")
+    eos = asked.get("eos_token_id", 0)
     eos = eos[0] if isinstance(eos, list) and len(eos) == 1 else eos
-    suppressed = _suppressed(both) or [pad]
+    forced = asked.get("forced_eos_token_id")
+    if forced not in (None, eos, [eos]):
+        raise TrainingError(f"The folder sets forced_eos_token_id to {forced!r}; only its end token is supported.")
+    suppressed = _suppressed(asked) or [pad]
     for name, token in (
         ("decoder_start_token_id", start),
         ("eos_token_id", eos),
@@ -52,17 +60,18 @@ def generation_of(config: Mapping[str, Any], settings: Mapping[str, Any], pad: i
     ):
         if not isinstance(token, int) or not 0 <= token < rows:
             raise TrainingError(f"The folder gives {name} as {token!r}, and the target's ids are 0..{rows - 1}.")
-    most = both.get("max_length")
+    most = asked.get("max_length")
     limit = config["max_position_embeddings"]
     return Generation(
         start=start,  # type: ignore[arg-type]
         eos=eos,
         suppressed=tuple(sorted(set(suppressed))),
-        renormalise=bool(both.get("renormalize_logits", False)),
+        renormalise=bool(asked.get("renormalize_logits", False)),
+        forced_end=forced is not None,
         max_new_tokens=max(1, min(limit, most if isinstance(most, int) else limit) - 1),  # the start token counts there
-        recorded={name: both[name] for name in RECORDED if both.get(name) is not None},
+        recorded={name: asked[name] for name in RECORDED if asked.get(name) is not None},
         not_applied=tuple(
-            name for name, nothing in NOT_APPLIED.items() if both.get(name) is not None and both[name] != nothing
+            name for name, nothing in NOT_APPLIED.items() if asked.get(name) is not None and asked[name] != nothing
         ),
     )
 
@@ -70,7 +79,7 @@ def generation_of(config: Mapping[str, Any], settings: Mapping[str, Any], pad: i
 def _suppressed(settings: Mapping[str, Any]) -> list[int]:
     found = list(settings.get("suppress_tokens") or [])
     for word in settings.get("bad_words_ids") or []:
-        if len(word) != 1:
+        if not isinstance(word, list) or len(word) != 1:
             raise TrainingError(f"bad_words_ids holds {word!r}; only words of one token are supported.")
         found += word
     return found

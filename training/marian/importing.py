@@ -86,6 +86,7 @@ def _config(
         eos=generation.eos,
         suppressed=generation.suppressed,
         renormalise=generation.renormalise,
+        forced_end=generation.forced_end,
         max_source_tokens=min(config["max_position_embeddings"], MOST_TOKENS),
         max_new_tokens=min(generation.max_new_tokens, MOST_TOKENS),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
