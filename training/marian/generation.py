@@ -49,9 +49,6 @@ def generation_of(config: Mapping[str, Any], settings: Mapping[str, Any], pad: i
     start = asked.get("decoder_start_token_id")
     eos = asked.get("eos_token_id", 0)
     eos = eos[0] if isinstance(eos, list) and len(eos) == 1 else eos
-    forced = asked.get("forced_eos_token_id")
-    if forced not in (None, eos, [eos]):
-        raise TrainingError(f"The folder sets forced_eos_token_id to {forced!r}; only its end token is supported.")
     suppressed = _suppressed(asked) or [pad]
     for name, token in (
         ("decoder_start_token_id", start),
@@ -60,6 +57,9 @@ def generation_of(config: Mapping[str, Any], settings: Mapping[str, Any], pad: i
     ):
         if not isinstance(token, int) or not 0 <= token < rows:
             raise TrainingError(f"The folder gives {name} as {token!r}, and the target's ids are 0..{rows - 1}.")
+    forced = asked.get("forced_eos_token_id")
+    if forced not in (None, eos, [eos]):
+        raise TrainingError(f"The folder sets forced_eos_token_id to {forced!r}; only its end token is supported.")
     most = asked.get("max_length")
     limit = config["max_position_embeddings"]
     return Generation(
