@@ -97,7 +97,10 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "a program": (pickled(pickle.dumps(Executed())), "pytorch_model.bin is damaged, or holds more than tensors"),
     "a tensor too few": (tensors(lambda t: t.pop(FC1)), f"The weights hold no tensor {FC1}"),
     "a tensor too many": (tensors(lambda t: t.update(more=torch.ones(1))), "The weights hold a tensor more, which"),
-    "a narrow tensor": (tensors(lambda t: t.update({FC1: torch.ones(3)})), "of the shape (48,), and the weights have (3,)"),
+    "a narrow tensor": (
+        tensors(lambda t: t.update({FC1: torch.ones(3)})),
+        "of the shape (48,), and the weights have (3,)",
+    ),
     "untied tables": (
         tensors(lambda t: t.update({"lm_head.weight": t[SHARED] + 1})),
         "lm_head.weight differs from the table it is tied to",
