@@ -14,10 +14,11 @@ from torch import Tensor
 
 from models.beam import Beams, Hypothesis
 from models.interface import Decodable, Network, Precision, Prompt
-from models.likeliest import continuations
+from models.likeliest import continuations, largest, log_total
 from models.rows import Rows
 
 Floats = npt.NDArray[np.float64]
+MOST_TAKEN = 1 - 2**-24  # of the probability, by suppressed tokens: float32 leaves the others no less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +202,10 @@ class Decoder:
         if self.rules.renormalise:
             logits.index_fill_(1, self.suppressed, -torch.inf)
             return None
-        whole = logits.double().logsumexp(dim=-1)
+        whole = log_total(logits, largest(logits), keep=True)
+        taken = logits[:, self.suppressed].sub_(whole[:, None]).double().exp_().sum(dim=-1)
         logits.index_fill_(1, self.suppressed, -torch.inf)
-        shares: Floats = (whole - logits.double().logsumexp(dim=-1)).cpu().numpy()
+        shares: Floats = (-taken.clamp_(max=MOST_TAKEN).neg_().log1p_()).cpu().numpy()
         return shares
 
     def _advance_rows(self, logits: Tensor, progress: Progress, shares: Floats | None) -> None:
