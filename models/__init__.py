@@ -2,7 +2,7 @@
 
 This package imports neither `app` nor `training`. Read it in this order:
 
-tokenizer.py     character, word and SentencePiece tokenizers behind one protocol
+tokenizer/       character, word, SentencePiece and Marian tokenizers behind one protocol
 interface.py     Network and Decodable: the protocols by which anything gets and steps a network
 attention.py     multi-head attention: fused path, and an explicit path that returns the weights
 positions.py     sinusoidal positions, interleaved or in Marian's layout

@@ -1,7 +1,7 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
 __main__.py       python -m training COMMAND; errors become exit codes
-commands/         translator | lyrics | demo | evaluate: the options of each and what it runs
+commands/         translator | lyrics | demo | evaluate | import-marian: the options of each and what it runs
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence
@@ -29,5 +29,6 @@ run.py            what every run has in common
 output.py         the folder that a run writes
 translator.py     the page that puts these together for a translator
 lyricist.py       and for a lyricist
+marian/           checkpoints of OPUS-MT and Marian -> checkpoints of this project
 demo/             corpora written for this project
 """

@@ -12,5 +12,6 @@ A new command is a module here and its name in COMMANDS.
 from __future__ import annotations
 
 from training.commands import demo, evaluate, lyrics, translator
+from training.marian import command as import_marian
 
-COMMANDS = (translator, lyrics, demo, evaluate)
+COMMANDS = (translator, lyrics, demo, evaluate, import_marian)
