@@ -139,7 +139,10 @@ def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path)
         patch.setattr(judge, "translate", counted)
         loop = LoopConfig(max_epochs=2, choose_by="bleu", validate_sentences=4, sample_translations=1)
         train_translator(translator(loop=loop), pairs(40), valid, out=tmp_path, device=CPU, quiet=True)
-    assert seen == [[valid.sources[i] for i in (0, 2, 5, 7)], [valid.sources[0]]] * 2
+    assert seen == [[valid.sources[i] for i in (0, 2, 5, 7)]] * 2
+    rows = read_metrics(tmp_path / "metrics.jsonl")
+    wanted = [valid.sources[0], valid.targets[0], valid.sources[0]]
+    assert [row["samples"] for row in rows if "samples" in row] == [[wanted]] * 2
 
 
 def test_at_most_so_many_characters_are_validated(tmp_path: Path) -> None:
