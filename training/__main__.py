@@ -1,4 +1,4 @@
-"""python -m training translator | lyrics | demo | evaluate"""
+"""python -m training translator | lyrics | demo | evaluate | inspect-corpus"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from training import recipes
+from training import inspect_corpus, recipes
 from training.config import LoopConfig, raise_all
 from training.corpora import options
 from training.corpora.reading import columns_of
@@ -58,6 +58,8 @@ def parser() -> argparse.ArgumentParser:
     scoring.add_argument("--corpus", type=Path, help="for lyricists: a text file")
     scoring.add_argument("--beam", type=int, default=1, help="beam width; 1 is greedy")
     _add_device(scoring)
+    inspecting = commands.add_parser("inspect-corpus", help="say what is in a corpus, and train nothing")
+    inspect_corpus.add_arguments(inspecting)
     return top
 
 
@@ -156,7 +158,13 @@ def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
     )
 
 
-COMMANDS = {"translator": run_translator, "lyrics": run_lyrics, "demo": run_demo, "evaluate": run_evaluate}
+COMMANDS = {
+    "translator": run_translator,
+    "lyrics": run_lyrics,
+    "demo": run_demo,
+    "evaluate": run_evaluate,
+    "inspect-corpus": inspect_corpus.run,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -181,7 +189,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped. Go on with --resume where it had saved.", file=sys.stderr)
         return 130
-    print(json.dumps(result, ensure_ascii=False))
+    if result is not None:
+        print(json.dumps(result, ensure_ascii=False))
     return 0
 
 

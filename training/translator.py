@@ -17,6 +17,7 @@ from training import snapshot
 from training.card import CardFacts, hardware
 from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
+from training.corpora.report import CorpusReport
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.loop import Outcome
@@ -55,11 +56,13 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
         draft, architecture=networks.architecture("transformer", network.config), parameters=parameter_count(network)
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
-    ids, dropped = _pair_ids(checkpoint, train, config.max_tokens)
+    report = train.reported()
+    ids = _pair_ids(checkpoint, train, config.max_tokens, report)
+    report.write(run.out / "corpus.json")
     task = TranslationTask(
         network,
         ids,
-        _pair_ids(checkpoint, valid, None)[0] if valid else None,
+        _pair_ids(checkpoint, valid, None) if valid else None,
         label_smoothing=config.label_smoothing,
         tokens_per_batch=config.tokens_per_batch,
         seed=config.loop.seed,
@@ -68,7 +71,7 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     title = f"{config.source_language}→{config.target_language}"
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
     scores = _scores(checkpoint, network, valid, test)
-    card = _card(config, train, valid, len(ids[0]), dropped, scores, draft.parameters, outcome, run.device)
+    card = _card(config, train, valid, report, scores, draft.parameters, outcome, run.device)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -89,8 +92,7 @@ def _card(
     config: TranslatorConfig,
     train: Pairs,
     valid: Pairs | None,
-    used: int,
-    too_long: int,
+    report: CorpusReport,
     scores: dict[str, dict[str, Any]],
     parameters: int,
     outcome: Outcome,
@@ -99,8 +101,9 @@ def _card(
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {used:,} pairs used, {train.dropped:,} empty and {too_long:,} over"
-        f" {config.max_tokens} tokens left out" + (f"; validation on {valid.origin}" if valid else ""),
+        data=f"{train.origin}: {report.read:,} pairs, of which {report.left_out:,} were left out"
+        + (f"; validation on {valid.origin}" if valid else ""),
+        left_out=report.table(),
         recipe=config.recipe,
         command=command(),
         configuration=asdict(config),
@@ -137,17 +140,18 @@ def _translator_draft(config: TranslatorConfig, tokenizers: dict[str, Tokenizer]
 
 
 def _pair_ids(
-    checkpoint: Checkpoint, pairs: Pairs, most: int | None
-) -> tuple[tuple[list[tuple[int, ...]], list[tuple[int, ...]]], int]:
-    """Token ids of both sides, end tokens included, and how many pairs were longer than `most`."""
-    sources, targets, dropped = [], [], 0
-    for source, target in zip(pairs.sources, pairs.targets, strict=True):
+    checkpoint: Checkpoint, pairs: Pairs, most: int | None, report: CorpusReport | None = None
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Token ids of both sides, end tokens included; pairs longer than `most` are left out and reported."""
+    sources, targets = [], []
+    for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
         source_ids, target_ids = checkpoint.source_ids(source), (*checkpoint.target_ids(target), EOS)
         if most is not None and max(len(source_ids), len(target_ids)) > most:
-            dropped += 1
+            if report:
+                report.drop(f"over {most} tokens", pairs.place(index), source, target)
             continue
         sources.append(source_ids)
         targets.append(target_ids)
     if not sources:
         raise TrainingError(f"Every pair is longer than {most} tokens: nothing is left to train on.")
-    return (sources, targets), dropped
+    return sources, targets

@@ -77,8 +77,7 @@ def read_run(
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
     train = clean(read_corpora(arguments.train, languages, columns), cleaning, validation=valid, test=test)
-    if train.report:
-        print(*train.report.lines(), sep="\n", file=sys.stderr)
     if valid is None:
         train, valid = hold_out(train, seed)
+    print(*train.reported().lines(), sep="\n", file=sys.stderr)
     return train, valid, test
