@@ -49,7 +49,10 @@ def is_text(corpus: str) -> bool:
 
 def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
     text = "".join(read_text(corpus) for corpus in arguments.corpus)
-    found = facts.of_text(text, " + ".join(arguments.corpus))
+    origin = " + ".join(arguments.corpus)
+    if not text.strip():
+        raise TrainingError(f"{origin} has no text.")
+    found = facts.of_text(text, origin)
     if arguments.json:
         return found
     print(*page.page_of_text(found), sep="\n")
