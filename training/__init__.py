@@ -1,10 +1,11 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
-__main__.py       python -m training translator | lyrics | demo | evaluate
+__main__.py       python -m training translator | lyrics | demo | evaluate | inspect-corpus
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence
-corpus.py         files -> clean texts and pairs of texts
+corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
+inspect_corpus.py the command that says what is in a corpus
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation

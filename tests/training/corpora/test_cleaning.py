@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.training.corpora.writing import refusal
-from training.config import CleaningConfig
+from training.config import NO_CLEANING, CleaningConfig
 from training.corpora.cleaning import clean, is_broken
-from training.corpora.options import OFF
 from training.corpora.overlap import comparable
 from training.corpora.pairs import Pairs, collect
 
@@ -74,7 +73,7 @@ def test_what_no_rule_takes(good: tuple[str, str]) -> None:
 
 def test_nothing_at_all_is_left_out_when_all_is_off() -> None:
     bad = [DOG, DOG, ("a\x07", "b"), LONG_COPY, ("a" * 9000, "b"), ("Ã¼", "\ufffd")]
-    assert reasons(pairs(*bad), OFF, test=pairs(DOG), validation=pairs(*bad)) == {}
+    assert reasons(pairs(*bad), NO_CLEANING, test=pairs(DOG), validation=pairs(*bad)) == {}
 
 
 def test_the_ratio_is_measured_against_the_corpus_own() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.training.corpora.writing import refusal
-from training.config import CleaningConfig, TranslatorConfig
-from training.corpora.options import OFF, RULES, cleaning_of
+from training.config import NO_CLEANING, CleaningConfig, TranslatorConfig
+from training.corpora.options import RULES, cleaning_of
 
 
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
         ([], CleaningConfig()),
-        (["off"], OFF),
+        (["off"], NO_CLEANING),
         (["ratio=6"], CleaningConfig(ratio=6.0)),
         (["ratio=off", "ratio-tolerance=5"], CleaningConfig(ratio=None, ratio_tolerance=5)),
         (["duplicates=off", "overlap=either"], CleaningConfig(duplicates=False, overlap="either")),
