@@ -5,6 +5,7 @@ recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence
 corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
+corpus.py         its former place, for imports that still say so
 inspect_corpus.py the command that says what is in a corpus
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order

@@ -17,7 +17,7 @@ import torch
 from models import checkpoint as checkpoints
 from training import snapshot
 from training.config import NO_CLEANING, LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.demo import phrasebook
 from training.errors import TrainingError
 from training.lyricist import train_lyricist
