@@ -1,11 +1,12 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
 __main__.py       python -m training COMMAND; errors become exit codes
-commands/         translator | lyrics | demo | evaluate | import-marian: the options of each and what it runs
+commands/         the options of each command and what it runs
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence
-corpus.py         files -> clean texts and pairs of texts
+corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
+corpus.py         its former place, for imports that still say so
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation

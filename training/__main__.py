@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped. Go on with --resume where it had saved.", file=sys.stderr)
         return 130
-    print(json.dumps(result, ensure_ascii=False))
+    if result is not None:
+        print(json.dumps(result, ensure_ascii=False))
     return 0
 
 

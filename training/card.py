@@ -26,6 +26,7 @@ class CardFacts:
     training: str  # what ended it, after how long
     device: str
     limits: str
+    left_out: str = ""  # of the training data: a table, or nothing
 
 
 def commit() -> str:
@@ -69,7 +70,7 @@ def model_card(facts: CardFacts) -> str:
 - Hardware: {facts.device}; torch {torch.__version__}, Python {platform.python_version()}
 - Source revision: {commit()}
 - Licence: that of the training data decides; fill this in before you pass the model on.
-
+{_left_out(facts.left_out)}
 ## Limits
 
 {facts.limits}
@@ -80,6 +81,10 @@ def model_card(facts: CardFacts) -> str:
 {json.dumps(facts.configuration, ensure_ascii=False, indent=1)}
 ```
 """
+
+
+def _left_out(table: str) -> str:
+    return f"\n## Left out of the training data\n\n{table}\n" if table else ""
 
 
 def _row(values: Mapping[str, Any]) -> str:

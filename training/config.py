@@ -139,6 +139,11 @@ class CleaningConfig:
             yield f"overlap must be off, pair, source or either, not {self.overlap!r}"
 
 
+NO_CLEANING = CleaningConfig(
+    broken=False, max_characters=None, identical_from=None, ratio=None, duplicates=False, overlap="off"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
     """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes.

@@ -7,7 +7,7 @@ import sacrebleu
 from models.checkpoint import Checkpoint
 from models.interface import Network
 from training.config import LoopConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.evaluate import translate
 from training.validation import Quality
 

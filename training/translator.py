@@ -17,6 +17,7 @@ from training import snapshot
 from training.card import CardFacts, hardware
 from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
+from training.corpora.report import CorpusReport
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.judge import TranslationJudge, evenly
@@ -59,6 +60,7 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
     segmentation = Segmentation(checkpoint, train, config)
+    segmentation.report.write(run.out / "corpus.json")
     validated = evenly(valid, config.loop.validate_sentences) if valid else None
     task = TranslationTask(
         network,
@@ -74,7 +76,7 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
     scores = _scores(checkpoint, network, valid, test)
-    card = _card(config, train, valid, segmentation, scores, draft.parameters, outcome, run.device)
+    card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run.device)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -95,7 +97,7 @@ def _card(
     config: TranslatorConfig,
     train: Pairs,
     valid: Pairs | None,
-    segmentation: Segmentation,
+    report: CorpusReport,
     scores: dict[str, dict[str, Any]],
     parameters: int,
     outcome: Outcome,
@@ -104,9 +106,9 @@ def _card(
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {len(segmentation.texts[0]):,} pairs used, {train.dropped:,} empty and"
-        f" {segmentation.dropped:,} over"
-        f" {config.max_tokens} tokens left out" + (f"; validation on {valid.origin}" if valid else ""),
+        data=f"{train.origin}: {report.read:,} pairs, of which {report.left_out:,} were left out"
+        + (f"; validation on {valid.origin}" if valid else ""),
+        left_out=report.table(),
         recipe=config.recipe,
         command=command(),
         configuration=asdict(config),

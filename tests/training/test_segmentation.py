@@ -13,7 +13,7 @@ from models.tokenizer import SentencePieceTokenizer
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import translator
 from training.config import LoopConfig, TokenizerConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.segmentation import Segmentation
 from training.translator import _translator_draft
@@ -93,7 +93,7 @@ def test_some_pairs_are_turned_in_the_first_epochs_alone() -> None:
 def test_too_long_pairs_are_left_out_of_every_epoch() -> None:
     corpus = Pairs([*SENTENCES.sources, "hund " * 50], [*SENTENCES.targets, "dog"])
     cut = segmentation(corpus, max_tokens=40, source_sampling=0.1)
-    assert cut.dropped == 1
+    assert cut.report.dropped["over 40 tokens"].count == 1
     assert len(cut.epoch(0)[0]) == len(cut.texts[0]) == 60
     with pytest.raises(TrainingError, match=r"longer than 3 tokens: nothing is left"):
         segmentation(max_tokens=3)

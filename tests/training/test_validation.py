@@ -17,7 +17,7 @@ from tests.training.runs import Killed, assert_same_run, kill_at, sing, translat
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import judge, snapshot
 from training.config import LoopConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.evaluate import translate as translations
 from training.lyricist import train_lyricist

@@ -5,13 +5,14 @@ translator.py   train a translator
 lyrics.py       train a lyricist
 demo.py         train the demo models
 evaluate.py     score a model
+inspect_corpus.py  what is in a corpus
 
 A new command is a module here and its name in COMMANDS.
 """
 
 from __future__ import annotations
 
-from training.commands import demo, evaluate, lyrics, translator
+from training.commands import demo, evaluate, inspect_corpus, lyrics, translator
 from training.marian import command as import_marian
 
-COMMANDS = (translator, lyrics, demo, evaluate, import_marian)
+COMMANDS = (translator, lyrics, demo, evaluate, inspect_corpus, import_marian)
