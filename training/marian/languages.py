@@ -10,6 +10,12 @@ from training.errors import TrainingError
 
 CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 NO_PREFIX = "none"
+# ISO 639-5, as far as models are named for them, and what stands for several languages
+_GROUPS = """
+mul art aav afa alv bat bnt cau ccs cel cpf cpp cpx cus dra euq fiu gem gmq gmw iir inc ine ira itc kqo map mkh nic phi
+pqe pqw poz roa sal sem sit sla ssa taw trk tut urj wen xgn zle zls zlw
+"""
+GROUPS = frozenset(_GROUPS.split())
 # ISO 639-1 and the codes of ISO 639-3 that vocabularies have for it, the language itself before its standard variety
 _THREE_LETTERS = """
 af afr; am amh; an arg; ar ara arb; as asm; az aze azj; ba bak; be bel; bg bul; bn ben; bo bod; br bre; bs bos; ca
@@ -61,8 +67,11 @@ def languages_of(
 
 
 def _recorded(code: Any) -> str | None:
-    """A folder's own code, in two letters where there are two, as clients ask for languages."""
-    return TWO_LETTERS.get(code, code) if isinstance(code, str) and code else None
+    """A folder's own code, in two letters where there are two, as clients ask for languages; None for a group of them,
+    which nobody asks for."""
+    if not isinstance(code, str) or len(code.split("_")[0]) > 3 or code in GROUPS:
+        return None
+    return TWO_LETTERS.get(code, code)
 
 
 def _prefix(given: str | None, target: str, tokens: Sequence[str]) -> str | None:

@@ -52,6 +52,12 @@ def test_the_folder_may_name_the_languages() -> None:
     assert asked("fr", None, source_lang="eng", target_lang="nds") == ("fr", "nds", ">>nds<<")
 
 
+@pytest.mark.parametrize("group", ["roa", "mul", "ROMANCE", "", 7])
+def test_a_group_of_languages_is_none(group: Any) -> None:
+    with pytest.raises(TrainingError, match="does not say which its source language is: give --source"):
+        asked(None, "de", source_lang=group)
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

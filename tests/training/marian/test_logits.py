@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.training.marian import folders
 from tests.training.marian.imported import Imported, ours, their_network
@@ -61,6 +62,21 @@ def test_a_folder_as_transformers_itself_saves_it(tmp_path: Path) -> None:
     for name in ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json"):
         (tmp_path / "saved" / name).write_bytes((first / name).read_bytes())
     same_logits(tmp_path / "saved", ours(tmp_path / "saved"))
+
+
+def test_a_pickle_of_the_first_years_holds_every_table(tmp_path: Path) -> None:
+    """Tied tables under each of their names, and positions as they were computed then."""
+    path = folders.write(tmp_path / "folder")
+    tensors = load_file(path / "model.safetensors")
+    table = tensors["model.shared.weight"]
+    tensors |= dict.fromkeys(("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"), table)
+    their = their_network(path).model.encoder.embed_positions.weight
+    tensors |= {f"model.{side}.embed_positions.weight": their for side in ("encoder", "decoder")}
+    (path / "model.safetensors").unlink()
+    torch.save(tensors, path / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    found = ours(path)
+    assert found.network.config.tied == "all"
+    same_logits(path, found)
 
 
 def test_half_precision_files_are_widened(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ NEW = 24  # tokens at most, the end among them: few enough that some sentences c
 FOLDERS: dict[str, dict[str, Any]] = {
     "renormalised": {"eos_bias": 4.0},
     "as older folders": {"eos_bias": 4.0, "generation": {"renormalize_logits": False}},
+    "without settings of its own": {"eos_bias": 4.0, "generation": {}},
     "two vocabularies": {"eos_bias": 3.0, "separate": True, "encoder_layers": 1},
 }
 
@@ -51,6 +53,10 @@ def rules(config: CheckpointConfig) -> TokenRules:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_two_hundred_sentences(name: str, tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", **FOLDERS[name])
+    if FOLDERS[name].get("generation") == {}:
+        (path / "generation_config.json").unlink()
+        pad = json.loads((path / "vocab.json").read_text(encoding="utf-8"))["<pad>"]
+        folders.edit(path / "config.json", bad_words_ids=[[pad]])
     found = ours(path)
     sources = [found.checkpoint.source_ids(line) for line in folders.lines("de")[:: len(folders.lines("de")) // 250]]
     sources = sources[:SENTENCES]
