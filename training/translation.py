@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from models.transformer import Transformer
-from training.batches import PairBatch, by_length, pair_batch
+from training.batches import Lazy, PairBatch, by_length, pair_batch
 from training.r_drop import smoothed_and_pulled
 from training.regularisers import Regularisers, drop_words
 from training.segmentation import PairIds
@@ -35,14 +35,14 @@ class TranslationTask:
         self.tokens_per_batch, self.seed = tokens_per_batch, seed
         self.pad = network.config.pad
 
-    def batches(self, epoch: int) -> list[PairBatch]:
+    def batches(self, epoch: int) -> Sequence[PairBatch]:
         return self._batches(self.train(epoch) if callable(self.train) else self.train, epoch)
 
-    def _batches(self, pairs: PairIds, epoch: int) -> list[PairBatch]:
+    def _batches(self, pairs: PairIds, epoch: int) -> Sequence[PairBatch]:
         sources, targets = pairs
         lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
         groups = by_length(lengths, self.tokens_per_batch, self.seed, epoch)
-        return [pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad) for g in groups]
+        return Lazy(groups, lambda g: pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad))
 
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
         """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of

@@ -19,6 +19,7 @@ from training.config import TranslatorConfig
 from training.corpus import Pairs
 from training.errors import TrainingError
 from training.evaluate import score_translator
+from training.judge import TranslationJudge, evenly
 from training.loop import Outcome
 from training.output import claimed, publish
 from training.regularisers import Regularisers
@@ -58,10 +59,11 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
     segmentation = Segmentation(checkpoint, train, config)
+    validated = evenly(valid, config.loop.validate_sentences) if valid else None
     task = TranslationTask(
         network,
         segmentation.epoch,
-        pair_ids(checkpoint, valid) if valid else None,
+        pair_ids(checkpoint, validated) if validated else None,
         label_smoothing=config.label_smoothing,
         tokens_per_batch=config.tokens_per_batch,
         seed=config.loop.seed,
@@ -69,7 +71,8 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     )
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
-    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
+    judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
+    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
     scores = _scores(checkpoint, network, valid, test)
     card = _card(config, train, valid, segmentation, scores, draft.parameters, outcome, run.device)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
