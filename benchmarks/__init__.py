@@ -31,5 +31,8 @@ load.py          open-loop Poisson and closed-loop load
 wire.py          a lean HTTP client
 occupancy.py     how full the slots were
 distribution.py  percentiles
+training.py      tokens a second in training, against a plain torch.nn.Transformer loop; the waste of padding
+training_race.py the parts of that race
+mfu.py           the share of a GPU's peak that training reaches
 peers/           whom we race
 """

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-enum { ROWS = 96 };
+enum { ROWS = 96, CHUNK = 8 * ROWS }; /* tokens whose logits a thread makes, and a call keeps at a time */
 
-/* x [N, C], targets [N]: loss of each row [N], summed by the caller; dx [N, C]; the gradients are those of the sum and
-   are made where `dlogits` [N, whole(V)] is given. logsum [N]. */
+/* x [N, C], targets [N] -> the loss of each row [N]. The gradients are those of the losses' sum, and made where there
+   is dx [N, C]. dlogits [CHUNK, V]: room for those of some tokens. */
 typedef struct {
     int64_t threads, tokens;
     Linear output;
@@ -34,8 +34,7 @@ static float one_row(const CrossEntropy *c, float *logits, int64_t target, int w
         most = choose(x > most, x, most);
         total += load_some(logits + v, size - v, all(0.0f));
     }
-    float largest = -INFINITY, chosen = logits[target];
-    for (int i = 0; i < LANES; i++) largest = most[i] > largest ? most[i] : largest;
+    float largest = largest_of(most), chosen = logits[target];
     for (int64_t v = 0; v < size; v += LANES) {
         Floats x = load_some(logits + v, size - v, all(-INFINITY)), power = exponential(x - all(largest));
         if (size - v < LANES) power = choose(x == all(-INFINITY), all(0.0f), power);
@@ -53,27 +52,41 @@ static float one_row(const CrossEntropy *c, float *logits, int64_t target, int w
     return logsum - (1.0f - c->smoothing) * chosen - each * sum_of(total);
 }
 
+typedef struct {
+    const CrossEntropy *call;
+    int64_t first, tokens;
+} Chunk;
+
 static void one_block(const void *job, int64_t block, float *scratch) {
-    const CrossEntropy *c = job;
-    int64_t first = block * ROWS, rows = smaller(ROWS, c->tokens - first), inputs = c->output.inputs;
-    float *logits = c->dlogits ? c->dlogits + first * c->output.outputs : scratch;
+    (void)scratch;
+    const Chunk *chunk = job;
+    const CrossEntropy *c = chunk->call;
+    int64_t at = block * ROWS, first = chunk->first + at, rows = smaller(ROWS, chunk->tokens - at);
+    int64_t inputs = c->output.inputs;
+    float *logits = c->dlogits + at * c->output.outputs;
     forward_rows(&c->output, c->x + first * inputs, rows, logits);
     for (int64_t r = 0; r < rows; r++)
-        c->losses[first + r] =
-            one_row(c, logits + r * c->output.outputs, c->targets[first + r], c->dlogits != NULL);
-    if (c->dlogits) backward_rows(&c->output, logits, rows, c->dx + first * inputs);
+        c->losses[first + r] = one_row(c, logits + r * c->output.outputs, c->targets[first + r], c->dx != NULL);
+    if (c->dx) backward_rows(&c->output, logits, rows, c->dx + first * inputs);
 }
 
 static void weight_gradients(const void *job, int64_t task, float *scratch) {
     (void)scratch;
-    const CrossEntropy *c = job;
-    gradient(&c->output, c->dlogits, c->x, c->tokens, task);
+    const Chunk *chunk = job;
+    const CrossEntropy *c = chunk->call;
+    const float *x = c->x + chunk->first * c->output.inputs;
+    gradient(&c->output, c->dlogits, x, chunk->tokens, task, chunk->first > 0);
 }
 
 int64_t cross_entropy(const CrossEntropy *c) {
-    int64_t turning = turning_tasks(&c->output), blocks = (c->tokens + ROWS - 1) / ROWS;
-    Phase phases[] = {{turn_weights, turning + (c->dlogits ? straightening_tasks(&c->output) : 0)},
-                      {one_block, blocks},
-                      {weight_gradients, gradient_tasks(&c->output)}};
-    return run_phases(c->threads, phases, c->dlogits ? 3 : 2, c, c->dlogits ? 0 : ROWS * c->output.outputs);
+    Phase turning = {turn_weights, turning_tasks(&c->output) + (c->dx ? straightening_tasks(&c->output) : 0)};
+    int64_t status = run_phases(c->threads, &turning, 1, c, 0);
+    Chunk chunk = {c, 0, 0};
+    do {
+        chunk.tokens = smaller(CHUNK, c->tokens - chunk.first);
+        Phase phases[] = {{one_block, (chunk.tokens + ROWS - 1) / ROWS}, {weight_gradients, gradient_tasks(&c->output)}};
+        if (status == DONE) status = run_phases(c->threads, phases, c->dx ? 2 : 1, &chunk, 0);
+        chunk.first += CHUNK;
+    } while (chunk.first < c->tokens);
+    return status;
 }

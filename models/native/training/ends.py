@@ -15,6 +15,7 @@ from models.native.training.packing import Side
 from models.native.training.structures import address, check, linear, matrix, readable
 
 NORM_ROWS = 64  # of a block, as in norm.c
+CHUNK = 768  # tokens whose logits are kept at a time, as in cross_entropy.c
 
 
 class Embed(torch.autograd.Function):
@@ -86,13 +87,13 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         losses, outputs = torch.empty(len(x)), len(weight)
         call = structures.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
+        held.append(matrix(min(len(x), CHUNK), outputs))
+        call.dlogits = address(held[-1])
         if learns:
             found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
             back = linear(weight, bias, (found[1], found[2]), held)
             call.output.straight, call.dx = back.straight, address(found[0])
             call.output.weight_gradient, call.output.bias_gradient = back.weight_gradient, back.bias_gradient
-            held.append(matrix(len(x), outputs))
-            call.dlogits = address(held[-1])
             ctx.found = found
         if len(x) and not 0 <= int(targets.min()) <= int(targets.max()) < outputs:
             raise IndexError("a token is not in the vocabulary")
