@@ -31,11 +31,14 @@ class TranslationTask:
         """train: the pairs of every epoch, or what returns those of epoch 0, 1, ..."""
         self.network, self.label_smoothing = network, label_smoothing
         self.regularisers = regularisers or Regularisers()
+        self.r_drop = self.regularisers.r_drop  # of the running epoch
         self.train, self.valid = train, valid
         self.tokens_per_batch, self.seed = tokens_per_batch, seed
         self.pad = network.config.pad
 
     def batches(self, epoch: int) -> Sequence[PairBatch]:
+        options = self.regularisers
+        self.r_drop = options.r_drop if epoch >= options.r_drop_after_epochs else 0.0
         return self._batches(self.train(epoch) if callable(self.train) else self.train, epoch)
 
     def _batches(self, pairs: PairIds, epoch: int) -> Sequence[PairBatch]:
@@ -48,15 +51,15 @@ class TranslationTask:
         """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of
         the symmetric divergence of its two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
         options = self.regularisers
-        if options.r_drop:
+        if self.r_drop:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
         source, inputs, outputs = (part.to(self.network.device) for part in batch)
         source = drop_words(source, options.source_word_dropout)
         inputs = drop_words(inputs, options.target_word_dropout)
         features, wanted = self._features(source, inputs, outputs)
-        if options.r_drop:
+        if self.r_drop:
             matrix = self.network.projection()
-            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, options.r_drop)
+            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, self.r_drop)
             return total / len(wanted), len(wanted) // 2
         return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
 
