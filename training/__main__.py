@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from training import recipes
+from training import parallel, recipes
 from training.config import LoopConfig, raise_all
 from training.corpus import hold_out, read_pairs, read_text
 from training.errors import TrainingError
 from training.evaluate import evaluate
+from training.farewell import Ended, peer_is_gone
 from training.lyricist import train_lyricist
+from training.parallel import Workers
 from training.translator import train_translator
 
 
@@ -75,7 +79,8 @@ def device_of(arguments: argparse.Namespace) -> torch.device:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("There is no CUDA device here; use --device cpu or --device auto.")
     usable = torch.cuda.is_available() and arguments.device != "cpu"
-    return torch.device("cuda" if usable else "cpu")
+    workers: Workers = arguments.workers
+    return workers.device("cuda" if usable else "cpu")
 
 
 def loop_of(loop: LoopConfig, arguments: argparse.Namespace) -> LoopConfig:
@@ -115,7 +120,16 @@ def run_translator(arguments: argparse.Namespace) -> dict[str, Any]:
     test = read_pairs(arguments.test) if arguments.test else None
     if valid is None:
         train, valid = hold_out(train, config.loop.seed)
-    return train_translator(config, train, valid, out=arguments.out, device=device, test=test, resume=arguments.resume)
+    return train_translator(
+        config,
+        train,
+        valid,
+        out=arguments.out,
+        device=device,
+        test=test,
+        resume=arguments.resume,
+        workers=arguments.workers,
+    )
 
 
 def run_lyrics(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -130,6 +144,7 @@ def run_lyrics(arguments: argparse.Namespace) -> dict[str, Any]:
         out=arguments.out,
         device=device_of(arguments),
         resume=arguments.resume,
+        workers=arguments.workers,
     )
 
 
@@ -150,32 +165,51 @@ def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
     )
 
 
+SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
 COMMANDS = {"translator": run_translator, "lyrics": run_lyrics, "demo": run_demo, "evaluate": run_evaluate}
 
 
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """All processes of a group are given the same arguments: one of them says what is wrong with these."""
+    with nullcontext() if parallel.environment_rank() == 0 else redirect_stderr(io.StringIO()):
+        return parser().parse_args(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted."""
-    arguments = parser().parse_args(argv)
+    """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted; 1 where another
+    process of the run has died."""
+    arguments = parse(argv)
+    if arguments.command not in SHARED and parallel.environment_rank() != 0:
+        return 0
+    workers = arguments.workers = Workers()
     try:
+        if arguments.command in SHARED:
+            workers = arguments.workers = parallel.join()
+            arguments.resume = workers.given(lambda: arguments.resume or parallel.restarted(arguments.out))
         result = COMMANDS[arguments.command](arguments)
     except TrainingError as error:
-        print(f"error: {error}", file=sys.stderr)
+        workers.say(f"error: {error}")
         return 2
     except torch.OutOfMemoryError:
-        print(
-            "error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.", file=sys.stderr
-        )
+        workers.say("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
     except OSError as error:
         full = error.errno == errno.ENOSPC or "No space left" in str(error)
         way_out = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"
         reason = way_out if full else str(error)
-        print(f"error: The run cannot go on: {reason}.", file=sys.stderr)
+        workers.say(f"error: The run cannot go on: {reason}.")
         return 2
     except KeyboardInterrupt:
-        print("Stopped. Go on with --resume where it had saved.", file=sys.stderr)
+        workers.say("Stopped. Go on with --resume where it had saved.")
         return 130
-    print(json.dumps(result, ensure_ascii=False))
+    except (Ended, RuntimeError) as error:
+        if not peer_is_gone(error):
+            raise
+        workers.say_who_died()
+        return 1
+    if workers.writes:
+        print(json.dumps(result, ensure_ascii=False))
+    workers.leave()
     return 0
 
 

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from training import generators, snapshot
 from training import optimizer as optimizers
-from training import snapshot
 from training.averaging import MovingAverage
 from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
+from training.parallel import Workers, launch
 from training.report import Report
 
 SNAPSHOT_EVERY_S = 60.0
@@ -40,8 +41,12 @@ class Task(Protocol):
         """Nats per token on the held-out set; None where there is none."""
         ...
 
+    def part(self, batch: Any, rank: int, count: int) -> Any | None:
+        """Rows rank, rank + count, ... of a batch; None where there are none."""
+        ...
+
     def carried(self) -> dict[str, Tensor]:
-        """What goes from batch to batch beside the weights."""
+        """What goes from batch to batch beside the weights; a batch's rows are dimension 1."""
         ...
 
     def restore(self, carried: dict[str, Tensor]) -> None: ...
@@ -84,11 +89,13 @@ class Loop:
         report: Report,
         device: torch.device,
         fingerprint: str = "",
+        workers: Workers | None = None,
     ) -> None:
-        """fingerprint: of all that a resumed run must have in common with the snapshot."""
+        """fingerprint: of all that a resumed run must have in common with the snapshot. workers: the processes that
+        `task` is shared by; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint = fingerprint
+        self.fingerprint, self.workers = fingerprint, workers or Workers()
         self.optimizer = optimizers.build(optimizer, task.network)
         self.average = MovingAverage(task.network, config.average_decay)
         self.progress, self.best = Progress(), dict[str, Tensor]()
@@ -102,7 +109,7 @@ class Loop:
         if resume:
             self._restore()
         self._started = time.monotonic() - self.progress.seconds
-        self._saved = time.monotonic()
+        self._saved = self.progress.seconds
         ended_by = self._epochs()
         if self.progress.batch:  # stopped inside an epoch: what was learnt since the last validation counts too
             self._validate()
@@ -128,7 +135,7 @@ class Loop:
         return f"the limit of {self.config.max_epochs} epochs"
 
     def _out_of_time(self) -> bool:
-        self.progress.seconds = time.monotonic() - self._started
+        self.progress.seconds = self.workers.first(time.monotonic() - self._started)
         limit = self.config.max_minutes
         return limit is not None and self.progress.seconds >= limit * 60
 
@@ -153,7 +160,7 @@ class Loop:
         progress.update += 1
         progress.batch += 1
         self.average.update(progress.update)
-        value = loss.item()
+        value = self.workers.mean(loss.item())
         if not math.isfinite(value):
             raise TrainingError(f"The loss became {value} at update {progress.update}: lower the learning rate.")
         progress.epoch_loss += value * tokens
@@ -198,11 +205,15 @@ class Loop:
             return {name: t.detach().clone() for name, t in self.network.state_dict().items()}
 
     def _save(self, *, force: bool = False) -> None:
-        if self.folder is None or (not force and time.monotonic() - self._saved < SNAPSHOT_EVERY_S):
+        if self.folder is None:
             return
-        self.progress.seconds = time.monotonic() - self._started
-        snapshot.save(self.folder, self._state())
-        self._saved = time.monotonic()
+        self.progress.seconds = self.workers.first(time.monotonic() - self._started)
+        if not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S:
+            return
+        state = self._state()  # every process has something to say here
+        if self.workers.writes:
+            snapshot.save(self.folder, state)
+        self._saved = self.progress.seconds
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -212,15 +223,16 @@ class Loop:
             "average": self.average.values,
             "best": self.best,
             "carried": self.task.carried(),
-            "rng": torch.get_rng_state(),
+            "random": self.workers.gather(generators.states(self.device)),
             "logged": (self.report.loss, self.report.tokens),
             "fingerprint": self.fingerprint,
-            "cuda_rng": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
+            "launch": launch(),
         }
 
     def _restore(self) -> None:
         assert self.folder is not None
-        state = snapshot.load(self.folder)
+        folder = self.folder
+        state = self.workers.given(lambda: snapshot.load(folder))
         try:
             if state["fingerprint"] != self.fingerprint:
                 raise ValueError("another fingerprint")
@@ -234,7 +246,5 @@ class Loop:
         self.average.values = [value.to(self.device) for value in state["average"]]
         self.best = state["best"]
         self.task.restore(state["carried"])
-        torch.set_rng_state(state["rng"])
-        if state["cuda_rng"] is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda_rng"], self.device)
+        generators.restore(state["random"], self.workers.rank, self.device)
         self.report.resumed(self.progress.update, *state["logged"])

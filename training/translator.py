@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.loop import Outcome
 from training.output import claimed, publish
+from training.parallel import Workers
 from training.run import Run, command, ended, parameter_count
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
@@ -38,15 +40,18 @@ def train_translator(
     test: Pairs | None = None,
     resume: bool = False,
     quiet: bool = False,
+    workers: Workers | None = None,
 ) -> dict[str, Any]:
-    """Train and publish a translator; its scores. TrainingError for what the user can mend."""
-    with claimed(out, resume=resume):
-        return _train(config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet))
+    """Train and publish a translator; its scores. TrainingError for what the user can mend. workers: the processes
+    that share the run; all of them call this, and the first alone publishes and has scores."""
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers())
+    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+        return _train(config, train, valid, test, run)
 
 
 def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run) -> dict[str, Any]:
     torch.manual_seed(config.loop.seed)
-    tokenizers = translator_tokenizers(config.tokenizer, train.sources, train.targets)
+    tokenizers = run.workers.given(lambda: translator_tokenizers(config.tokenizer, train.sources, train.targets))
     draft = _translator_draft(config, tokenizers)
     network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
         run.device
@@ -67,6 +72,8 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
+    if not run.workers.writes:
+        return {}
     scores = _scores(checkpoint, network, valid, test)
     card = _card(config, train, valid, len(ids[0]), dropped, scores, draft.parameters, outcome, run.device)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
