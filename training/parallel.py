@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from training import snapshot
 from training.errors import TrainingError
@@ -36,6 +36,7 @@ class Workers:
     """One process alone: what it decides and what it sums is what it has."""
 
     rank, count, local_rank = 0, 1, 0
+    together = True  # whether the next backward pass brings the gradients of all processes together
 
     @property
     def writes(self) -> bool:
@@ -49,8 +50,9 @@ class Workers:
     def sum(self, values: Sequence[float]) -> list[float]:
         return list(values)
 
-    def mean(self, value: float) -> float:
-        return self.sum([value])[0] / self.count
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over all processes; on a GPU nobody waits for it."""
+        return value
 
     def gather(self, value: Value) -> list[Value]:
         """The values of all processes, by rank; on every process."""
@@ -101,6 +103,10 @@ class Group(Workers):
         numbers = torch.tensor(values, dtype=torch.float64)
         distributed.all_reduce(numbers)
         return cast(list[float], numbers.tolist())
+
+    def total(self, value: Tensor) -> Tensor:
+        distributed.all_reduce(value)
+        return value
 
     def gather(self, value: Value) -> list[Value]:
         values: list[Any] = [None] * self.count

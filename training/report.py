@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,22 @@ class Report:
         self._write({**self.last, "loss": loss, "tokens_per_second": round(speed, 1), "seconds": round(seconds, 2)})
         self.tokens, self.loss, self.since = 0, 0.0, now
 
-    def validation(self, update: int, loss: float, seconds: float) -> None:
+    def validation(self, update: int, loss: float, seconds: float, bleu: float | None = None) -> None:
         self.log(seconds)
         perplexity = math.exp(min(loss, 700.0))
-        self._write(
-            {"update": update, "valid_loss": loss, "valid_perplexity": perplexity, "seconds": round(seconds, 2)}
-        )
-        self.valid = f", held-out perplexity {perplexity:.2f}"
+        row = {"update": update, "valid_loss": loss, "valid_perplexity": perplexity, "seconds": round(seconds, 2)}
+        self._write(row if bleu is None else {**row, "valid_bleu": bleu})
+        self.valid = f", held-out perplexity {perplexity:.2f}" + ("" if bleu is None else f", BLEU {bleu:.2f}")
+
+    def samples(self, update: int, samples: Sequence[tuple[str, str, str]]) -> None:
+        """Source, reference and translation of some held-out sentences."""
+        if samples:
+            self._write({"update": update, "samples": samples})
+
+    def note(self, text: str) -> None:
+        """A sentence for who watches, above the bar."""
+        if not self.bar.disable:
+            self.bar.write(text, file=sys.stderr)
 
     def resumed(self, update: int, loss: float, tokens: int) -> None:
         """Forget what the log says after the snapshot: those updates are about to happen again. loss and tokens:

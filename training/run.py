@@ -16,6 +16,7 @@ from training.loop import Loop, Outcome, Task
 from training.parallel import Workers, agree
 from training.report import Report
 from training.sharded import Sharded
+from training.validation import Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,14 @@ class Run:
     quiet: bool = False
     workers: Workers = field(default_factory=Workers)
 
-    def train(self, task: Task, config: TranslatorConfig | LyricsConfig, title: str, fingerprint: str) -> Outcome:
+    def train(
+        self,
+        task: Task,
+        config: TranslatorConfig | LyricsConfig,
+        title: str,
+        fingerprint: str,
+        judge: Judge | None = None,
+    ) -> Outcome:
         """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
         writes = self.workers.writes
         if writes and not self.resume:
@@ -47,6 +55,7 @@ class Run:
                 report=report,
                 device=self.device,
                 fingerprint=fingerprint,
+                judge=judge,
                 workers=self.workers,
             )
             outcome = loop.run(resume=self.resume)
@@ -64,10 +73,11 @@ def parameter_count(network: nn.Module) -> int:
 def ended(outcome: Outcome) -> str:
     """A sentence for the model card."""
     progress = outcome.progress
-    best = f"; best held-out loss {progress.best_loss:.4f} nats at update {progress.best_update:,}"
+    skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
+    best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
     return (
-        f"Trained for {progress.seconds / 60:.1f} minutes, {progress.update:,} updates, {progress.epoch} whole epochs;"
-        f" ended by {outcome.ended_by}{best if progress.best_update else ''}."
+        f"Trained for {progress.seconds / 60:.1f} minutes, {progress.update:,} updates{skipped}, {progress.epoch} whole"
+        f" epochs; ended by {outcome.ended_by}{best}."
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class Sharded:
 
     def __init__(self, task: Task, workers: Workers, device: torch.device) -> None:
         self.task, self.workers, self.device = task, workers, device
-        self.own_loss: nn.Module | None = None
+        self.own_loss: DistributedDataParallel | None = None
 
     @property
     def network(self) -> nn.Module:
@@ -35,19 +36,19 @@ class Sharded:
         return self.task.batches(epoch)
 
     def loss(self, batch: Any) -> tuple[Tensor, int]:
-        """This process's part of the loss, and the tokens of all. The mean of the parts is the loss of a token of
-        the whole batch; so is, in `backward`, the mean of the gradients, which all processes then have."""
+        """Of this process's rows. A backward pass leaves the mean of all processes' gradients on each of them, or
+        where `workers.together` is off, adds its own to what is there."""
         rank, count = self.workers.rank, self.workers.count
         part = self.task.part(batch, rank, count)
         # of fewer rows than processes, some have none: they go through the first's, so that nobody waits for them
         through = self.task.part(batch, 0, count) if part is None else part
         self.own_loss = self.own_loss or self._shared(through)
-        mean, counted = self.own_loss(through)
-        own = 0 if part is None else counted
-        tokens = int(self.workers.sum([own])[0])
-        return mean * (own * count / tokens), tokens
+        # what counts is where the forward pass is: in it DDP decides whether the backward pass will send anything
+        with nullcontext() if self.workers.together else self.own_loss.no_sync():
+            mean, tokens = self.own_loss(through)
+        return mean, 0 if part is None else tokens
 
-    def _shared(self, batch: Any) -> nn.Module:
+    def _shared(self, batch: Any) -> DistributedDataParallel:
         """The loss whose gradients are averaged over the processes while the rest of them is still computed.
 
         To look for parameters without a gradient in every step takes time, and PyTorch complains of it where there
@@ -72,7 +73,7 @@ class Sharded:
         return self.task.part(batch, rank, count)
 
     def validate(self) -> float | None:
-        return self.workers.given(self.task.validate)
+        return self.task.validate()
 
     def carried(self) -> dict[str, Tensor]:
         """Of all rows, in the order of the whole batch: any number of processes can go on with it."""

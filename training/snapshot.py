@@ -1,11 +1,14 @@
-"""All that an exact resume needs, written aside and then renamed: a kill at any moment leaves the old one or the
-new one. Tensors and plain values only, read with `weights_only`, so that a snapshot cannot run code."""
+"""All that an exact resume needs, in the folder `resume` of a run.
+
+Each file is written aside, forced to the disk and then renamed: a kill or a power cut at any moment leaves the old one
+or the new one. Tensors and plain values only, read with `weights_only`, so that a snapshot cannot run code.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,12 +18,13 @@ import torch
 from training.errors import TrainingError
 
 FOLDER, FILE = "resume", "state.pt"
+LIMITS = ("max_epochs", "max_minutes", "patience", "cooldown")  # of LoopConfig: what a resume may change
 
 
 def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
     """Of all that must stay the same for a resumed run to be the same run; only a run's limits may change."""
-    kept = {**config, "loop": {name: config["loop"][name] for name in ("average_decay", "seed", "precision")}}
-    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode())
+    loop = {name: value for name, value in config["loop"].items() if name not in LIMITS}
+    digest = hashlib.sha256(json.dumps({**config, "loop": loop}, sort_keys=True).encode())
     for text in texts:
         for line in text:
             digest.update(line.encode() + b"\n")
@@ -28,36 +32,46 @@ def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
     return digest.hexdigest()
 
 
-def save(run_folder: Path, state: dict[str, Any]) -> None:
-    folder, new, old = (run_folder / f"{FOLDER}{suffix}" for suffix in ("", ".new", ".old"))
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Whole or not at all. OSError, with the disk's error number, if it cannot be written."""
+    aside = path.with_name(f"{path.name}.new")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with (new / FILE).open("wb") as file:  # given a path, torch hides why it could not write
+        with aside.open("wb") as file:  # given a path, torch hides why it could not write
             torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
     except (OSError, RuntimeError) as error:
-        shutil.rmtree(new, ignore_errors=True)
+        aside.unlink(missing_ok=True)
         number = getattr(error if isinstance(error, OSError) else error.__context__, "errno", None)
-        raise OSError(number, f"{folder} could not be saved ({error})") from error
-    if folder.exists():  # else the old one is the only one, and stays until the new one is in its place
-        shutil.rmtree(old, ignore_errors=True)
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+        raise OSError(number, f"{path} could not be saved ({error})") from error
+    aside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)  # else a power cut may undo the rename
+    finally:
+        os.close(directory)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """TrainingError if it is missing or cannot be read."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise TrainingError(f"{path} cannot be read ({error}); start anew without --resume.") from error
+    return state
+
+
+def save(run_folder: Path, state: dict[str, Any]) -> None:
+    write(run_folder / FOLDER / FILE, state)
 
 
 def exists(run_folder: Path) -> bool:
-    return any((run_folder / f"{FOLDER}{suffix}" / FILE).is_file() for suffix in ("", ".old"))
+    return (run_folder / FOLDER / FILE).is_file()
 
 
 def load(run_folder: Path) -> dict[str, Any]:
     """The newest snapshot. TrainingError if there is none or it cannot be read."""
-    for suffix in ("", ".old"):  # a kill between the two renames leaves the old one only
-        path = run_folder / f"{FOLDER}{suffix}" / FILE
-        if path.is_file():
-            try:
-                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            except Exception as error:
-                raise TrainingError(f"{path} cannot be read ({error}); start anew without --resume.") from error
-            return state
-    raise TrainingError(f"{run_folder} has no run to resume; leave --resume out to start one.")
+    if not exists(run_folder):
+        raise TrainingError(f"{run_folder} has no run to resume; leave --resume out to start one.")
+    return read(run_folder / FOLDER / FILE)

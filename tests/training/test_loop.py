@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from torch import Tensor
 
-from tests.training.counting import STEP_BY_ONE, Counting, looping
+from tests.training.counting import Counting, looping
 from training import loop as loops
 from training import snapshot
 from training.errors import TrainingError
@@ -85,29 +82,6 @@ def test_minutes_end_a_run_in_the_middle_of_an_epoch(monkeypatch: pytest.MonkeyP
     assert weight(outcome) == 6.0
 
 
-def test_the_cosine_falls_by_whichever_limit_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(loops, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    optimizer = replace(STEP_BY_ONE, schedule="cosine", final_fraction=0.0)
-    for seconds, limits in ((0, {"max_epochs": 4}), (15, {"max_epochs": 10_000, "max_minutes": 1.0})):
-        task, rates = Counting(), []
-        loop = looping(task, optimizer=optimizer, **limits)
-
-        def tick(seconds: int = seconds) -> None:
-            clock[0] += seconds
-
-        task.after_loss = tick
-        original = loop.report.step
-
-        def step(*arguments: Any, rates: list[float] = rates, original: Callable[..., None] = original) -> None:
-            rates.append(arguments[4])
-            original(*arguments)
-
-        loop.report.step = step  # type: ignore[method-assign]
-        loop.run()
-        assert rates == pytest.approx([1.0, 0.8535534, 0.5, 0.1464466], abs=1e-3)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_number_ends_the_run_and_spares_the_snapshot(tmp_path: Path, value: float) -> None:
     class Diverging(Counting):
@@ -130,7 +104,8 @@ def test_a_corpus_too_small_for_one_batch() -> None:
 def test_a_snapshot_keeps_the_best_weights_as_they_were(tmp_path: Path) -> None:
     looping(Counting([1.0, 2.0]), tmp_path, max_epochs=2).run()
     state = snapshot.load(tmp_path)
-    assert (state["network"]["weight"].item(), state["best"]["weight"].item()) == (2.0, 1.0)
+    best = snapshot.read(tmp_path / "resume" / "best-1.pt")
+    assert (state["network"]["weight"].item(), state["best"], best["weight"].item()) == (2.0, [(1.0, 1)], 1.0)
     again = Counting([3.0, 0.5])
     outcome = looping(again, tmp_path, max_epochs=3).run(resume=True)
     assert (again.seen, weight(outcome), again.state.item()) == ([3.0], 1.0, 3.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -19,44 +21,40 @@ def saved(folder: Path) -> float:
     return float(snapshot.load(folder)["number"])
 
 
-@pytest.mark.parametrize("dies_at", [1, 2])
-def test_a_kill_between_the_renames_leaves_a_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
-) -> None:
+def test_a_kill_before_the_rename_leaves_the_old_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot.save(tmp_path, {"number": 1})
-    rename, calls = Path.rename, [0]
-
-    def dying(self: Path, target: Path) -> Path:
-        calls[0] += 1
-        if calls[0] == dies_at:
-            raise Killed
-        return rename(self, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", dying)
-        with pytest.raises(Killed):
-            snapshot.save(tmp_path, {"number": 2})
-    assert snapshot.exists(tmp_path)
-    assert saved(tmp_path) == 1
-    snapshot.save(tmp_path, {"number": 3})
-    assert saved(tmp_path) == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["resume"]
-
-
-def test_the_only_snapshot_is_not_removed_before_the_next_is_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot.save(tmp_path, {"number": 1})
-    (tmp_path / "resume").rename(tmp_path / "resume.old")  # a kill between the renames
 
     def dying(self: Path, target: Path) -> Path:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", dying)
+        patch.setattr(Path, "replace", dying)
         with pytest.raises(Killed):
             snapshot.save(tmp_path, {"number": 2})
     assert saved(tmp_path) == 1
+    snapshot.save(tmp_path, {"number": 3})
+    assert saved(tmp_path) == 3
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["state.pt"]
+
+
+def test_a_snapshot_is_on_the_disk_before_it_gets_its_name_and_its_name_is_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def syncing(number: int) -> None:
+        done.append("directory" if stat.S_ISDIR(os.fstat(number).st_mode) else "file")
+        fsync(number)
+
+    def renaming(self: Path, target: Path) -> Path:
+        done.append("rename")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(Path, "replace", renaming)
+    snapshot.save(tmp_path, {"number": 1})
+    assert done == ["file", "rename", "directory"]
 
 
 def test_a_snapshot_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Mixed precision: the format of the forward pass, and what fp16 needs around the backward pass."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from training.errors import TrainingError
+
+Format = Literal["fp32", "bf16", "fp16"]
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+FIRST_SCALE = 2.0**4  # of a loss summed over thousands of tokens; it doubles every 2,000 updates that go well
+SKIPPED_IN_A_ROW = 30  # the scale is then 2^-26, and no smaller one will help
+
+
+def format_for(device: torch.device, wanted: str) -> Format:
+    """`auto` is what the hardware multiplies fastest with: bf16 on CUDA devices that have it and on CPUs with AMX or
+    AVX512-BF16, fp16 on older CUDA devices, fp32 elsewhere."""
+    if wanted in ("fp32", "bf16", "fp16"):
+        return wanted  # type: ignore[return-value]
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    return "bf16" if device.type == "cpu" and cpu_has_bf16() else "fp32"
+
+
+def cpu_has_bf16() -> bool:
+    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+
+
+class MixedPrecision:
+    """Weights, gradients and the optimizer stay in fp32. In fp16 the loss is multiplied by a scale before the backward
+    pass, lest small gradients vanish, and gradients are divided by it before anybody looks at them: clipping comes
+    after that. An update whose gradients overflowed is skipped, and the scale is halved."""
+
+    def __init__(self, device: torch.device, wanted: str) -> None:
+        self.device, self.format = device, format_for(device, wanted)
+        self.scaler = torch.amp.GradScaler(device.type, init_scale=FIRST_SCALE, enabled=self.format == "fp16")
+        self.skipped_in_a_row = 0
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.format == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=DTYPES[self.format])
+
+    def backward(self, loss: Tensor) -> None:
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """The gradients as they are, for clipping; in fp16 they may be inf or nan."""
+        self.scaler.unscale_(optimizer)
+
+    def overflowed(self, norm: Tensor) -> bool:
+        """Whether this update is to be skipped. norm: of the gradients, unscaled; only fp16 reads it, which makes the
+        host wait. TrainingError if no scale helps."""
+        if not self.scaler.is_enabled():
+            return False
+        overflow = not bool(norm.isfinite())
+        self.scaler.update()
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if overflow else 0
+        if self.skipped_in_a_row >= SKIPPED_IN_A_ROW:
+            raise TrainingError(
+                f"The gradients overflowed fp16 in {self.skipped_in_a_row} updates in a row: lower the learning rate,"
+                " or train in bf16 or fp32 (precision)."
+            )
+        return overflow
+
+    def state(self) -> dict[str, Any]:
+        return {"scaler": self.scaler.state_dict(), "skipped_in_a_row": self.skipped_in_a_row}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """A snapshot of a run in another format has no scale; ours then starts anew."""
+        if self.scaler.is_enabled() and state["scaler"]:
+            self.scaler.load_state_dict(state["scaler"])
+        self.skipped_in_a_row = state["skipped_in_a_row"]

@@ -1,0 +1,61 @@
+"""A loop's whole state, for its snapshot and from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from training import generators, snapshot
+from training.errors import TrainingError
+from training.parallel import launch
+
+if TYPE_CHECKING:
+    from training.loop import Loop
+
+
+def state_of(loop: Loop) -> dict[str, Any]:
+    """Tensors and plain values; the best weights lie in files of their own."""
+    config = loop.config
+    return {
+        "progress": asdict(loop.progress),
+        "plan": asdict(loop.plan),
+        "limits": (config.max_epochs, config.max_minutes, config.patience),
+        "network": loop.network.state_dict(),
+        "optimizer": loop.optimizer.state_dict(),
+        "precision": loop.precision.state(),
+        "average": loop.average.values,
+        "best": loop.candidates.kept,
+        "carried": loop.task.carried(),
+        "random": loop.workers.gather(generators.states(loop.device)),
+        "logged": (loop.report.loss, loop.report.tokens),
+        "fingerprint": loop.fingerprint,
+        "launch": launch(),
+    }
+
+
+def restore(loop: Loop) -> None:
+    """TrainingError if there is no snapshot, it cannot be read, or it is another run's."""
+    folder = loop.folder
+    assert folder is not None
+    state = loop.workers.given(lambda: snapshot.load(folder))
+    try:
+        if state["fingerprint"] != loop.fingerprint:
+            raise ValueError("another fingerprint")
+        loop.network.load_state_dict(state["network"])
+        loop.optimizer.load_state_dict(state["optimizer"])
+        loop.progress = type(loop.progress)(**state["progress"])
+        loop.plan = type(loop.plan)(**state["plan"])
+        loop.precision.restore(state["precision"])
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise TrainingError(
+            f"{loop.folder} was trained with another recipe, corpus or seed; resume it with the same ones."
+        ) from error
+    loop.average.values = [value.to(loop.device) for value in state["average"]]
+    loop.candidates.restore(state["best"])
+    loop.task.restore(state["carried"])
+    generators.restore(state["random"], loop.workers.rank, loop.device)
+    loop.report.resumed(loop.progress.update, *state["logged"])
+    config, progress = loop.config, loop.progress
+    loop.limits_changed = tuple(state["limits"]) != (config.max_epochs, config.max_minutes, config.patience)
+    if loop.limits_changed and not 0 < config.patience <= progress.without_gain:
+        progress.cooling = False  # more patience than before has not ended yet
