@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Ended, RuntimeError) as error:
         if not peer_is_gone(error):
             raise
-        workers.say_who_died()
+        workers.end()
         return 1
     if workers.writes:
         print(json.dumps(result, ensure_ascii=False))

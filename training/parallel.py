@@ -19,10 +19,12 @@ from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
 
 from training import snapshot
 from training.errors import TrainingError
 from training.farewell import Farewell
+from training.meeting import meet
 
 Value = TypeVar("Value")
 
@@ -66,8 +68,8 @@ class Workers:
         """To the terminal, on standard error; of all processes' sentences only the first that is said."""
         print(sentence, file=sys.stderr, flush=True)
 
-    def say_who_died(self) -> None:
-        """After `training.farewell.peer_is_gone`."""
+    def end(self) -> None:
+        """Of this process, after `training.farewell.peer_is_gone`."""
 
     def device(self, kind: str) -> torch.device:
         """The CPU, or the GPU that is this process's own."""
@@ -83,12 +85,14 @@ class Group(Workers):
 
     def __init__(self, backend: str) -> None:
         try:
-            distributed.init_process_group(backend, timeout=PEERS_ANSWER_WITHIN)
+            found, self.rank, self.count = next(rendezvous("env://", timeout=PEERS_ANSWER_WITHIN))
+            self.store = meet(found, self.rank, self.count, PEERS_ANSWER_WITHIN)
+            distributed.init_process_group(
+                backend, store=self.store, rank=self.rank, world_size=self.count, timeout=PEERS_ANSWER_WITHIN
+            )
         except (RuntimeError, ValueError) as error:
             raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
-        self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-        self.store: Any = distributed.distributed_c10d._get_default_store()
         self._calls = 0
         own_connection = self.store.clone()  # type: ignore[attr-defined]
         self.farewell = Farewell(own_connection, self.rank, self.gather(socket.gethostname()))
@@ -127,8 +131,10 @@ class Group(Workers):
     def say(self, sentence: str) -> None:
         self.farewell.say(sentence)
 
-    def say_who_died(self) -> None:
+    def end(self) -> None:
         self.farewell.say_who_died()
+        sys.stdout.flush()
+        os._exit(1)  # on the way out PyTorch would wait seconds for a peer that is dead
 
     def device(self, kind: str) -> torch.device:
         if kind != "cuda":
