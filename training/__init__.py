@@ -16,6 +16,7 @@ precision.py      bf16, and fp16 with its scale
 averaging.py      the moving average of the weights
 candidates.py     the best validated weights, and their mean
 validation.py     what a validation measures, and when one is due
+judge.py          BLEU and sample translations at a validation
 meter.py          losses and norms, read from the device now and then
 loop.py           steps, validates, saves, resumes
 resuming.py       the loop's whole state

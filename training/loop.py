@@ -84,6 +84,8 @@ class Progress:
     without_gain: int = 0
     cooling: bool = False  # patience has ended, and the rate falls
     clock_checks: int = 0
+    clock_checked_at: tuple[float, int] = (0.0, 0)  # seconds and updates
+    seconds_each: float = 0.0  # an update takes, the recent ones weighing most; 0: not measured yet
     epoch_loss: float = 0.0  # sums over the running epoch
     epoch_tokens: int = 0
     last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
@@ -149,8 +151,8 @@ class Loop:
             while progress.batch < len(batches):
                 if ended_by := self._ended():
                     return ended_by
-                self._step(batches[progress.batch : progress.batch + accumulate])
                 self._plan_by_clock(len(batches))
+                self._step(batches[progress.batch : progress.batch + accumulate])
                 if progress.batch < len(batches):
                     self._validate_if_due()
                     self._save()
@@ -235,10 +237,9 @@ class Loop:
         progress, config = self.progress, self.config
         each = math.ceil(batches / config.accumulate)
         left = float((config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / config.accumulate))
-        if config.max_minutes is not None and progress.update and progress.seconds:
-            by_clock = (config.max_minutes * 60 - progress.seconds) / progress.seconds * progress.update
-            left = min(left, by_clock)
-        return left
+        if config.max_minutes is not None and progress.seconds_each:
+            left = min(left, (config.max_minutes * 60 - progress.seconds) / progress.seconds_each)
+        return max(left, 0.0)
 
     def _plan_epoch(self, batches: int) -> None:
         """Before the first update of an epoch or of a session. Without a time limit the batches decide alone."""
@@ -248,6 +249,11 @@ class Loop:
             self.limits_changed = False
             self._bend(self._updates_left(batches))
             self._save(force=True)
+            if self.optimizer_config.schedule in FALLING:
+                self.report.note(
+                    f"The limits have changed: {self.plan.at(self.progress.update):.0%} of the schedule is over, and"
+                    " the learning rate falls from there over what is left."
+                )
         elif self.progress.batch == 0:
             left = self._updates_left(batches)
             timed = self.config.max_minutes is not None
@@ -261,7 +267,10 @@ class Loop:
         due = int(progress.seconds / (limit * 60) * CLOCK_CHECKS)
         if due <= progress.clock_checks:
             return
-        progress.clock_checks = due
+        since_s, since = progress.clock_checked_at
+        recent = (progress.seconds - since_s) / max(progress.update - since, 1)
+        progress.seconds_each = (progress.seconds_each + recent) / 2 if progress.seconds_each else recent
+        progress.clock_checks, progress.clock_checked_at = due, (progress.seconds, progress.update)
         left = max(self._updates_left(batches), 1.0)
         if abs(self.plan.remaining(progress.update) - left) > CLOCK_TOLERANCE * left:
             self._bend(left)

@@ -49,7 +49,7 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     tokenizer = character_tokenizer(train, unknown=config.unknown)
     network = build_lyricist(config, tokenizer.size).to(run.device)
     ids = torch.tensor(tokenizer.encode(train))
-    held_out = torch.tensor(tokenizer.encode(valid)) if valid else None
+    held_out = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
     outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run)

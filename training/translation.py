@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.transformer import Transformer
-from training.batches import Ids, PairBatch, by_length, pair_batch
+from training.batches import Ids, Lazy, PairBatch, by_length, pair_batch
 
 
 class TranslationTask:
@@ -30,14 +30,14 @@ class TranslationTask:
         self.tokens_per_batch, self.seed = tokens_per_batch, seed
         self.pad = network.config.pad
 
-    def batches(self, epoch: int) -> list[PairBatch]:
+    def batches(self, epoch: int) -> Sequence[PairBatch]:
         return self._batches(self.train, epoch)
 
-    def _batches(self, pairs: tuple[Sequence[Ids], Sequence[Ids]], epoch: int) -> list[PairBatch]:
+    def _batches(self, pairs: tuple[Sequence[Ids], Sequence[Ids]], epoch: int) -> Sequence[PairBatch]:
         sources, targets = pairs
         lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
         groups = by_length(lengths, self.tokens_per_batch, self.seed, epoch)
-        return [pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad) for g in groups]
+        return Lazy(groups, lambda g: pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad))
 
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
         total, tokens = self._cross_entropy(batch, self.label_smoothing)

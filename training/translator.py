@@ -20,6 +20,7 @@ from training.config import TranslatorConfig
 from training.corpus import Pairs
 from training.errors import TrainingError
 from training.evaluate import score_translator
+from training.judge import TranslationJudge, evenly
 from training.loop import Outcome
 from training.output import claimed, publish
 from training.parallel import Workers
@@ -61,17 +62,19 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
     ids, dropped = _pair_ids(checkpoint, train, config.max_tokens)
+    validated = evenly(valid, config.loop.validate_sentences) if valid else None
     task = TranslationTask(
         network,
         ids,
-        _pair_ids(checkpoint, valid, None)[0] if valid else None,
+        _pair_ids(checkpoint, validated, None)[0] if validated else None,
         label_smoothing=config.label_smoothing,
         tokens_per_batch=config.tokens_per_batch,
         seed=config.loop.seed,
     )
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
-    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
+    judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
+    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
     if not run.workers.writes:
         return {}
     scores = _scores(checkpoint, network, valid, test)
