@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from training import optimizer as optimizers
 from training import snapshot
 from training.averaging import MovingAverage
-from training.candidates import Candidates
+from training.candidates import Candidates, Listed
 from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
 from training.meter import WAY_OUT, Meter, Reading, all_finite
+from training.parallel import Workers
 from training.precision import MixedPrecision
 from training.report import Report
 from training.resuming import restore, state_of
@@ -56,8 +57,12 @@ class Task(Protocol):
         """Nats per token on the held-out set; None where there is none."""
         ...
 
+    def part(self, batch: Any, rank: int, count: int) -> Any | None:
+        """Rows rank, rank + count, ... of a batch; None where there are none."""
+        ...
+
     def carried(self) -> dict[str, Tensor]:
-        """What goes from batch to batch beside the weights."""
+        """What goes from batch to batch beside the weights; a batch's rows are dimension 1."""
         ...
 
     def restore(self, carried: dict[str, Tensor]) -> None: ...
@@ -110,16 +115,17 @@ class Loop:
         device: torch.device,
         fingerprint: str = "",
         judge: Judge | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """fingerprint: of all that a resumed run must have in common with the snapshot. judge: translates held-out
-        sentences, where the task is to translate."""
+        sentences, where the task is to translate. workers: the processes that share `task`; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint, self.judge = fingerprint, judge
+        self.fingerprint, self.judge, self.workers = fingerprint, judge, workers or Workers()
         self.optimizer = optimizers.build(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)
-        self.candidates = Candidates(folder, config.average_best)
+        self.candidates = (Candidates if self.workers.writes else Listed)(folder, config.average_best)
         self.progress, self.plan, self.meter = Progress(), Plan(), Meter()
         self.losses: list[float] = []
         self.limits_changed = False
@@ -129,7 +135,7 @@ class Loop:
         if resume:
             restore(self)
         self._started = time.monotonic() - self.progress.seconds
-        self._saved = time.monotonic()
+        self._saved = self.progress.seconds
         ended_by = self._epochs()
         self._validate()  # what was learnt since the last time counts too
         self._save(force=True)
@@ -169,7 +175,7 @@ class Loop:
 
     def _tick(self) -> None:
         """The one place where a clock enters what a run decides."""
-        self.progress.seconds = time.monotonic() - self._started
+        self.progress.seconds = self.workers.first(time.monotonic() - self._started)
 
     def _step(self, group: Sequence[Any]) -> None:
         """One step of the optimizer, down the mean loss over all tokens of the group's batches."""
@@ -179,13 +185,17 @@ class Loop:
         optimizers.apply_rate(self.optimizer, now)
         self.optimizer.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=self.device), 0
-        for batch in group:
+        for place, batch in enumerate(group):
+            self.workers.together = place == len(group) - 1
             with self.precision.autocast():
                 loss, count = self.task.loss(batch)
             self.precision.backward(loss * count)
             total, tokens = total + loss.detach() * count, tokens + count
         self.precision.unscale(self.optimizer)
-        norm = optimizers.clip(self.network.parameters(), self.optimizer_config.clip_norm, tokens)
+        total, tokens = self.workers.total(total), round(self.workers.sum([tokens])[0])
+        # gradients are averaged over the processes
+        each = tokens / self.workers.count
+        norm = optimizers.clip(self.network.parameters(), self.optimizer_config.clip_norm, each)
         progress.batch += len(group)
         if self.precision.overflowed(norm):
             progress.skipped += 1
@@ -284,7 +294,7 @@ class Loop:
         self._read()
         progress.validated = progress.update
         with self.average.applied():
-            measured, quality = self._measure()
+            measured, quality = self.workers.given(self._measure)
         if measured is None:
             return
         cost = measured.cost(self.config.choose_by)
@@ -321,19 +331,23 @@ class Loop:
 
     def _save(self, *, force: bool = False) -> None:
         """Never what is no number: the snapshot before it stays."""
-        if self.folder is None or (not force and time.monotonic() - self._saved < SNAPSHOT_EVERY_S):
+        if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
         self._read()
         if not all_finite(list(self.network.parameters())):
             raise TrainingError(f"The weights are no numbers any more at update {self.progress.update}: {WAY_OUT}.")
         self._tick()
-        snapshot.save(self.folder, state_of(self))
-        self.candidates.sweep()
-        self._saved = time.monotonic()
+        state = state_of(self)  # of all processes
+        if self.workers.writes:
+            snapshot.save(self.folder, state)
+            self.candidates.sweep()
+        self._saved = self.progress.seconds
 
     def _outcome(self, ended_by: str) -> Outcome:
-        """The best validated weights, or the mean of several where it validates better."""
+        """The best validated weights, or the mean of several where it validates better; on the process that writes."""
         outcome = Outcome(self._weights(), self.progress, ended_by, self.losses)
+        if not self.workers.writes:
+            return outcome
         kept, best = self.candidates.kept, self.candidates.best()
         if best is None:
             return outcome

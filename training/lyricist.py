@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from training.errors import TrainingError
 from training.evaluate import score_lyricist
 from training.lyrics import LyricsTask
 from training.output import claimed, publish
+from training.parallel import Workers
 from training.run import Run, command, ended, parameter_count
 from training.vocabulary import character_tokenizer
 
@@ -32,10 +34,13 @@ def train_lyricist(
     device: torch.device,
     resume: bool = False,
     quiet: bool = False,
+    workers: Workers | None = None,
 ) -> dict[str, Any]:
-    """Train and publish a lyricist; its scores. TrainingError for what the user can mend."""
-    with claimed(out, resume=resume):
-        return _train(config, text, origin, Run(out=out, device=device, resume=resume, quiet=quiet))
+    """Train and publish a lyricist; its scores. TrainingError for what the user can mend. workers: the processes
+    that share the run; all of them call this, and the first alone publishes and has scores."""
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers())
+    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+        return _train(config, text, origin, run)
 
 
 def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, Any]:
@@ -48,6 +53,8 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
     outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run)
+    if not run.workers.writes:
+        return {}
     draft = CheckpointConfig(
         kind="lyrics",
         architecture=networks.architecture("recurrent", network.config),

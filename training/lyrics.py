@@ -12,6 +12,7 @@ from models.cached_recurrent import RecurrentState
 from models.recurrent import RecurrentLanguageModel
 from training.batches import TextBatch, consecutive_windows, random_windows
 from training.config import LyricsConfig
+from training.errors import TrainingError
 
 
 class LyricsTask:
@@ -45,6 +46,12 @@ class LyricsTask:
             return None
         total, characters = negative_log_likelihood(self.network, self.valid)
         return total / characters
+
+    def part(self, batch: TextBatch, rank: int, count: int) -> TextBatch:
+        rows = len(batch.inputs)
+        if rows < count:
+            raise TrainingError(f"{count} processes cannot share {rows} strands of text; start at most {rows}.")
+        return TextBatch(batch.inputs[rank::count], batch.outputs[rank::count], batch.carry)
 
     def carried(self) -> dict[str, Tensor]:
         return {"hidden": self.state.hidden, "memory": self.state.memory} if self.state else {}

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from training import generators
 from training.config import LyricsConfig, TranslatorConfig
 from training.loop import Loop, Outcome, Task
+from training.parallel import Workers, agree
 from training.report import Report
+from training.sharded import Sharded
 from training.validation import Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Where a run writes and how. quiet: no progress bar."""
+    """Where a run writes and how. quiet: no progress bar. workers: the processes that share it."""
 
     out: Path
     device: torch.device
     resume: bool = False
     quiet: bool = False
+    workers: Workers = field(default_factory=Workers)
 
     def train(
         self,
@@ -34,9 +38,14 @@ class Run:
         judge: Judge | None = None,
     ) -> Outcome:
         """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
-        if not self.resume:
+        writes = self.workers.writes
+        if writes and not self.resume:
             (self.out / "metrics.jsonl").unlink(missing_ok=True)
-        report = Report(self.out, title, quiet=self.quiet)
+        if self.workers.count > 1:
+            agree(self.workers, fingerprint)
+            task = Sharded(task, self.workers, self.device)
+            generators.start(config.loop.seed, self.workers.rank)
+        report = Report(self.out if writes else None, title, quiet=self.quiet or not writes)
         try:
             loop = Loop(
                 task,
@@ -47,6 +56,7 @@ class Run:
                 device=self.device,
                 fingerprint=fingerprint,
                 judge=judge,
+                workers=self.workers,
             )
             outcome = loop.run(resume=self.resume)
         finally:

@@ -80,6 +80,10 @@ class TranslationTask:
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)
 
+    def part(self, batch: PairBatch, rank: int, count: int) -> PairBatch | None:
+        part = PairBatch(*(rows[rank::count] for rows in batch))
+        return part if len(part.source) else None
+
     def carried(self) -> dict[str, Tensor]:
         return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from training.evaluate import score_translator
 from training.judge import TranslationJudge, evenly
 from training.loop import Outcome
 from training.output import claimed, publish
+from training.parallel import Workers
 from training.regularisers import Regularisers
 from training.run import Run, command, ended, parameter_count
 from training.segmentation import Segmentation, pair_ids
@@ -42,15 +44,18 @@ def train_translator(
     test: Pairs | None = None,
     resume: bool = False,
     quiet: bool = False,
+    workers: Workers | None = None,
 ) -> dict[str, Any]:
-    """Train and publish a translator; its scores. TrainingError for what the user can mend."""
-    with claimed(out, resume=resume):
-        return _train(config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet))
+    """Train and publish a translator; its scores. TrainingError for what the user can mend. workers: the processes
+    that share the run; all of them call this, and the first alone publishes and has scores."""
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers())
+    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+        return _train(config, train, valid, test, run)
 
 
 def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run) -> dict[str, Any]:
     torch.manual_seed(config.loop.seed)
-    tokenizers = translator_tokenizers(config.tokenizer, train.sources, train.targets)
+    tokenizers = run.workers.given(lambda: translator_tokenizers(config.tokenizer, train.sources, train.targets))
     draft = _translator_draft(config, tokenizers)
     network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
         run.device
@@ -60,7 +65,8 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
     segmentation = Segmentation(checkpoint, train, config)
-    segmentation.report.write(run.out / "corpus.json")
+    if run.workers.writes:
+        segmentation.report.write(run.out / "corpus.json")
     validated = evenly(valid, config.loop.validate_sentences) if valid else None
     task = TranslationTask(
         network,
@@ -75,6 +81,8 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     title = f"{config.source_language}→{config.target_language}"
     judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
     outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
+    if not run.workers.writes:
+        return {}
     scores = _scores(checkpoint, network, valid, test)
     card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run.device)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)

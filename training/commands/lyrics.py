@@ -36,4 +36,5 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         out=arguments.out,
         device=device_of(arguments),
         resume=arguments.resume,
+        workers=arguments.workers,
     )

@@ -10,6 +10,7 @@ import torch
 
 from training.config import LoopConfig, raise_all
 from training.errors import TrainingError
+from training.parallel import Workers
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
@@ -33,7 +34,8 @@ def device_of(arguments: argparse.Namespace) -> torch.device:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("There is no CUDA device here; use --device cpu or --device auto.")
     usable = torch.cuda.is_available() and arguments.device != "cpu"
-    return torch.device("cuda" if usable else "cpu")
+    workers: Workers = arguments.workers
+    return workers.device("cuda" if usable else "cpu")
 
 
 def loop_of(loop: LoopConfig, arguments: argparse.Namespace) -> LoopConfig:

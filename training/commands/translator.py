@@ -46,7 +46,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     )
     device = device_of(arguments)
     train, valid, test = options.read_run(arguments, config.cleaning, config.loop.seed)
-    return train_translator(config, train, valid, out=arguments.out, device=device, test=test, resume=arguments.resume)
+    return train_translator(
+        config,
+        train,
+        valid,
+        out=arguments.out,
+        device=device,
+        test=test,
+        resume=arguments.resume,
+        workers=arguments.workers,
+    )
 
 
 def language_problems(arguments: argparse.Namespace) -> Iterator[str]:
