@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from models.checkpoint import CONFIG, Checkpoint, CheckpointError
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
@@ -30,6 +31,13 @@ class Entry(NamedTuple):
 NETWORKS = {
     "transformer": Entry(TransformerConfig, Transformer),
     "recurrent": Entry(RecurrentConfig, RecurrentLanguageModel),
+}
+
+
+DRAWS = {
+    *(Tensor.normal_, Tensor.uniform_),
+    *(nn.init.normal_, nn.init.uniform_, nn.init.trunc_normal_, nn.init.orthogonal_),
+    *(nn.init.xavier_uniform_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.kaiming_normal_),
 }
 
 
@@ -49,6 +57,16 @@ def build(description: Mapping[str, Any]) -> nn.Module:
     except TypeError as error:
         raise ValueError(f"architecture {name}: {error}") from error
     return NETWORKS[name].network(config)
+
+
+class Undrawn(TorchFunctionMode):
+    """Inside of it nobody draws random weights: the memory stays as it was found. For networks whose weights are about
+    to be loaded, every one of them; what is computed (tables of positions, zeros, ones) is computed as ever."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in DRAWS:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def save_weights(network: nn.Module, path: Path) -> None:
@@ -86,7 +104,8 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
     CheckpointError if the architecture is unknown or the weights do not fit it.
     """
     try:  # config.json has no checksum: anything may stand there, and whatever it breaks is this folder's fault
-        network = build(checkpoint.config.architecture)
+        with Undrawn():
+            network = build(checkpoint.config.architecture)
         _check_ids(checkpoint, network.config)
     except Exception as error:
         config = checkpoint.folder / CONFIG

@@ -29,13 +29,13 @@ class TransformerConfig:
     source_vocabulary: int
     target_vocabulary: int
     pad: int = 0
-    d_model: int = 512
+    d_model: int = 512  # the width of every layer's input and output
     encoder_layers: int = 6
     decoder_layers: int = 6
     heads: int = 8
     head_width: int = 64
-    d_ff: int = 2048
-    norm: Norm = "post"
+    d_ff: int = 2048  # the width inside the feed-forward layers
+    norm: Norm = "post"  # layer norm behind each residual sum, as the paper has it, or before each layer
     norm_epsilon: float = 1e-5
     activation: Activation = "relu"
     positions: PositionLayout = "interleaved"
@@ -45,7 +45,7 @@ class TransformerConfig:
     attention_bias: bool = True
     attention_scale: float | None = None  # None: 1/sqrt(head_width)
     embedding_dropout: float = 0.1
-    residual_dropout: float = 0.1
+    residual_dropout: float = 0.1  # on what each layer adds
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 

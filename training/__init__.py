@@ -4,12 +4,18 @@ __main__.py       python -m training COMMAND; errors become exit codes
 commands/         the options of each command and what it runs
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
+configuration/    recipes, TOML files and options -> one config, and run.toml, from the dataclasses' fields
+record.py         what a run is told of itself, so that it can leave it behind
 errors.py         TrainingError: what ends a run with one sentence
+faults.py         what the operating system's errors mean to a user
 corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
 corpus.py         its former place, for imports that still say so
+segmentation.py   pairs of texts -> token ids, cut once or anew each epoch
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation
+regularisers.py   what makes a network learn less by heart
+r_drop.py         two predictions of each token, pulled together
 lyrics.py         the task of a lyricist
 optimizer.py      optimizers, and clipping
 muon.py           orthogonal steps for hidden matrices
@@ -24,8 +30,15 @@ loop.py           steps, validates, saves, resumes
 resuming.py       the loop's whole state
 snapshot.py       all that an exact resume needs, on the disk
 evaluate.py       scores through models.decoding
-report.py         progress, metrics.jsonl, curves.png
+scores.py         what the numbers of an evaluation are
+memorisation.py   how much of what a lyricist writes stands in its corpus
+report.py         progress, metrics.jsonl, samples.jsonl
+journal.py        files of one JSON object a line
+samples.py        texts that a network makes while it learns
+events.py         TensorBoard events
+curves.py         curves.png
 card.py           the model card
+hardware.py       what a run ran on
 run.py            what every run has in common
 output.py         the folder that a run writes
 translator.py     the page that puts these together for a translator

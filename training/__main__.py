@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import json
 import sys
@@ -16,6 +15,7 @@ from training import parallel
 from training.commands import COMMANDS
 from training.errors import TrainingError
 from training.farewell import Ended, peer_is_gone
+from training.faults import reason
 from training.parallel import Workers
 
 SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
@@ -54,10 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         workers.say("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
     except OSError as error:
-        full = error.errno == errno.ENOSPC or "No space left" in str(error)
-        way_out = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"
-        reason = way_out if full else str(error)
-        workers.say(f"error: The run cannot go on: {reason}.")
+        workers.say(f"error: The run cannot go on: {reason(error)}.")
         return 2
     except KeyboardInterrupt:
         workers.say("Stopped. Go on with --resume where it had saved.")

@@ -1,20 +1,33 @@
-"""The model card: README.md of a checkpoint, for people who meet the model without its maker."""
+"""The model card: README.md of a checkpoint, for people who meet the model without its maker. Its head is what the
+Hugging Face Hub reads, so that the folder can be put there as it is."""
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from training.configuration import run_file
+from training.memorisation import Overlap
+
+KNOWN_LICENCES = re.compile(
+    r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
+    r"|cc-by(-nc)?(-sa|-nd)?-[34]\.0"
+)  # names that the Hub has a page for; others are "other" there, with a name of their own
+
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
+    """left_out: of the training data, as a table, or "". languages: codes. memorised: what samples have in common with
+    the training text, and what held-out text has."""
+
     title: str
     summary: str
     data: str
@@ -26,7 +39,13 @@ class CardFacts:
     training: str  # what ended it, after how long
     device: str
     limits: str
-    left_out: str = ""  # of the training data: a table, or nothing
+    use: str = ""
+    left_out: str = ""
+    licence: str | None = None
+    languages: Sequence[str] = ()
+    task: str = ""  # as the Hub names it
+    memorised: tuple[Overlap, Overlap | None] | None = None
+    samples: Sequence[tuple[str, str, str]] = field(default=())
 
 
 def commit() -> str:
@@ -44,37 +63,32 @@ def commit() -> str:
     return result.stdout.strip()
 
 
-def hardware(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
-
-
 def model_card(facts: CardFacts) -> str:
-    scores = "\n".join(f"| {name} | {_row(values)} |" for name, values in facts.scores.items())
-    table = f"| measured on | scores |\n|---|---|\n{scores}" if scores else "Not scored: no held-out data was given."
-    return f"""# {facts.title}
+    loop = facts.configuration.get("loop", {})
+    licence = f"`{facts.licence}`" if facts.licence else "not stated; that of the training data decides"
+    return f"""{_head(facts)}
+# {facts.title}
 
 {facts.summary}
 
+## Use and limits
+
+{" ".join(filter(None, [facts.use, facts.limits]))}
+
 ## Scores
 
-{table}
-
+{_scores(facts.scores)}
 ## How it was made
 
 - Data: {facts.data}
-- Recipe: `{facts.recipe}`, {facts.parameters:,} parameters
+- Recipe: `{facts.recipe}`, {facts.parameters:,} parameters, seed {loop.get("seed", "unknown")}
 - Command: `{facts.command}`
+- Again, exactly: `{run_file.NAME}` beside this file holds every option
 - {facts.training}
 - Hardware: {facts.device}; torch {torch.__version__}, Python {platform.python_version()}
 - Source revision: {commit()}
-- Licence: that of the training data decides; fill this in before you pass the model on.
-{_left_out(facts.left_out)}
-## Limits
-
-{facts.limits}
-
+- Licence: {licence}
+{_left_out(facts.left_out)}{_memorised(facts.memorised)}{_samples(facts.samples)}
 ## Configuration
 
 ```json
@@ -83,10 +97,82 @@ def model_card(facts: CardFacts) -> str:
 """
 
 
+def _head(facts: CardFacts) -> str:
+    """YAML. Its texts are written as JSON's, which YAML reads alike: a language `no` is no truth value then."""
+    lines = ["---"]
+    if facts.licence:
+        known = KNOWN_LICENCES.fullmatch(facts.licence.lower())
+        lines += [f"license: {facts.licence.lower()}"] if known else ["license: other", _text("license_name", facts)]
+    if facts.languages:
+        lines += ["language:", *(f"- {json.dumps(code.partition('-')[0].lower())}" for code in facts.languages)]
+    if facts.task:
+        lines.append(f"pipeline_tag: {facts.task}")
+    return "\n".join([*lines, "library_name: parlance", "---"])
+
+
+def _text(name: str, facts: CardFacts) -> str:
+    return f"{name}: {json.dumps(facts.licence, ensure_ascii=False)}"
+
+
+def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """One row for each text that was measured; signatures, which are long, below."""
+    if not scores:
+        return "Not scored: no held-out data was given.\n"
+    names = dict.fromkeys(n for row in scores.values() for n in row if not n.startswith("signature"))
+    parts = [_table(["measured on", *(n.replace("_", " ") for n in names)], _rows(scores, list(names)))]
+    signatures = {(n, row[n]) for row in scores.values() for n in row if n.startswith("signature")}
+    parts += [f"- {_measure(name)}: `{signature}`\n" for name, signature in sorted(signatures)]
+    return "\n".join([parts[0], "".join(parts[1:])]) if signatures else parts[0]
+
+
+def _rows(scores: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Iterator[list[str]]:
+    for title, row in scores.items():
+        yield [title, *(str(row.get(name, "")) for name in names)]
+
+
+def _measure(signature: str) -> str:
+    return {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}[signature]
+
+
+def _table(head: Sequence[str], rows: Iterator[list[str]]) -> str:
+    lines = [list(head), ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+
+
 def _left_out(table: str) -> str:
     return f"\n## Left out of the training data\n\n{table}\n" if table else ""
 
 
-def _row(values: Mapping[str, Any]) -> str:
-    row = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
-    return row.replace("|", "\\|")  # a signature has bars, which would end the cell
+def _memorised(measured: tuple[Overlap, Overlap | None] | None) -> str:
+    if measured is None:
+        return ""
+    texts = {"generated text": measured[0], "held-out text": measured[1]}
+    rows = (
+        [
+            f"{name}, {found.characters:,} characters",
+            f"{len(found.longest):,} characters: {json.dumps(found.longest, ensure_ascii=False)}",
+            *("–" if share is None else f"{share:.2%}" for share in found.shares.values()),
+        ]
+        for name, found in texts.items()
+        if found is not None
+    )
+    spans = [f"spans of {length} that are copies" for length in measured[0].shares]
+    return f"""
+## Memorisation
+
+What stands word for word in the training text. Held-out text was copied from nowhere: what it shares is the language's.
+
+{_table(["text", "longest copied span", *spans], rows)}"""
+
+
+def _samples(samples: Sequence[tuple[str, str, str]]) -> str:
+    if not samples:
+        return ""
+    reference = any(wanted for _, wanted, _ in samples)
+    head = ["source", "reference", "model"] if reference else ["opening", "model"]
+    rows = ([source, wanted, made] if reference else [source, made] for source, wanted, made in samples)
+    return f"\n## Samples\n\n{_table(head, rows)}"

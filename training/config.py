@@ -1,20 +1,34 @@
 """The whole configuration of a run. Frozen, recorded in the checkpoint, and checked in one go: every problem is
-named in one message."""
+named in one message.
+
+What `python -m training recipes` says of a field is its comment here, or what its class's docstring says behind its
+name and a colon. `problems` yields sentences that begin with the name of the field ("" is none).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from training.errors import TrainingError
+from training.errors import CannotStart
+
+LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 
 
 def raise_all(problems: Iterable[str]) -> None:
     found = [problem for problem in problems if problem]
     if found:
-        raise TrainingError("This run cannot start: " + "; ".join(found) + ".")
+        raise CannotStart(found)
+
+
+def _parts_problems(config: TranslatorConfig | LyricsConfig) -> Iterator[str]:
+    """Those of every part that can say them, each with its whole key."""
+    for part in fields(config):
+        for problem in getattr(getattr(config, part.name), "problems", tuple)():
+            yield f"{part.name}.{problem}" if problem else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +40,7 @@ class TokenizerConfig:
     sharply a unigram model prefers likely cuts (alpha of Kudo 2018, arXiv 1804.10959: small is wild). 0: off.
     """
 
-    kind: Literal["sentencepiece", "word", "character"] = "sentencepiece"
+    kind: Literal["sentencepiece", "word", "character"] = "sentencepiece"  # pieces of words, words, or characters
     algorithm: Literal["bpe", "unigram"] = "bpe"  # of sentencepiece only
     size: int = 8000  # at most; of sentencepiece only
     source_sampling: float = 0.0
@@ -34,11 +48,16 @@ class TokenizerConfig:
     joint: bool = True
     casefold_source: bool = False
     pad_piece: str = "<pad>"  # of word vocabularies
-    bos_piece: str = "<s>"
-    eos_piece: str = "</s>"
+    bos_piece: str = "<s>"  # of word vocabularies
+    eos_piece: str = "</s>"  # of word vocabularies
     source_end: Literal["eos", "pad"] = "eos"  # what stands behind every source
 
     def problems(self) -> Iterable[str]:
+        yield f"size must be at least 1, not {self.size}" if self.size < 1 else ""
+        if self.casefold_source and self.joint:
+            yield "casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone"
+        if self.casefold_source and self.kind != "sentencepiece":
+            yield f"casefold_source needs kind = sentencepiece, not {self.kind}"
         if self.algorithm not in ("bpe", "unigram"):
             yield f"algorithm must be bpe or unigram, not {self.algorithm!r}"
         for name in ("source_sampling", "target_sampling"):
@@ -57,17 +76,29 @@ class OptimizerConfig:
 
     name: Literal["adam", "adamw", "sgd", "muon"] = "adam"  # muon: for hidden matrices, with adamw for the rest
     rate: float = 1e-3
-    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "trapezoid"] = "constant"
-    warmup_updates: int = 0
-    final_fraction: float = 0.05
+    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "trapezoid"] = "constant"  # of the rate
+    warmup_updates: int = 0  # the rate rises from 0 to its peak over so many
+    final_fraction: float = 0.05  # of the peak, where falling schedules end
     fall_share: float = 0.2  # of a trapezoid
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[float, float] = (0.9, 0.98)  # Adam's decay of the gradient's mean and of its square's
     momentum: float = 0.95  # of muon's matrices
-    epsilon: float = 1e-9
-    weight_decay: float = 0.0
+    epsilon: float = 1e-9  # Adam's, in the denominator
+    weight_decay: float = 0.0  # of matrices alone; biases and norms are spared
     clip_norm: float = 1.0  # of all gradients together; 0: off
 
     def problems(self) -> Iterable[str]:
+        if not 0 < self.rate < math.inf:
+            yield f"rate must be more than 0, not {self.rate:g}"
+        if self.warmup_updates < 0:
+            yield f"warmup_updates must be at least 0, not {self.warmup_updates}"
+        if not 0 <= self.final_fraction <= 1:
+            yield f"final_fraction must lie in [0, 1], not {self.final_fraction:g}"
+        if not all(0 <= beta < 1 for beta in self.betas):
+            yield f"betas must lie in [0, 1), not {', '.join(f'{beta:g}' for beta in self.betas)}"
+        yield f"epsilon must be more than 0, not {self.epsilon:g}" if not self.epsilon > 0 else ""
+        for name in ("weight_decay", "clip_norm"):
+            value = getattr(self, name)
+            yield f"{name} must be at least 0, not {value:g}" if not 0 <= value < math.inf else ""
         yield f"fall_share must lie in (0, 1], not {self.fall_share:g}" if not 0 < self.fall_share <= 1 else ""
         yield f"momentum must lie in [0, 1), not {self.momentum:g}" if not 0 <= self.momentum < 1 else ""
 
@@ -77,10 +108,10 @@ class LoopConfig:
     """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing. Where the
     rate has not fallen by then, it falls in a cool-down first: weights from a high rate are not the best to be had."""
 
-    max_epochs: int = 100
-    max_minutes: float | None = None
+    max_epochs: int = 100  # passes over the corpus
+    max_minutes: float | None = None  # of training, those before a resume included
     accumulate: int = 1  # batches per update
-    patience: int = 0  # 0: off
+    patience: int = 0  # validations in a row without a gain that end the run; 0: off
     cooldown: float = 0.2  # of the updates until patience ended, for rates that fall; 0: stop at once
     validate_every_epochs: int = 1  # 0: by updates alone
     validate_every_updates: int = 0  # 0: by epochs alone
@@ -90,7 +121,7 @@ class LoopConfig:
     sample_translations: int = 3  # so many held-out sentences go into the report with every validation
     average_decay: float = 0.0  # of the weights' exponential moving average, per update; 0: off
     average_best: int = 0  # the mean of so many best validated weights is a candidate too; 0: off
-    seed: int = 1
+    seed: int = 1  # of weights, order, dropout and held-out pairs
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # auto: what the device multiplies fastest with
 
     def problems(self) -> Iterable[str]:
@@ -156,12 +187,12 @@ class TranslatorConfig:
     arXiv 2109.07780). Each is 0 where it is off.
     """
 
-    recipe: str
-    source_language: str = "src"
+    recipe: str  # the name of the base
+    source_language: str = "src"  # the code that clients ask for
     target_language: str = "tgt"
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     network: Mapping[str, Any] = field(default_factory=dict)
-    label_smoothing: float = 0.1
+    label_smoothing: float = 0.1  # so much of the probability goes to all tokens alike
     r_drop: float = 0.0
     r_drop_after_epochs: int = 0
     source_word_dropout: float = 0.0
@@ -174,21 +205,28 @@ class TranslatorConfig:
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
-        parts = (self.optimizer, self.loop, self.tokenizer, self.cleaning, self)
-        raise_all(problem for part in parts for problem in part.problems())
+        raise_all([*_parts_problems(self), *self.problems()])
 
     def problems(self) -> Iterable[str]:
         """Its own, not those of its parts."""
+        for name in ("source_language", "target_language"):
+            code = getattr(self, name)  # a model whose languages nobody can ask for would be trained for nothing
+            if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
+                yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
         for name in ("label_smoothing", "source_word_dropout", "target_word_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 yield f"{name} must lie in [0, 1), not {getattr(self, name)}"
+        for name in ("tokens_per_batch", "max_tokens"):
+            yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
         yield f"r_drop must be at least 0, not {self.r_drop}" if not 0 <= self.r_drop < math.inf else ""
         for name in ("r_drop_after_epochs", "bidirectional_epochs"):
             yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
         if self.bidirectional_epochs and not self.tokenizer.joint:
-            yield "bidirectional_epochs needs one vocabulary for both languages (joint)"
+            yield "bidirectional_epochs needs one vocabulary for both languages (tokenizer.joint)"
         if self.bidirectional_epochs and self.tokenizer.source_end != "eos":
-            yield "bidirectional_epochs needs sources that end as targets do (source_end eos)"
+            yield "bidirectional_epochs needs sources that end as targets do (tokenizer.source_end eos)"
+        if self.network.get("tied") == "all" and not self.tokenizer.joint:
+            yield "network.tied = all needs tokenizer.joint = true: one table holds one vocabulary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,14 +238,14 @@ class LyricsConfig:
     valid_share: the end of the text that is held out for validation.
     """
 
-    recipe: str
+    recipe: str  # the name of the base
     network: Mapping[str, Any] = field(default_factory=dict)
     sampling: Literal["consecutive", "random"] = "consecutive"
     offset: bool = True
-    steps: int = 128
-    rows: int = 32
+    steps: int = 128  # characters that the gradient reaches back
+    rows: int = 32  # windows in a batch
     characters: int | None = None  # use only so many from the start of the text
-    newline_as_space: bool = False
+    newline_as_space: bool = False  # the text is one line
     valid_share: float = 0.1
     unknown: bool = True  # a token for characters that training has not seen
     initial_deviation: float | None = None  # draw weights from N(0, this) and zero the biases; None: PyTorch's
@@ -215,5 +253,17 @@ class LyricsConfig:
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
-        by_bleu = "choose_by must be loss for lyrics, not bleu" if self.loop.choose_by == "bleu" else ""
-        raise_all([*self.optimizer.problems(), *self.loop.problems(), by_bleu])
+        raise_all([*_parts_problems(self), *self.problems()])
+
+    def problems(self) -> Iterable[str]:
+        for name in ("steps", "rows"):
+            yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
+        if self.characters is not None and self.characters < 1:
+            yield f"characters must be at least 1, not {self.characters}"
+        if not 0 <= self.valid_share < 1:
+            yield f"valid_share must lie in [0, 1), not {self.valid_share:g}"
+        if self.initial_deviation is not None and not 0 < self.initial_deviation < math.inf:
+            yield f"initial_deviation must be more than 0, not {self.initial_deviation:g}"
+        if self.loop.patience and self.valid_share == 0:
+            yield f"loop.patience = {self.loop.patience} needs something held out: valid_share is 0"
+        yield "loop.choose_by must be loss for lyrics, not bleu" if self.loop.choose_by == "bleu" else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import sacrebleu
 import torch
 
 from models import checkpoint as checkpoints
@@ -22,6 +22,9 @@ from training.corpora.texts import read_text
 from training.corpora.tsv import Columns
 from training.errors import TrainingError
 from training.lyrics import negative_log_likelihood
+from training.scores import perplexity, reference_nats, text_scores
+
+MOST_BEAMS = 64
 
 
 def translate(
@@ -36,18 +39,19 @@ def translate(
     return [checkpoint.decode(hypotheses[0].tokens) if hypotheses else "" for hypotheses in results]
 
 
-def score_translator(checkpoint: Checkpoint, network: Network, pairs: Pairs, *, beam: int = 1) -> dict[str, Any]:
-    """sacreBLEU's BLEU and chrF of detokenised, cased output, with BLEU's signature."""
+def score_translator(checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam: int = 1) -> dict[str, Any]:
+    """`scores.text_scores` of the detokenised output, the references' perplexity, and how many sources are longer than
+    the model is served with: these are translated here, and refused there."""
     started = time.monotonic()
     outputs = translate(checkpoint, network, pairs.sources, beam=beam)
     seconds = time.monotonic() - started
-    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
-    exact = sum(a == b for a, b in zip(outputs, pairs.targets, strict=True))
+    nats = reference_nats(checkpoint, network, pairs)
+    most = checkpoint.config.max_source_tokens
     return {
-        "bleu": round(bleu.corpus_score(outputs, [pairs.targets]).score, 2),
-        "chrf": round(chrf.corpus_score(outputs, [pairs.targets]).score, 2),
-        "signature": str(bleu.get_signature()),
-        "exact_match": round(exact / len(pairs), 4),
+        **text_scores(outputs, pairs.targets),
+        "nats_per_token": round(nats, 4),
+        "perplexity": perplexity(nats),
+        "longer_than_served": sum(len(checkpoint.source_ids(text)) > most for text in pairs.sources),
         "beam": beam,
         "sentences": len(pairs),
         "seconds": round(seconds, 2),
@@ -67,7 +71,7 @@ def score_lyricist(checkpoint: Checkpoint, network: Any, text: str) -> dict[str,
     return {
         "nats_per_character": round(mean, 4),
         "bits_per_character": round(mean / math.log(2), 4),
-        "perplexity": round(math.exp(min(mean, 700.0)), 4),
+        "perplexity": perplexity(mean),
         "characters": characters,
         "unknown_characters": sum(text.count(character) for character in unknown),
     }
@@ -93,10 +97,22 @@ def evaluate(
             raise TrainingError(f"{folder} is a translator: give --test SOURCE,TARGET.")
         config = checkpoint.config
         languages = (config.source_language or "source", config.target_language or "target")
-        return score_translator(checkpoint, network, read_pairs(test, languages, columns), beam=beam)
+        found = score_translator(checkpoint, network, read_pairs(test, languages, columns), beam=beam)
+        _tell_of_long_sources(found, config.max_source_tokens)
+        return found
     if corpus is None:
         raise TrainingError(f"{folder} is a lyricist: give --corpus FILE.")
     text = read_text(corpus)
     if checkpoint.config.training.get("newline_as_space"):
         text = text.replace("\n", " ").replace("\r", " ")
     return score_lyricist(checkpoint, network, text)
+
+
+def _tell_of_long_sources(found: dict[str, Any], most: int) -> None:
+    count = found["longer_than_served"]
+    if count:
+        print(
+            f"note: {count:,} of {found['sentences']:,} sources are longer than the {most:,} tokens that this model is"
+            " served with. They are translated and counted here; a server refuses them.",
+            file=sys.stderr,
+        )

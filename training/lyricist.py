@@ -13,15 +13,20 @@ from torch import nn
 from models import networks
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
-from training import snapshot
-from training.card import CardFacts, hardware
+from training import memorisation, snapshot
+from training.card import CardFacts
 from training.config import LyricsConfig
 from training.errors import TrainingError
 from training.evaluate import score_lyricist
+from training.hardware import hardware
 from training.lyrics import LyricsTask
 from training.output import claimed, publish
 from training.parallel import Workers
+from training.record import NOTHING_KNOWN, Record
+from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
+from training.samples import at_validation
+from training.validation import Quality
 from training.vocabulary import character_tokenizer
 
 
@@ -35,10 +40,11 @@ def train_lyricist(
     resume: bool = False,
     quiet: bool = False,
     workers: Workers | None = None,
+    record: Record = NOTHING_KNOWN,
 ) -> dict[str, Any]:
     """Train and publish a lyricist; its scores. TrainingError for what the user can mend. workers: the processes
     that share the run; all of them call this, and the first alone publishes and has scores."""
-    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers())
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
     with claimed(out, resume=resume) if run.workers.writes else nullcontext():
         return _train(config, text, origin, run)
 
@@ -52,9 +58,6 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     held_out = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
-    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run)
-    if not run.workers.writes:
-        return {}
     draft = CheckpointConfig(
         kind="lyrics",
         architecture=networks.architecture("recurrent", network.config),
@@ -64,6 +67,13 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
         training=asdict(config),
     )
     checkpoint = Checkpoint(run.out, draft, {"target": tokenizer})
+
+    def judge() -> Quality:
+        return Quality(None, at_validation(checkpoint, network, train, config.loop.seed))
+
+    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run, judge)
+    if not run.workers.writes:
+        return {}
     scores: dict[str, Any] = {}
     if outcome.progress.epoch:
         loss = outcome.progress.last_epoch_loss
@@ -81,7 +91,12 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
         parameters=draft.parameters,
         training=ended(outcome),
         device=hardware(run.device),
+        use="For texts in the manner of its corpus.",
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
+        licence=run.record.licence,
+        task="text-generation",
+        memorised=memorisation.measured(checkpoint, network, train, valid, config.loop.seed),
+        samples=last_samples(run.out),
     )
     publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
     return scores

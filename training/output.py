@@ -17,8 +17,10 @@ from models.checkpoint import CheckpointConfig
 from models.tokenizer import Tokenizer
 from training import snapshot
 from training.card import CardFacts, model_card
+from training.configuration import run_file
+from training.curves import draw_curves
 from training.errors import TrainingError
-from training.report import draw_curves, read_metrics
+from training.report import read_metrics
 
 
 @contextlib.contextmanager
@@ -28,7 +30,27 @@ def claimed(out: Path, *, resume: bool) -> Iterator[None]:
     The lock is the operating system's, so it cannot outlive a killed run.
     """
     check(out, resume=resume)
-    out.mkdir(parents=True, exist_ok=True)
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with _locked(out):
+            yield
+    except BaseException:
+        _tidy(out, made)
+        raise
+
+
+def _tidy(out: Path, made: list[Path]) -> None:
+    """What a run that failed before it had saved or logged anything leaves behind: nothing."""
+    with contextlib.suppress(OSError):  # what went wrong first is what the user should hear of
+        if out.exists() and {path.name for path in out.iterdir()} == {run_file.NAME}:
+            (out / run_file.NAME).unlink()
+        for folder in made:
+            folder.rmdir()  # of an empty folder only
+
+
+@contextlib.contextmanager
+def _locked(out: Path) -> Iterator[None]:
     with (out / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

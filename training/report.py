@@ -1,8 +1,7 @@
-"""What a run says while it runs and leaves behind: a progress bar, metrics.jsonl, curves.png, the model card."""
+"""What a run says while it runs: a progress bar, metrics.jsonl, samples and TensorBoard events."""
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -12,46 +11,64 @@ from typing import Any
 
 from tqdm import tqdm
 
+from training.events import Events
+from training.journal import Journal
+from training.samples import Sample, readable
+
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+
 
 class Report:
-    """A bar with loss, tokens/s and time left on standard error, and one JSON line a log step in metrics.jsonl."""
+    """A bar with loss, tokens/s and time left on standard error, and one JSON line a log step in metrics.jsonl.
 
-    def __init__(self, folder: Path | None, title: str, *, quiet: bool = False) -> None:
-        self.path = folder / "metrics.jsonl" if folder else None
+    Speed and time left are this session's: what was done before a resume took no time of it."""
+
+    def __init__(self, folder: Path | None, title: str, *, quiet: bool = False, tensorboard: bool = False) -> None:
+        self.folder = folder
+        self.events = Events(folder) if folder and tensorboard else None
         terminal = sys.stderr.isatty()
         self.bar = tqdm(
             total=1.0,
             desc=title,
             disable=quiet,
             mininterval=0.3 if terminal else 15.0,  # a log file is no screen
+            smoothing=0,  # validations are part of the time that is left
             bar_format="{desc} {percentage:3.0f}% |{bar:20}| {elapsed}, {remaining} left{postfix}",
             ascii=not terminal,
         )
-        self.tokens = self.total_tokens = 0
+        self.tokens = 0  # since the last line
         self.loss = 0.0
-        self.since = self.started = time.monotonic()
+        self.here = [0, 0.0]  # tokens of this session since the last line, and the seconds that they took
+        self.total = [0, 0.0]
+        self.mark: float | None = None
+        self.started = time.monotonic()
         self.last: dict[str, Any] = {}
         self.valid = ""
 
     def step(self, update: int, epoch: int, loss: float, tokens: int, rate: float, fraction: float) -> None:
+        """fraction: how much of the run was over before this update."""
+        if self.mark is None:
+            self.mark = self.started
+            self.bar.initial = self.bar.n = fraction  # a resumed run has not done the first part just now
+        now = time.monotonic()
+        for count in (self.here, self.total):
+            count[0] += tokens
+            count[1] += now - self.mark
+        self.mark = now
         self.tokens += tokens
-        self.total_tokens += tokens
         self.loss += loss * tokens
         self.last = {"update": update, "epoch": epoch, "rate": rate}
-        speed = self.total_tokens / max(time.monotonic() - self.started, 1e-9)
         self.bar.set_postfix_str(
-            f"epoch {epoch + 1}, loss {loss:.3f}, {speed:,.0f} tokens/s{self.valid}", refresh=False
+            f"epoch {epoch + 1}, loss {loss:.3f}, {_speed(self.total):,.0f} tokens/s{self.valid}", refresh=False
         )
         self.bar.update(max(0.0, fraction - self.bar.n))
 
     def log(self, seconds: float) -> None:
         if not self.tokens:
             return
-        now = time.monotonic()
-        speed = self.tokens / max(now - self.since, 1e-9)
-        loss = self.loss / self.tokens
-        self._write({**self.last, "loss": loss, "tokens_per_second": round(speed, 1), "seconds": round(seconds, 2)})
-        self.tokens, self.loss, self.since = 0, 0.0, now
+        loss, speed = self.loss / self.tokens, round(_speed(self.here), 1)
+        self._write({**self.last, "loss": loss, "tokens_per_second": speed, "seconds": round(seconds, 2)})
+        self.tokens, self.loss, self.here = 0, 0.0, [0, 0.0]
 
     def validation(self, update: int, loss: float, seconds: float, bleu: float | None = None) -> None:
         self.log(seconds)
@@ -59,11 +76,18 @@ class Report:
         row = {"update": update, "valid_loss": loss, "valid_perplexity": perplexity, "seconds": round(seconds, 2)}
         self._write(row if bleu is None else {**row, "valid_bleu": bleu})
         self.valid = f", held-out perplexity {perplexity:.2f}" + ("" if bleu is None else f", BLEU {bleu:.2f}")
+        self.mark = time.monotonic()  # a validation is no time spent on training's tokens
 
-    def samples(self, update: int, samples: Sequence[tuple[str, str, str]]) -> None:
-        """Source, reference and translation of some held-out sentences."""
-        if samples:
-            self._write({"update": update, "samples": samples})
+    def samples(self, update: int, samples: Sequence[Sample]) -> None:
+        """Source, reference and what the network made, of some held-out sentences."""
+        if self.folder is None or not samples:
+            return
+        journal = Journal(self.folder / SAMPLES)
+        journal.add({"update": update, "samples": [list(sample) for sample in samples]})
+        (self.folder / "samples.md").write_text(readable(journal.rows()), encoding="utf-8")
+        if self.events:
+            self.events.text(update, readable([{"update": update, "samples": samples}]))
+        self.mark = time.monotonic()
 
     def note(self, text: str) -> None:
         """A sentence for who watches, above the bar."""
@@ -71,39 +95,38 @@ class Report:
             self.bar.write(text, file=sys.stderr)
 
     def resumed(self, update: int, loss: float, tokens: int) -> None:
-        """Forget what the log says after the snapshot: those updates are about to happen again. loss and tokens:
+        """Forget what is said of updates after the snapshot: they are about to happen again. loss and tokens:
         the sums since the last line, as they were."""
         self.loss, self.tokens = loss, tokens
-        if self.path and self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-            kept = [line for line in lines if line.endswith("}") and json.loads(line)["update"] <= update]
-            self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        self.started = time.monotonic()
+        if self.folder:
+            for name in (METRICS, SAMPLES):
+                Journal(self.folder / name).forget_after(update)
+        if self.events:
+            self.events.forget_after(update)
 
     def close(self) -> None:
         self.bar.close()
+        if self.events:
+            self.events.close()
 
     def _write(self, row: dict[str, Any]) -> None:
-        if self.path:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+        if self.folder:
+            Journal(self.folder / METRICS).add(row)
+        if self.events:
+            self.events.scalars(row)
+
+
+def _speed(count: list[Any]) -> float:
+    """Tokens per second of training, validations left out."""
+    return float(count[0] / max(count[1], 1e-9))
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return Journal(path).rows()
 
 
-def draw_curves(metrics: list[dict[str, Any]], path: Path) -> None:
-    """Training and held-out loss over updates, in nats per token."""
-    from matplotlib.figure import Figure  # a second to import, and only needed here
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    for key, label in (("loss", "training"), ("valid_loss", "held out")):
-        rows = [row for row in metrics if key in row]
-        if rows:
-            axes.plot([row["update"] for row in rows], [row[key] for row in rows], label=label)
-    axes.set_xlabel("update")
-    axes.set_ylabel("loss (nats per token)")
-    if axes.lines:
-        axes.legend()
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+def last_samples(folder: Path) -> list[Sample]:
+    """Those of the last validation."""
+    rows = Journal(folder / SAMPLES).rows()
+    return [(source, reference, made) for source, reference, made in rows[-1]["samples"]] if rows else []

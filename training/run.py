@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from training import generators
+from training import events, generators
 from training.config import LyricsConfig, TranslatorConfig
+from training.configuration import run_file
 from training.loop import Loop, Outcome, Task
 from training.parallel import Workers, agree
-from training.report import Report
+from training.record import NOTHING_KNOWN, Record
+from training.report import METRICS, SAMPLES, Report
 from training.sharded import Sharded
 from training.validation import Judge
 
@@ -28,6 +31,7 @@ class Run:
     resume: bool = False
     quiet: bool = False
     workers: Workers = field(default_factory=Workers)
+    record: Record = NOTHING_KNOWN
 
     def train(
         self,
@@ -38,14 +42,17 @@ class Run:
         judge: Judge | None = None,
     ) -> Outcome:
         """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
-        writes = self.workers.writes
-        if writes and not self.resume:
-            (self.out / "metrics.jsonl").unlink(missing_ok=True)
         if self.workers.count > 1:
             agree(self.workers, fingerprint)
             task = Sharded(task, self.workers, self.device)
             generators.start(config.loop.seed, self.workers.rank)
-        report = Report(self.out if writes else None, title, quiet=self.quiet or not writes)
+        writes = self.workers.writes
+        if writes and not self.resume:
+            self._clear()
+        tensorboard = self.record.tensorboard and writes
+        report = Report(self.out if writes else None, title, quiet=self.quiet or not writes, tensorboard=tensorboard)
+        if writes and not self.resume:
+            self._write_run_file(config)
         try:
             loop = Loop(
                 task,
@@ -61,9 +68,21 @@ class Run:
             outcome = loop.run(resume=self.resume)
         finally:
             report.close()
+        if writes:
+            self._write_run_file(config)  # a resumed run may have other limits than the one that it goes on with
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
+
+    def _clear(self) -> None:
+        """What an earlier run left that this one would add to."""
+        for name in (METRICS, SAMPLES, "samples.md"):
+            (self.out / name).unlink(missing_ok=True)
+        shutil.rmtree(self.out / events.FOLDER, ignore_errors=True)
+
+    def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
+        text = run_file.text(config, self.record.data, self.device)
+        (self.out / run_file.NAME).write_text(text, encoding="utf-8")
 
 
 def parameter_count(network: nn.Module) -> int:

@@ -15,22 +15,26 @@ from models.tokenizer import Tokenizer
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training import snapshot
-from training.card import CardFacts, hardware
+from training.card import CardFacts
 from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.corpora.report import CorpusReport
 from training.errors import TrainingError
 from training.evaluate import score_translator
+from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
 from training.loop import Outcome
 from training.output import claimed, publish
 from training.parallel import Workers
+from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
+from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
 
+BEAM = 5  # of test sets, at the end of a run
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
 
 
@@ -45,10 +49,11 @@ def train_translator(
     resume: bool = False,
     quiet: bool = False,
     workers: Workers | None = None,
+    record: Record = NOTHING_KNOWN,
 ) -> dict[str, Any]:
     """Train and publish a translator; its scores. TrainingError for what the user can mend. workers: the processes
     that share the run; all of them call this, and the first alone publishes and has scores."""
-    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers())
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
     with claimed(out, resume=resume) if run.workers.writes else nullcontext():
         return _train(config, train, valid, test, run)
 
@@ -84,7 +89,7 @@ def _train(config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pa
     if not run.workers.writes:
         return {}
     scores = _scores(checkpoint, network, valid, test)
-    card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run.device)
+    card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -98,6 +103,7 @@ def _scores(
         scores["validation (greedy)"] = score_translator(checkpoint, network, some)
     if test:
         scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
+        scores[f"{test.origin} (beam {BEAM})"] = score_translator(checkpoint, network, test, beam=BEAM)
     return scores
 
 
@@ -109,7 +115,7 @@ def _card(
     scores: dict[str, dict[str, Any]],
     parameters: int,
     outcome: Outcome,
-    device: torch.device,
+    run: Run,
 ) -> CardFacts:
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
@@ -123,8 +129,14 @@ def _card(
         scores=scores,
         parameters=parameters,
         training=ended(outcome),
-        device=hardware(device),
-        limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but the data above.",
+        device=hardware(run.device),
+        use="For sentences like those of its data.",
+        limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but that data: names, numbers and topics"
+        " from elsewhere may come out wrong, and nothing marks where.",
+        licence=run.record.licence,
+        languages=(config.source_language, config.target_language),
+        task="translation",
+        samples=last_samples(run.out),
     )
 
 

@@ -66,7 +66,9 @@ def test_a_translators_scores_are_sacrebleus(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int
 ) -> None:
     found = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam)
-    assert list(found) == ["bleu", "chrf", "signature", "exact_match", "beam", "sentences", "seconds"]
+    signatures = ["signature", "signature_lowercased", "signature_chrf"]
+    scores = ["exact_match", "nats_per_token", "perplexity", "longer_than_served", "beam", "sentences", "seconds"]
+    assert list(found) == ["bleu", "bleu_lowercased", "chrf", *signatures, *scores]
     checkpoint = checkpoints.read(folders["translator"])
     network = load_network(checkpoint)
     sources = [f"{s}." for s in pairs(12, seed=5).sources]
@@ -82,6 +84,19 @@ def test_a_translators_scores_are_sacrebleus(
     assert found["exact_match"] == round(exact, 4)
     assert (found["beam"], found["sentences"]) == (beam, 12)
     assert found["signature"] == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    small = [[text.lower() for text in texts] for texts in (outputs, sources)]
+    assert found["bleu_lowercased"] == round(sacrebleu.corpus_bleu(small[0], [small[1]]).score, 2)
+    assert "|case:lc|" in found["signature_lowercased"]
+    assert found["signature_chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
+    assert found["longer_than_served"] == 0
+    nats, tokens = 0.0, 0
+    for source in sources:  # pair by pair, so that there is no padding
+        ids = [*checkpoint.target_ids(source), 3]
+        logits = network(torch.tensor([checkpoint.source_ids(source)]), torch.tensor([ids[:-1]]))[0]
+        nats -= sum(float(torch.log_softmax(logits[t].detach().double(), -1)[token]) for t, token in enumerate(ids[1:]))
+        tokens += len(ids) - 1
+    assert found["nats_per_token"] == pytest.approx(nats / tokens, abs=6e-5)
+    assert found["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     assert all("▁" not in output for output in outputs)
 
 
@@ -144,16 +159,24 @@ def test_folders_that_are_no_models(
     assert message == f"{tmp_path / 'model.safetensors'} does not match its checksum; the model was not loaded."
 
 
-@pytest.mark.parametrize("beam", [0, -1])
+@pytest.mark.parametrize("beam", [0, -1, 65])
 def test_a_beam_of_none(folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int) -> None:
-    assert f"--beam must be at least 1, not {beam}" in refused(capsys, folders["translator"], "--beam", beam)
+    assert f"--beam must be at least 1 and at most 64, not {beam}" in refused(
+        capsys, folders["translator"], "--beam", beam
+    )
 
 
 def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     path = folders["test.tsv"].with_name("long.tsv")
     path.write_text("a b c d " * 80 + ".\ta.\nzzz Ω\tz.\n")
-    found = scored(capsys, folders["translator"], "--test", path)
-    assert found["sentences"] == 2
+    assert main(["evaluate", str(folders["translator"]), "--test", str(path), "--device", "cpu"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert (found["sentences"], found["longer_than_served"]) == (2, 1)
+    assert captured.err == (
+        "note: 1 of 2 sources are longer than the 256 tokens that this model is served with. They are translated and"
+        " counted here; a server refuses them.\n"
+    )
 
 
 def test_the_card_scores_are_those_of_evaluate(

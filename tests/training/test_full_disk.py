@@ -180,5 +180,8 @@ def test_another_fault_of_the_disk_is_given_as_it_is(
     monkeypatch.setattr(output, "draw_curves", broken)
     assert main(["lyrics", "--corpus", "song.txt", "--out", "m", "--device", "cpu"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said == "error: The run cannot go on: [Errno 5] Input/output error."
+    assert said == (
+        "error: The run cannot go on: a file of this run could not be read or written: the disk reports an error of"
+        " its own."
+    )
     assert not checkpoints.is_checkpoint(Path("m"))

@@ -24,9 +24,11 @@ def test_out_that_holds_a_model_is_left_alone(here: Path, capsys: pytest.Capture
 def test_out_that_cannot_be_a_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "m").write_text("a file")
     assert refused(capsys, *SING) == "m is a file; --out names a folder."
-    assert refused(capsys, *SING, "--out", "m/inside").startswith("The run cannot go on: [Errno 20]")
+    wanted = "The run cannot go on: m/inside lies inside of something that is a file, not a folder."
+    assert refused(capsys, *SING, "--out", "m/inside") == wanted
     (here / "broken").symlink_to(here / "nowhere")
-    assert refused(capsys, *SING, "--out", "broken").startswith("The run cannot go on: [Errno 17]")
+    wanted = "The run cannot go on: broken is in the way: it is a file or a broken link."
+    assert refused(capsys, *SING, "--out", "broken") == wanted
 
 
 def test_a_readme_of_ones_own_is_not_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

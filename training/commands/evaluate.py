@@ -10,7 +10,7 @@ from training.commands.options import add_device, device_of
 from training.config import raise_all
 from training.corpora import options
 from training.corpora.reading import columns_of
-from training.evaluate import evaluate
+from training.evaluate import MOST_BEAMS, evaluate
 
 
 def add_parser(commands: Any) -> None:
@@ -20,12 +20,13 @@ def add_parser(commands: Any) -> None:
     command.add_argument("--test", metavar="PAIRS", help=f"for translators: {options.PAIRS}")
     options.add_columns(command)
     command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
-    command.add_argument("--beam", type=int, default=1, help="beam width; 1 is greedy")
+    command.add_argument("--beam", type=int, default=1, help=f"beam width, 1 (greedy) to {MOST_BEAMS}")
     add_device(command)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    raise_all([f"--beam must be at least 1, not {arguments.beam}" if arguments.beam < 1 else ""])
+    fits = 1 <= arguments.beam <= MOST_BEAMS
+    raise_all(["" if fits else f"--beam must be at least 1 and at most {MOST_BEAMS}, not {arguments.beam}"])
     return evaluate(
         arguments.folder,
         test=arguments.test,

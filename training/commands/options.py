@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from training.config import LoopConfig, raise_all
+from training.config import raise_all
+from training.configuration.assembly import Statement
 from training.errors import TrainingError
 from training.parallel import Workers
 
 
+class Override(argparse.Action):
+    """An option that states one key of the configuration. It stays a text here: what is wrong with it is told
+    together with all the rest."""
+
+    def __init__(self, *arguments: Any, key: str, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.key = key
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        namespace.overrides = [*namespace.overrides, Statement(self.key, values, option_string, is_text=True)]
+
+
+def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
+    command.add_argument(option, action=Override, key=key, dest="overrides", default=(), metavar=metavar, help=text)
+
+
+def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Any], default: str) -> None:
+    names = ", ".join(sorted(recipes))
+    add_override(command, "--recipe", "recipe", "NAME", f"{names} (default: {default}); see `recipes`")
+    command.add_argument("--config", type=Path, metavar="FILE", help="options from a TOML file, such as a run.toml")
+    text = "any option of the configuration, such as optimizer.rate=1e-3; see `recipes --show NAME`"
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+
+
 def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")
-    command.add_argument("--max-minutes", type=float, help="stop after so long")
-    command.add_argument("--max-epochs", type=int, help="stop after so many passes over the corpus")
-    command.add_argument("--seed", type=int, default=1)
+    add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", "stop after so long")
+    add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", "stop after so many passes over the corpus")
+    add_override(command, "--seed", "loop.seed", "SEED", "of every random choice (default: 1)")
     command.add_argument("--resume", action="store_true", help="go on where an earlier run of --out stands")
+    command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
+    command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
     add_device(command)
 
 
@@ -27,23 +55,15 @@ def add_device(command: argparse.ArgumentParser) -> None:
     command.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
 
 
-def device_of(arguments: argparse.Namespace) -> torch.device:
-    if arguments.threads is not None:
-        raise_all([f"--threads must be at least 1, not {arguments.threads}" if arguments.threads < 1 else ""])
-        torch.set_num_threads(arguments.threads)
-    if arguments.device == "cuda" and not torch.cuda.is_available():
+def device_of(arguments: argparse.Namespace, recorded: Mapping[str, Any] | None = None) -> torch.device:
+    """recorded: the device and threads of a run that is to be repeated; the command line goes first."""
+    recorded = recorded or {}
+    device = recorded.get("device", "auto") if arguments.device == "auto" else arguments.device
+    threads = recorded.get("threads") if arguments.threads is None else arguments.threads
+    if threads is not None:
+        raise_all([f"--threads must be at least 1, not {threads}" if threads < 1 else ""])
+        torch.set_num_threads(threads)
+    if device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("There is no CUDA device here; use --device cpu or --device auto.")
-    usable = torch.cuda.is_available() and arguments.device != "cpu"
     workers: Workers = arguments.workers
-    return workers.device("cuda" if usable else "cpu")
-
-
-def loop_of(loop: LoopConfig, arguments: argparse.Namespace) -> LoopConfig:
-    if arguments.max_minutes is not None:
-        # a time limit replaces the recipe's number of epochs, unless that is given as well
-        loop = replace(loop, max_minutes=arguments.max_minutes, max_epochs=10_000)
-    if arguments.max_epochs is not None:
-        loop = replace(loop, max_epochs=arguments.max_epochs)
-    loop = replace(loop, seed=arguments.seed)
-    raise_all(loop.problems())
-    return loop
+    return workers.device("cuda" if torch.cuda.is_available() and device != "cpu" else "cpu")

@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from training import recipes
-from training.commands.options import add_run, device_of, loop_of
-from training.config import raise_all
+from training.commands.configured import configured
+from training.commands.options import add_configuration, add_override, add_run, device_of
+from training.configuration.assembly import Statement
 from training.corpora import options
+from training.errors import CannotStart
+from training.record import Record
 from training.translator import train_translator
+
+NEEDED = {"source_language": "--source", "target_language": "--target", "train": "--train"}
 
 
 def add_parser(commands: Any) -> None:
     command = commands.add_parser("translator", help="train a translator from pairs of sentences")
     command.set_defaults(run=run)
-    command.add_argument("--source", required=True, help="source language code, such as de")
-    command.add_argument("--target", required=True, help="target language code, such as en")
-    command.add_argument("--train", required=True, metavar="PAIRS", nargs="+", action="extend", help=options.PAIRS)
+    add_override(command, "--source", "source_language", "CODE", "source language code, such as de")
+    add_override(command, "--target", "target_language", "CODE", "target language code, such as en")
+    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=options.PAIRS)
     command.add_argument("--valid", metavar="PAIRS", help="held-out pairs (default: a share of --train)")
     command.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
     options.add_columns(command)
     options.add_cleaning(command)
-    command.add_argument("--recipe", choices=sorted(recipes.TRANSLATORS), default="tiny")
-    command.add_argument("--vocabulary", type=int, help="pieces of the SentencePiece vocabulary, at most")
+    add_configuration(command, recipes.TRANSLATORS, "tiny")
+    add_override(command, "--vocabulary", "tokenizer.size", "PIECES", "pieces of the SentencePiece vocabulary, at most")
     add_run(command)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    raise_all(language_problems(arguments))
-    config = recipes.TRANSLATORS[arguments.recipe]()
-    tokenizer = config.tokenizer
-    if arguments.vocabulary is not None:
-        tokenizer = replace(tokenizer, size=arguments.vocabulary)
-    config = replace(
-        config,
-        source_language=arguments.source,
-        target_language=arguments.target,
-        tokenizer=tokenizer,
-        loop=loop_of(config.loop, arguments),
-        cleaning=options.cleaning_of(arguments.clean),
-    )
-    device = device_of(arguments)
-    train, valid, test = options.read_run(arguments, config.cleaning, config.loop.seed)
+    given = {name: getattr(arguments, name) for name in ("train", "valid", "test", "columns")}
+    stated, problems = cleaning_statements(arguments.clean)
+    config, data, file = configured(arguments, recipes.TRANSLATORS, "tiny", given, NEEDED, stated, problems)
+    device = device_of(arguments, file.machine)
+    languages = {"source": config.source_language, "target": config.target_language}
+    corpora = argparse.Namespace(**languages, **{name: data.get(name) for name in given})
+    train, valid, test = options.read_run(corpora, config.cleaning, config.loop.seed)
     return train_translator(
         config,
         train,
@@ -55,12 +51,21 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         test=test,
         resume=arguments.resume,
         workers=arguments.workers,
+        record=Record(data=data, licence=arguments.licence, tensorboard=arguments.tensorboard),
     )
 
 
-def language_problems(arguments: argparse.Namespace) -> Iterator[str]:
-    """A model whose languages nobody can ask for would be trained for nothing."""
-    for name in ("source", "target"):
-        code = getattr(arguments, name)
-        if not re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code) or code.lower() == "auto":
-            yield f"--{name} must be a language code such as de or pt-BR, not {code!r}"
+def cleaning_statements(settings: Sequence[str]) -> tuple[list[Statement], list[str]]:
+    """What each --clean states of `cleaning`, and what is wrong with those that state nothing."""
+    stated: list[Statement] = []
+    problems: list[str] = []
+    for setting in settings:
+        try:
+            config = options.cleaning_of([setting])
+        except CannotStart as error:
+            problems += error.problems
+            continue
+        name = setting.partition("=")[0].replace("-", "_")
+        names = [field.name for field in fields(config)] if setting == "off" else [name]
+        stated += [Statement(f"cleaning.{name}", getattr(config, name), "--clean") for name in names]
+    return stated, problems

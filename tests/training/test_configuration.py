@@ -1,0 +1,240 @@
+"""Recipes, TOML files, --set and flags come to one configuration, or to one list of all that is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.training.commands import SHORT, SING, TRANSLATE, refused
+from tests.training.small import lyricist, translator
+from training import recipes
+from training.__main__ import main, parser
+from training.commands.configured import configured
+from training.config import LyricsConfig, TranslatorConfig
+from training.configuration.assembly import Statement, assemble
+from training.configuration.fields import comments, keys
+from training.configuration.tables import explained, literal
+from training.configuration.values import checked, parsed
+from training.errors import CannotStart
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+TRANSLATORS_ONLY = ["translator", "--config", "my.toml", "--out", "m", "--device", "cpu"]
+
+
+def of(*arguments: str) -> Any:
+    """The configuration that a translator's command line comes to."""
+    given = parser().parse_args([*TRANSLATE, *arguments])
+    return configured(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {})[0]
+
+
+def test_every_fault_of_file_set_and_flags_stands_in_one_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "my.toml").write_text(
+        """
+source_language = "auto"
+label_smoothing = 1.5
+tokens_per_batch = "many"
+optimiser.rate = 0.1
+[tokenizer]
+kind = "sentencepeace"
+casefold_source = true
+joint = true
+[network]
+d_model = 0
+tied = "both"
+[optimizer]
+ratte = 1
+betas = [0.9, 2.0]
+warmup_updates = 2.5
+[data]
+tset = "t.tsv"
+[machine]
+threads = 0
+"""
+    )
+    message = refused(
+        capsys,
+        *TRANSLATORS_ONLY,
+        *("--set", "loop.patience=-1", "--set", "nonsense", "--set", "loop=3", "--set", "zzz=1"),
+        *("--seed", "one", "--max-epochs", "0", "--recipe", "tinny", "--set", "loop.max_epochs=7"),
+    )
+    wanted = [
+        "--set nonsense lacks its =: write KEY=VALUE",
+        "data.tset is no option, which are train, valid, test, columns, corpus (my.toml)",
+        "machine.threads must be a whole number of at least 1, not 0 (my.toml)",
+        "--target is missing",
+        "--train is missing",
+        "recipe must be one of base, classic, small, tiny, not 'tinny', did you mean tiny?",
+        "loop.max_epochs is given twice: 0 (--max-epochs) and 7 (--set)",
+        "tokens_per_batch must be a whole number, not 'many' (my.toml)",
+        "optimiser.rate is no option, did you mean optimizer.rate? (my.toml)",
+        "tokenizer.kind must be one of sentencepiece, word, character, not 'sentencepeace' (my.toml)",
+        "network.tied must be one of none, output, all, not 'both' (my.toml)",
+        "optimizer.ratte is no option, did you mean optimizer.rate? (my.toml)",
+        "optimizer.warmup_updates must be a whole number, not 2.5 (my.toml)",
+        "loop.seed must be a whole number, not 'one' (--seed)",
+        "loop is a group of options, such as loop.max_epochs (--set)",
+        "zzz is no option (--set)",
+        "network.d_model must be a whole number of at least 1, not 0",
+        "tokenizer.casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone",
+        "tokenizer.casefold_source needs kind = sentencepiece, not word",
+        "optimizer.betas must lie in [0, 1), not 0.9, 2",
+        "loop.patience must be at least 0, not -1",
+        "source_language must be a language code such as de or pt-BR, not 'auto'",
+        "label_smoothing must lie in [0, 1), not 1.5",
+    ]
+    assert message.startswith("This run cannot start: ")
+    assert sorted(message.removeprefix("This run cannot start: ").removesuffix(".").split("; ")) == sorted(
+        "; ".join(wanted).split("; ")
+    )
+    assert not (here / "m").exists()
+
+
+def test_what_stands_later_wins(here: Path) -> None:
+    Path("my.toml").write_text("label_smoothing = 0.3\n[loop]\nseed = 5\npatience = 2\n[optimizer]\nrate = 1\n")
+    config = of("--config", "my.toml", "--seed", "6", "--set", "optimizer.rate=2.5e-3", "--set", "loop.max_minutes=3")
+    wanted = translator()
+    assert config == replace(
+        wanted,
+        source_language="aa",
+        target_language="bb",
+        label_smoothing=0.3,
+        optimizer=replace(wanted.optimizer, rate=2.5e-3),
+        loop=replace(wanted.loop, seed=6, patience=2, max_minutes=3.0, max_epochs=10_000),
+    )
+    assert isinstance(asdict(of("--set", "optimizer.rate=1"))["optimizer"]["rate"], float)
+
+
+def test_a_file_names_its_base(here: Path) -> None:
+    Path("my.toml").write_text('recipe = "base"\n[network]\nheads = 4\n')
+    config = of("--config", "my.toml")
+    wanted = recipes.base()
+    assert config.network == {**wanted.network, "heads": 4}
+    assert (config.recipe, config.optimizer, config.tokenizer) == ("base", wanted.optimizer, wanted.tokenizer)
+    assert of("--config", "my.toml", "--recipe", "small").optimizer == recipes.small().optimizer
+
+
+@pytest.mark.parametrize(
+    ("text", "annotation", "value"),
+    [
+        ("3", int, 3),
+        ("1e-3", float, 1e-3),
+        ("True", bool, True),
+        ("0.9, 0.98", tuple[float, float], (0.9, 0.98)),
+        ("[0.9,1]", tuple[float, float], (0.9, 1.0)),
+        ("none", float | None, None),
+        ("2", float | None, 2.0),
+        ("none", str, "none"),
+    ],
+)
+def test_texts_are_read_as_their_key_has_it(text: str, annotation: Any, value: Any) -> None:
+    found = parsed(text, annotation)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "wanted"),
+    [
+        (True, int, "must be a whole number, not true"),
+        (1, bool, "must be true or false, not 1"),
+        ("1", float, "must be a number, not '1'"),
+        (2.0, int, "must be a whole number, not 2.0"),
+        ([1.0], tuple[float, float], "must be a list of 2, each a number, not [1.0]"),
+        ("x", float | None, "must be a number, not 'x'"),
+    ],
+)
+def test_a_wrong_type_says_what_is_allowed(value: Any, annotation: Any, wanted: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        checked(value, annotation)
+    assert str(caught.value) == wanted
+
+
+@pytest.mark.parametrize("recipe", [*recipes.TRANSLATORS.values(), *recipes.LYRICISTS.values()])
+def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
+    config = recipe()
+    content = tomllib.loads(explained(config))
+    network = content.pop("network")
+    assert network.items() >= dict(config.network).items()
+    defaults = {name: key.default for name, key in keys(type(config)).items()}
+    for name in network.keys() - config.network.keys():
+        assert checked(network[name], keys(type(config))[f"network.{name}"].annotation) == defaults[f"network.{name}"]
+    kind, (again, problem) = type(config), (type(config)(recipe="x"), [])
+    from training.configuration.assembly import statements
+
+    stated = list(statements({**content, "network": dict(config.network)}, "shown"))
+    assert assemble(again, stated, problem) == config
+    assert {key for key in keys(kind) if "." not in key} <= content.keys()
+
+
+def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    names = [f"translator/{n}" for n in recipes.TRANSLATORS] + [f"lyrics/{n}" for n in recipes.LYRICISTS]
+    assert [line.split()[0] for line in listed[: len(names)]] == names
+    assert all(len(line.split()) > 4 for line in listed[: len(names)])
+    assert main(["recipes", "--show", "tiny"]) == 0
+    shown = capsys.readouterr().out
+    assert tomllib.loads(shown)["optimizer"]["rate"] == recipes.tiny().optimizer.rate
+    assert 'precision = "auto"  # auto | fp32 | bf16 | fp16; ' in shown
+    assert main(["recipes", "--show", "small"]) == 2
+    assert "say translator/small or lyrics/small" in capsys.readouterr().err
+    assert main(["recipes", "--show", "huge"]) == 2
+    assert "There is no recipe 'huge'; there are translator/tiny, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [TranslatorConfig, LyricsConfig])
+def test_every_key_of_the_loop_and_the_optimizer_is_explained(kind: Any) -> None:
+    silent = {name for name, key in keys(kind).items() if not key.comment and name.startswith(("loop.", "optimizer."))}
+    assert silent <= {"loop.validate_every_epochs"}
+
+
+def test_comments_come_from_the_line_and_the_docstring() -> None:
+    from training.config import TokenizerConfig
+
+    said = comments(TokenizerConfig)
+    assert said["joint"] == "one vocabulary for both languages"
+    assert said["casefold_source"] == 'read "Bier" and "bier" alike'
+    assert said["size"] == "at most; of sentencepiece only"
+    assert said.keys() <= {field.name for field in fields(TokenizerConfig)}
+
+
+@pytest.mark.parametrize("value", ["plain", 'quo"te', "back\\slash", "tab\tline\n", "é 模型 🎵", "\x7f", "", None])
+def test_texts_survive_toml(value: str | None) -> None:
+    assert tomllib.loads(f"x = {literal(value)}")["x"] == ("none" if value is None else value)
+
+
+@pytest.mark.parametrize("value", [0, -3, 1e-9, 3e-3, 1e300, 0.1, True, [0.9, 0.98], float("inf")])
+def test_numbers_survive_toml(value: Any) -> None:
+    assert tomllib.loads(f"x = {literal(value)}")["x"] == value
+
+
+def test_a_lyricist_that_waits_for_a_gain_nobody_measures() -> None:
+    stated = [Statement("valid_share", 0.0, "my.toml"), Statement("loop.patience", 3, "my.toml")]
+    with pytest.raises(CannotStart, match=r"loop.patience = 3 needs something held out: valid_share is 0"):
+        assemble(lyricist(), stated)
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("a = [", "my.toml is no TOML file: "),
+        ('command = "lyrics"', "my.toml is for `python -m training lyrics`, not for translator."),
+        ("data = 3", "my.toml: data must be a table."),
+    ],
+)
+def test_a_file_that_is_none(here: Path, capsys: pytest.CaptureFixture[str], content: str, wanted: str) -> None:
+    (here / "my.toml").write_text(content)
+    assert refused(capsys, *TRANSLATORS_ONLY).startswith(wanted)
+    assert refused(capsys, *SING, "--config", "none.toml") == "The run cannot start: none.toml does not exist."
+
+
+def test_set_changes_what_is_trained(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SING, *SHORT, "--set", "network.hidden=9", "--set", "valid_share=0.2"]) == 0
+    config = checkpoints.read(here / "m").config
+    assert (config.architecture["hidden"], config.training["valid_share"]) == (9, 0.2)
+    assert json.loads(capsys.readouterr().out)["held-out end of the text"]["characters"] == 59

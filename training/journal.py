@@ -1,0 +1,30 @@
+"""Files of one JSON object a line, each with the update that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Rows are appended as they come; a resumed run forgets those of updates that are about to happen again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, row: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def forget_after(self, update: int) -> None:
+        """A line that a kill has torn goes as well."""
+        if self.path.exists():
+            lines = self.path.read_text(encoding="utf-8").split("\n")
+            kept = [line for line in lines if line.endswith("}") and json.loads(line)["update"] <= update]
+            self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+    def rows(self) -> list[dict[str, Any]]:
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").split("\n") if line]

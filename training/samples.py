@@ -1,0 +1,58 @@
+"""Texts that a network makes while it learns: held-out sentences translated, or a text gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from models.checkpoint import Checkpoint
+from models.decoding import DecodingOptions, TokenRules, decode
+from models.interface import Network, Prompt
+
+Sample = tuple[str, str, str]
+"""Source, reference, what the network made. A lyricist's reference is ""."""
+DRAWN_CHARACTERS = 120  # at a validation
+TEMPERATURE = 0.8
+
+
+def drawn(
+    checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, *, temperature: float, seed: int
+) -> list[str]:
+    """What a lyricist writes behind each opening. The draws are those of (seed + place, step) alone, so that training's
+    own random numbers stay as they are."""
+    prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
+    options = [
+        DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + place, scores=False)
+        for place in range(len(prompts))
+    ]
+    rules = TokenRules(checkpoint.config.eos, tuple(checkpoint.config.suppressed))
+    results = decode(network, rules, prompts, options, slots=min(64, len(prompts)))
+    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
+
+
+def at_validation(checkpoint: Checkpoint, network: Network, train: str, seed: int) -> tuple[Sample, ...]:
+    """One text of a lyricist, behind the first line of what it learns from."""
+    opening = train.lstrip()[:20].split("\n")[0] or train[:1]
+    (text,) = drawn(checkpoint, network, [opening], DRAWN_CHARACTERS, temperature=TEMPERATURE, seed=seed)
+    return ((opening, "", text),)
+
+
+def readable(rows: Sequence[dict[str, Any]]) -> str:
+    """samples.md: under each source its reference, and what came of it at each validation."""
+    said: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for row in rows:
+        for source, reference, made in row["samples"]:
+            said.setdefault((source, reference), []).append((row["update"], made))
+    parts = ["# Samples\n\nWhat the network made of these texts while it learnt.\n"]
+    for (source, reference), versions in said.items():
+        wanted = f"Reference: {_cell(reference)}\n\n" if reference else ""
+        table = "".join(f"| {update:,} | {_cell(made)} |\n" for update, made in versions)
+        parts.append(f"## {_cell(source)}\n\n{wanted}| update | text |\n|---:|---|\n{table}")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    """One line that Markdown shows as it is."""
+    for mark in "\\`*_|<>#[]":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\n", "<br>") or "(nothing)"
