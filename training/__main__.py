@@ -39,7 +39,8 @@ def parser() -> argparse.ArgumentParser:
     lyrics = commands.add_parser("lyrics", help="train a lyricist from a text")
     lyrics.add_argument("--corpus", required=True, type=Path, help="a text file, .gz too")
     lyrics.add_argument("--cell", choices=["rnn", "gru", "lstm"], default="gru")
-    lyrics.add_argument("--recipe", choices=sorted(recipes.LYRICISTS), default="small")
+    by_size = "(default: small, or medium for a text of 300,000 characters and more)"
+    lyrics.add_argument("--recipe", choices=sorted(recipes.LYRICISTS), help=f"how to train {by_size}")
     _add_run(lyrics)
     demo = commands.add_parser("demo", help="train the demo models on the corpora that come with this project")
     demo.add_argument("--out", type=Path, default=Path("checkpoints"))
@@ -119,10 +120,14 @@ def run_translator(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_lyrics(arguments: argparse.Namespace) -> dict[str, Any]:
-    config = recipes.LYRICISTS[arguments.recipe]()
+    text = read_text(arguments.corpus)
+    recipe = arguments.recipe
+    if recipe is None:
+        recipe = recipes.lyricist_for(len(text))
+        print(f"Recipe {recipe}, for a text of {len(text):,} characters.", file=sys.stderr)
+    config = recipes.LYRICISTS[recipe]()
     network = {**config.network, "cell": arguments.cell}
     config = replace(config, network=network, loop=loop_of(config.loop, arguments))
-    text = read_text(arguments.corpus)
     return train_lyricist(
         config,
         text,
