@@ -2,6 +2,7 @@
 
 report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
+lyrics.py        lyricists on held-out text, beside what is published for tiny Shakespeare
 decoding.py      our decoding against CTranslate2's and Hugging Face Marian's, the same weights, on a CPU
 gpu.py           our decoding on a CUDA device, against CTranslate2 or plain loops and against the bytes moved
 shapes.py        the shapes that are raced, with random weights
