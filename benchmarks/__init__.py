@@ -2,6 +2,7 @@
 
 report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
+lyrics.py        lyricists on held-out text, beside what is published for tiny Shakespeare
 decoding.py      our decoding against CTranslate2's and Hugging Face Marian's, the same weights, on a CPU
 gpu.py           our decoding on a CUDA device, against CTranslate2 or plain loops and against the bytes moved
 shapes.py        the shapes that are raced, with random weights
@@ -33,5 +34,8 @@ load.py          open-loop Poisson and closed-loop load
 wire.py          a lean HTTP client
 occupancy.py     how full the slots were
 distribution.py  percentiles
+training.py      tokens a second in training, against a plain torch.nn.Transformer loop; the waste of padding
+training_race.py the parts of that race
+mfu.py           the share of a GPU's peak that training reaches
 peers/           whom we race
 """

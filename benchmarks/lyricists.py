@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.report import finish, goal
 from training import recipes
-from training.corpus import read_text
+from training.corpora.texts import read_text
 from training.loop import Loop
 from training.lyricist import build_lyricist, split_text
 from training.lyrics import LyricsTask

@@ -28,7 +28,7 @@ from benchmarks.report import finish, goal
 from models.checkpoint import is_checkpoint, read
 from models.networks import load_network
 from training import snapshot
-from training.corpus import read_pairs
+from training.corpora.reading import read_pairs
 from training.evaluate import translate
 
 TEST = "test_2016_flickr"

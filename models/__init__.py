@@ -2,7 +2,7 @@
 
 This package imports neither `app` nor `training`. Read it in this order:
 
-tokenizer.py     character, word and SentencePiece tokenizers behind one protocol
+tokenizer/       character, word, SentencePiece and Marian tokenizers behind one protocol
 interface.py     Network and Decodable: the protocols by which anything gets and steps a network
 attention.py     multi-head attention: fused path, and an explicit path that returns the weights
 positions.py     sinusoidal positions, interleaved or in Marian's layout
@@ -10,6 +10,9 @@ transformer_config.py  TransformerConfig: every option of the network, validated
 layers.py        feed-forward, encoder and decoder layers, post- or pre-norm
 transformer.py   the encoder-decoder network over whole sequences
 cells.py         one step of a tanh, GRU or LSTM cell, gates included
+gru_scan.py      a GRU over whole sequences on a CPU, forward and backward, with steps in C
+fused_cells.py   one layer over whole sequences, in these kernels or PyTorch's
+dropout.py       masks that differ from step to step, or do not
 recurrent.py     RecurrentConfig and the RNN/GRU/LSTM language model over whole sequences
 precision.py     fp32, bf16, fp16, int8: a network in each, and which is fastest here
 products.py      x·Wᵀ + b as decoding needs it, in floating point or int8

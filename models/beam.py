@@ -53,8 +53,8 @@ class Beams:
     come to an end.
     """
 
-    def __init__(self, width: int, eos: int | None, room: int, longest: int) -> None:
-        self.width, self.eos = width, eos
+    def __init__(self, width: int, eos: int | None, room: int, longest: int, *, forced_end: bool = False) -> None:
+        self.width, self.eos, self.forced_end = width, eos, forced_end
         self.keys: list[Hashable] = []
         self.ended: list[list[Ended]] = []  # of each beam the best k, best first
         self.penalties: list[float] = []
@@ -104,8 +104,9 @@ class Beams:
         """
         count = len(self)
         before = self.lengths[:count].copy()
+        cut = self._cut(before) if self.forced_end else set[int]()
         if self.eos is not None and (ends := found.tokens == self.eos).any():
-            found = self._part(found, ends)
+            found = self._part(found, ends, cut)
         self.came, self.last = found.parents[:, : self.width], found.tokens[:, : self.width]
         beams, after = self._places[:count], before + 1
         self.tokens[beams, before], self.parents[beams, before] = self.last, self.came
@@ -116,14 +117,21 @@ class Beams:
         for place in self.full[:count].nonzero()[0].tolist():
             self.done[place] |= self._settled(place)
 
-    def _part(self, found: Continuations, ends: npt.NDArray[np.bool_]) -> Continuations:
-        """Those that go on; of those that end, which are marked, the ones among the k best are kept too."""
+    def _cut(self, before: Ints) -> set[int]:
+        """The beams, of these lengths, to whose limit the end token alone is missing: their hypotheses end here."""
+        cut = set((before + 1 >= self.limits[: len(before)]).nonzero()[0].tolist())
+        for place in cut:
+            for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
+                self._end(place, row, int(before[place]), log_probability, finished=False)
+        return cut
+
+    def _part(self, found: Continuations, ends: npt.NDArray[np.bool_], cut: set[int]) -> Continuations:
+        """Those that go on; of those that end, which are marked, the ones among the k best are kept too, but where a
+        beam was cut already."""
         for place, rank in np.argwhere(ends[:, : self.width]).tolist():
             parent, length = int(found.parents[place, rank]), int(self.lengths[place])
-            best = self.ended[place][:1]
-            self._end(place, parent, length, float(found.log_probabilities[place, rank]), finished=True)
-            if self.ended[place][:1] != best:
-                self.shared_with_best[place] = self.shared[place, parent]
+            if place not in cut:
+                self._end(place, parent, length, float(found.log_probabilities[place, rank]), finished=True)
         order = ends.argsort(axis=1, kind="stable")[:, : self.width]
         beams = self._places[: len(order), None]
         values, parents, tokens = found
@@ -156,10 +164,13 @@ class Beams:
         """Of the beam's hypothesis `row`, which has `length` tokens; its end token counts as one more."""
         if log_probability == -np.inf:
             return
-        score, ended = self._score(place, log_probability, length + finished), self.ended[place]
-        ended.append(Ended(score, log_probability, row, length, finished))
+        counted, ended = length + (finished or self.forced_end), self.ended[place]
+        best = ended[:1]
+        ended.append(Ended(self._score(place, log_probability, counted), log_probability, row, length, finished))
         ended.sort(key=lambda each: -each.score)
         del ended[self.width :]
+        if ended[:1] != best:
+            self.shared_with_best[place] = self.shared[place, row]
         self.full[place] = len(ended) == self.width
 
     def _settled(self, place: int) -> bool:

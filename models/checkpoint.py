@@ -15,15 +15,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from models.tokenizer import Tokenizer, read_tokenizer
+from models.tokenizer import Tokenizer, is_language, read_tokenizer
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # no limit of a model lies above it: slots are allocated by the limits, before any request
 
 
@@ -36,9 +37,11 @@ class CheckpointConfig:
     """What config.json says. Lengths are in tokens.
 
     architecture: {"name": the network's name in `models.networks`, and its config's fields}.
+    source_prefix: ids put before every source that does not start with a language token itself: the one that asks a
+        model of several target languages for its own (>>deu<<).
     source_suffix: ids put behind every source (an end token; the tutorial's one PAD).
     target_prefix: ids that every target starts with (the start token); () for language models.
-    eos, suppressed: `models.decoding.TokenRules`.
+    eos, suppressed, renormalise, forced_end: `models.decoding.TokenRules`.
     training: the whole configuration of the run;  scores: what was measured, with signatures.
     """
 
@@ -46,10 +49,13 @@ class CheckpointConfig:
     architecture: Mapping[str, Any]
     source_language: str | None = None
     target_language: str | None = None
+    source_prefix: tuple[int, ...] = ()
     source_suffix: tuple[int, ...] = ()
     target_prefix: tuple[int, ...] = ()
     eos: int | None = None
     suppressed: tuple[int, ...] = ()
+    renormalise: bool = True
+    forced_end: bool = False
     max_source_tokens: int = 0
     max_new_tokens: int = 1024
     parameters: int = 0
@@ -78,7 +84,13 @@ class Checkpoint:
 
     def source_ids(self, text: str) -> tuple[int, ...]:
         """What the encoder reads for `text`."""
-        return (*self.tokenizers["source"].encode(text), *self.config.source_suffix)
+        ids = self.tokenizers["source"].encode(text)
+        return (*self.source_prefix(ids), *ids, *self.config.source_suffix)
+
+    def source_prefix(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """What stands before a source of these ids; nothing if the text names its target language itself."""
+        named = ids and self.config.source_prefix and is_language(self.tokenizers["source"].piece(ids[0]))
+        return () if named else self.config.source_prefix
 
     def target_ids(self, text: str) -> tuple[int, ...]:
         """What the decoder starts from when `text` is given: its start token, then the text."""
@@ -178,7 +190,7 @@ def read_config(folder: Path) -> CheckpointConfig:
         raise CheckpointError(
             f"{path} has format {version} and this version reads up to {FORMAT_VERSION}: upgrade Parlance to load it."
         )
-    for name in ("source_suffix", "target_prefix", "suppressed"):
+    for name in ID_LISTS:
         if isinstance(content.get(name), list):
             content[name] = tuple(content[name])
     try:
@@ -201,7 +213,7 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
         raise ValueError("architecture has no name")
     if not all(isinstance(v, str) for v in [*config.files, *config.files.values()]):
         raise ValueError("files must map names to checksums")
-    for name in ("source_suffix", "target_prefix", "suppressed"):
+    for name in ID_LISTS:
         if not all(isinstance(i, int) and i >= 0 for i in getattr(config, name)):
             raise ValueError(f"{name} must be a list of token ids")
     for name in ("source_language", "target_language"):
@@ -209,6 +221,9 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
             raise ValueError(f"{name} must be a text or null")
     if config.eos is not None and not (isinstance(config.eos, int) and config.eos >= 0):
         raise ValueError("eos must be a token id or null")
+    for name in ("renormalise", "forced_end"):
+        if not isinstance(getattr(config, name), bool):
+            raise ValueError(f"{name} must be true or false")
     if not isinstance(config.parameters, int):
         raise ValueError("parameters must be a whole number")
     for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):

@@ -14,8 +14,11 @@ from torch import Tensor
 
 from models.beam import Beams, Hypothesis
 from models.interface import Decodable, Network, Precision, Prompt
-from models.likeliest import continuations
+from models.likeliest import continuations, largest, log_total
 from models.rows import Rows
+
+Floats = npt.NDArray[np.float64]
+MOST_TAKEN = 1 - 2**-24  # of the probability, by suppressed tokens: float32 leaves the others no less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +58,20 @@ class DecodingOptions:
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """eos ends a sequence; suppressed tokens (padding, unknown, start) are never chosen."""
+    """eos ends a sequence; suppressed tokens (padding, unknown, start) are never chosen.
+
+    renormalise: probabilities are those among the tokens that may be chosen. Without it suppressed tokens keep their
+    share: Hugging Face's generate does so unless its `renormalize_logits` is set.
+
+    forced_end: the end token is the last of the limit's tokens, whatever the network says and at no cost, so that a
+    hypothesis that comes so far competes with those that have ended: Hugging Face's `forced_eos_token_id`. Without it
+    such hypotheses stand in where nothing has ended. Either way they count as not finished.
+    """
 
     eos: int | None
     suppressed: tuple[int, ...] = ()
+    renormalise: bool = True
+    forced_end: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +118,7 @@ class Decoder:
         self.state: Any = network.allocate(slots, source_length, target_length)
         self.searches: dict[Hashable, Search] = {}
         self.owners: list[Search] = []  # row -> the search that it serves
-        self.rows = Rows(slots, target_length + 1, rules.eos, network.device)
+        self.rows = Rows(slots, target_length + 1, rules.eos, network.device, forced_end=rules.forced_end)
         self.suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
         self.group = 1  # rows come in blocks of so many that belong to one beam
         self.beams: dict[int, Group] = {}  # by width
@@ -146,7 +159,8 @@ class Decoder:
 
     def _group(self, width: int) -> Group:
         if width not in self.beams:
-            self.beams[width] = Group(Beams(width, self.rules.eos, self.slots // width, self.target_length))
+            room, forced_end = self.slots // width, self.rules.forced_end
+            self.beams[width] = Group(Beams(width, self.rules.eos, room, self.target_length, forced_end=forced_end))
         return self.beams[width]
 
     def _search(self, key: Hashable, prompt: Prompt, options: DecodingOptions) -> Search:
@@ -174,31 +188,45 @@ class Decoder:
             return progress
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
         logits = self.network.step(self.state, feed, self.group)
-        if len(self.suppressed):
-            logits.index_fill_(1, self.suppressed, -torch.inf)
-        self._advance_rows(logits, progress)
+        shares = self._suppress(logits) if len(self.suppressed) else None
+        self._advance_rows(logits, progress, shares)
         if self.beams:
-            self._advance_beams(logits, progress)
+            self._advance_beams(logits, progress, shares)
         if progress.finished:
             self._release([self.searches.pop(key) for key, _ in progress.finished])
         return progress
 
-    def _advance_rows(self, logits: Tensor, progress: Progress) -> None:
+    def _suppress(self, logits: Tensor) -> Floats | None:
+        """Written into the logits. Without renormalising: what the log-probabilities of the others then are too large
+        by, [B]."""
+        if self.rules.renormalise:
+            logits.index_fill_(1, self.suppressed, -torch.inf)
+            return None
+        whole = log_total(logits, largest(logits), keep=True)
+        taken = logits[:, self.suppressed].sub_(whole[:, None]).double().exp_().sum(dim=-1)
+        logits.index_fill_(1, self.suppressed, -torch.inf)
+        shares: Floats = (-taken.clamp_(max=MOST_TAKEN).neg_().log1p_()).cpu().numpy()
+        return shares
+
+    def _advance_rows(self, logits: Tensor, progress: Progress, shares: Floats | None) -> None:
         """Greedy and sampling requests: choose, record, and see which are done."""
         if not len(self.rows.alone):
             return
-        ended, done = self.rows.advance(logits, self.owners, progress.tokens)
+        ended, done = self.rows.advance(logits, self.owners, progress.tokens, shares)
         for row in done.tolist():
             search = self.owners[row]
             result = self.rows.result(row, search.options, finished=bool(ended[row]))
             progress.finished.append((search.key, [result]))
 
-    def _advance_beams(self, logits: Tensor, progress: Progress) -> None:
+    def _advance_beams(self, logits: Tensor, progress: Progress, shares: Floats | None) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
         sources, destinations, since = list[int](), list[int](), list[int]()
         for group in self.beams.values():
             beams, rows = group.beams, group.rows
-            beams.advance(continuations(logits, rows, beams.log_probabilities[: len(beams)]))
+            so_far = beams.log_probabilities[: len(beams)]
+            if shares is not None:
+                so_far = (so_far - shares[rows]).astype(np.float32)
+            beams.advance(continuations(logits, rows, so_far))
             progress.tokens += beams.news()
             self.rows.feed[rows] = beams.last
             for place in beams.done.nonzero()[0].tolist():

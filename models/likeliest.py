@@ -81,11 +81,13 @@ def whole_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | 
     return torch.cat([weight.detach(), added]), torch.cat([bias, bias.new_full((missing,), -torch.inf)])
 
 
-def log_total(logits: Tensor, most: Tensor) -> Tensor:
-    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. The logits may be
-    written over, for they are large: in memory of its own it takes twice the time."""
+def log_total(logits: Tensor, most: Tensor, *, keep: bool = False) -> Tensor:
+    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. Unless they are to
+    be kept the logits may be written over, for they are large: in memory of its own it takes twice the time."""
     if native.usable(logits):
         return native.log_total(logits, most)
+    if keep:
+        return logits.logsumexp(dim=-1)
     return logits.sub_(most).exp_().sum(dim=-1).log_() + most[:, 0]
 
 

@@ -124,7 +124,10 @@ def _check_ids(checkpoint: Checkpoint, network: Any) -> None:
         "source": getattr(network, "source_vocabulary", None),
         "target": getattr(network, "target_vocabulary", None) or network.vocabulary,
     }
-    given = {"source": config.source_suffix, "target": (*config.target_prefix, *config.suppressed, config.eos or 0)}
+    given = {
+        "source": (*config.source_prefix, *config.source_suffix),
+        "target": (*config.target_prefix, *config.suppressed, config.eos or 0),
+    }
     for side, tokenizer in tokenizers.items():
         size = vocabulary[side] or 0
         if tokenizer.size > size or any(token >= size for token in given[side]):

@@ -1,7 +1,7 @@
 """The recurrent language model: RNN (Elman 1990), GRU (Cho et al. 2014) or LSTM (Hochreiter and Schmidhuber 1997).
 
-Two paths over whole sequences compute one function: PyTorch's fused kernels (training on embeddings) and a scan of
-`cells.step` (training on one-hot input). `cached_recurrent` steps it.
+Two paths over whole sequences compute one function: fused kernels (training on embeddings), PyTorch's or for a GRU on a
+CPU `gru_scan`, and a scan of `cells.step` (training on one-hot input). `cached_recurrent` steps it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models import cells
+from models import cells, fused_cells, gru_scan
 from models.cached_recurrent import CachedRecurrent, RecurrentState
+from models.dropout import dropped
 from models.interface import Decodable, Precision
 from models.native import build
 from models.native.recurrent import NativeRecurrent
@@ -26,15 +27,21 @@ KERNELS: dict[cells.CellKind, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentConfig:
     """embedding 0 feeds one-hot characters: their product with the input matrix is a row look-up, and is done
-    as one. recurrent_bias False keeps the second of PyTorch's two bias vectors at 0, as the formulae have it."""
+    as one. recurrent_bias False keeps the second of PyTorch's two bias vectors at 0, as the formulae have it.
+
+    What follows acts in training alone. locked_dropout draws one mask for all steps of a window (Gal and Ghahramani
+    2016); recurrent_dropout is of the recurrent matrices' weights (DropConnect; Merity et al. 2017)."""
 
     vocabulary: int
     cell: cells.CellKind = "gru"
     embedding: int = 128
     hidden: int = 256
     layers: int = 1
-    dropout: float = 0.0  # on the embedding, between layers and before the output
     recurrent_bias: bool = True
+    dropout: float = 0.0  # between layers, before the output and, unless that has its own, on the embedding
+    embedding_dropout: float | None = None
+    recurrent_dropout: float = 0.0
+    locked_dropout: bool = False
 
     def __post_init__(self) -> None:
         problems = [
@@ -46,8 +53,11 @@ class RecurrentConfig:
             problems.append(f"cell must be one of {', '.join(KERNELS)}, not {self.cell!r}")
         if not isinstance(self.embedding, int) or self.embedding < 0:
             problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding!r}")
-        if not 0 <= self.dropout < 1:
-            problems.append(f"dropout must lie in [0, 1), not {self.dropout}")
+        problems += [
+            f"{name} must lie in [0, 1), not {rate}"
+            for name in ("dropout", "embedding_dropout", "recurrent_dropout")
+            if (rate := getattr(self, name)) is not None and not 0 <= rate < 1
+        ]
         if problems:
             raise ValueError("; ".join(problems) + ".")
 
@@ -70,7 +80,6 @@ class RecurrentLanguageModel(nn.Module):
             for layer in range(config.layers):
                 bias = self.parameters_of(layer)[3]
                 nn.init.zeros_(bias).requires_grad_(False)
-        self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.hidden, config.vocabulary)
 
     def parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -88,18 +97,43 @@ class RecurrentLanguageModel(nn.Module):
         """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of what comes next, and the state after."""
         state = state or self.zeros(len(tokens))
         features, state = self.fused(tokens, state) if self.embedding is not None else self.scan(tokens, state)
-        return self.output(self.dropout(features)), state
+        return self.output(self.dropped(features)), state
 
-    def fused(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """PyTorch's kernels: [B, T] -> features [B, T, N]."""
-        features, last = self.recurrent(self.inputs(tokens), self._packed(state))
-        return features, self._unpacked(last)
+    def dropped(self, features: Tensor) -> Tensor:
+        """features [B, T, N] between layers or before the output."""
+        return dropped(features, self.config.dropout, locked=self.config.locked_dropout, training=self.training)
+
+    def recurrent_weight(self, layer: int) -> Tensor:
+        """[G·N, N], in training with a fresh mask over its weights."""
+        return F.dropout(self.parameters_of(layer)[2], self.config.recurrent_dropout, self.training)
 
     def inputs(self, tokens: Tensor) -> Tensor:
+        """What the first layer reads, [B, T, E]."""
         if self.embedding is None:
             return F.one_hot(tokens, self.config.vocabulary).to(self.output.weight.dtype)
-        dropped: Tensor = self.dropout(self.embedding(tokens))
-        return dropped
+        config = self.config
+        rate = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        return dropped(self.embedding(tokens), rate, locked=config.locked_dropout, training=self.training)
+
+    def fused(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Kernels over whole sequences: [B, T] -> features [B, T, N]. PyTorch's of all layers at once know neither
+        locked masks nor masked weights."""
+        config = self.config
+        regularised = self.training and (config.locked_dropout or config.recurrent_dropout > 0)
+        if not regularised and (config.cell != "gru" or gru_scan.kernels(self.output.weight) is None):
+            features, last = self.recurrent(self.inputs(tokens), self._packed(state))
+            return features, self._unpacked(last)
+        features, hidden, memory = self.inputs(tokens), [], []
+        for number in range(config.layers):
+            weight, bias, _, recurrent_bias = self.parameters_of(number)
+            weights = weight, bias, self.recurrent_weight(number), recurrent_bias
+            features = self.dropped(features) if number else features
+            features, h, c = fused_cells.layer(
+                config.cell, features, state.hidden[number], state.memory[number], weights
+            )
+            hidden.append(h)
+            memory.append(c)
+        return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
 
     def _packed(self, state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
         return (state.hidden, state.memory) if self.config.cell == "lstm" else state.hidden
@@ -112,7 +146,7 @@ class RecurrentLanguageModel(nn.Module):
         features, hidden, memory = None, [], []
         for layer in range(self.config.layers):
             projected = self._project(layer, tokens, features)
-            weight, bias = self.parameters_of(layer)[2:]
+            weight, bias = self.recurrent_weight(layer), self.parameters_of(layer)[3]
             h, c, outputs = state.hidden[layer], state.memory[layer], []
             for inputs in projected.unbind(1):
                 h, c, _ = cells.step(self.config.cell, inputs, h, c, weight, bias)
@@ -121,7 +155,7 @@ class RecurrentLanguageModel(nn.Module):
             hidden.append(h)
             memory.append(c)
             if layer + 1 < self.config.layers:
-                features = self.dropout(features)
+                features = self.dropped(features)
         assert features is not None
         return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
 
@@ -133,7 +167,7 @@ class RecurrentLanguageModel(nn.Module):
             return F.linear(features, weight, bias)
         if self.embedding is None:
             return F.embedding(tokens, weight.t()) + bias
-        return F.linear(self.dropout(self.embedding(tokens)), weight, bias)
+        return F.linear(self.inputs(tokens), weight, bias)
 
     @property
     def device(self) -> torch.device:

@@ -35,8 +35,10 @@ class Rows:
     """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
     belong to no beam; the arrays below are about those. drawing: which of them draw, counted among them."""
 
-    def __init__(self, slots: int, longest: int, eos: int | None, device: torch.device) -> None:
-        self.eos, self.device = eos, device
+    def __init__(
+        self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
+    ) -> None:
+        self.eos, self.device, self.forced_end = eos, device, forced_end
         self.fed = torch.zeros(slots, dtype=torch.long, pin_memory=device.type == "cuda")  # the same memory as feed
         self.feed: npt.NDArray[np.int64] = self.fed.numpy()
         self.alone = self.drawing = np.zeros(0, dtype=np.int64)
@@ -80,23 +82,32 @@ class Rows:
                 array[destinations] = array[sources]
 
     def advance(
-        self, logits: Tensor, owners: Sequence[Owner], tokens: list[tuple[Hashable, int]]
+        self,
+        logits: Tensor,
+        owners: Sequence[Owner],
+        tokens: list[tuple[Hashable, int]],
+        shares: npt.NDArray[np.float64] | None = None,
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """logits [B, V] of all live rows: choose and record a token for each row without a beam, and add those of
-        streamed rows to `tokens`. Returns, by row, whether it ended, and the rows that are done."""
+        streamed rows to `tokens`. shares [B]: what their log-probabilities are too large by. Returns, by row, whether
+        it ended, and the rows that are done."""
         rows = self.alone
         if len(rows) < len(logits):
             logits = logits[torch.from_numpy(rows).to(self.device)]
         chosen, gains = self._choose(logits, rows)
-        if gains is not None:
-            self.log_probability[rows] += gains
         ends, places = chosen == self.eos, self.lengths[rows]
         self.lengths[rows] = lengths = places + 1
         done = lengths >= self.limits[rows]
+        if gains is not None:
+            gains = gains if shares is None else gains - shares[rows]
+            self.log_probability[rows] += np.where(done, 0.0, gains) if self.forced_end else gains
         ended = np.zeros(len(owners), dtype=bool)
         going, written = rows, chosen
+        ended[rows] = ends
+        if self.forced_end:
+            ends |= done
         if ends.any():
-            ended[rows], done, going, written, places = ends, done | ends, rows[~ends], chosen[~ends], places[~ends]
+            done, going, written, places = done | ends, rows[~ends], chosen[~ends], places[~ends]
         self.written[going, places] = self.feed[going] = written
         if self.any_streamed:
             told = self.streamed[going]
@@ -139,6 +150,6 @@ class Rows:
     def result(self, row: int, options: DecodingOptions, *, finished: bool) -> Hypothesis:
         """What a row has written; an end token that it ended with is counted in its length and not among its tokens."""
         length = int(self.lengths[row])
-        tokens = tuple(self.written[row, : length - finished].tolist())
+        tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")
         return Hypothesis(tokens, log_probability, log_probability / length**options.length_penalty, finished)

@@ -131,13 +131,21 @@ class Transformer(nn.Module):
             return self.features(source, target)[counted]
         return PackedPass(self, library).features(source, target, counted)
 
-    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016."""
+    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
+        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016.
+
+        pull: where it is not 0, the second half of the features predicts the same tokens as the first, with other
+        dropout, and pull/2 of KL(p, q) + KL(q, p) is added (R-Drop: Liang et al. 2021, arXiv 2106.14448).
+        """
         library = self._kernels()
-        if library is None:
-            logits = self.project(features).float()
-            return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-        return cross_entropy(self, library, features, targets, smoothing)
+        if library is not None:
+            return cross_entropy(self, library, features, targets, smoothing, pull)
+        logits = self.project(features).float()
+        total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+        if pull:
+            first, second = logits.log_softmax(-1).chunk(2)
+            total = total + pull / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
+        return total
 
     def _kernels(self) -> ctypes.CDLL | None:
         """None where PyTorch is to train: on other devices, in other precisions, with an activation that they lack."""

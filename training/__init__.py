@@ -1,15 +1,15 @@
 """Offline: text -> checkpoint. A run's way, and the files in the order in which it meets them:
 
 __main__.py       python -m training COMMAND; errors become exit codes
-commands/         translator | lyrics | demo | evaluate | recipes: the options of each and what it runs
+commands/         the options of each command and what it runs
 recipes.py        named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 configuration/    recipes, TOML files and options -> one config, and run.toml, from the dataclasses' fields
 record.py         what a run is told of itself, so that it can leave it behind
 errors.py         TrainingError: what ends a run with one sentence
 faults.py         what the operating system's errors mean to a user
-corpora/          files -> clean texts and pairs of texts
-corpus.py         its old name, for those who still import it
+corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
+corpus.py         its former place, for imports that still say so
 segmentation.py   pairs of texts -> token ids, cut once or anew each epoch
 vocabulary.py     texts -> a fitted tokenizer
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
@@ -24,6 +24,7 @@ precision.py      bf16, and fp16 with its scale
 averaging.py      the moving average of the weights
 candidates.py     the best validated weights, and their mean
 validation.py     what a validation measures, and when one is due
+judge.py          BLEU and sample translations at a validation
 meter.py          losses and norms, read from the device now and then
 loop.py           steps, validates, saves, resumes
 resuming.py       the loop's whole state
@@ -42,5 +43,6 @@ run.py            what every run has in common
 output.py         the folder that a run writes
 translator.py     the page that puts these together for a translator
 lyricist.py       and for a lyricist
+marian/           checkpoints of OPUS-MT and Marian -> checkpoints of this project
 demo/             corpora written for this project
 """

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stderr
 
 import torch
 
+from training import parallel
 from training.commands import COMMANDS
 from training.errors import TrainingError
+from training.farewell import Ended, peer_is_gone
 from training.faults import reason
+from training.parallel import Workers
+
+SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,27 +29,44 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """All processes of a group are given the same arguments: one of them says what is wrong with these."""
+    with nullcontext() if parallel.environment_rank() == 0 else redirect_stderr(io.StringIO()):
+        return parser().parse_args(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted."""
-    arguments = parser().parse_args(argv)
+    """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted; 1 where another
+    process of the run has died."""
+    arguments = parse(argv)
+    if arguments.command not in SHARED and parallel.environment_rank() != 0:
+        return 0
+    workers = arguments.workers = Workers()
     try:
+        if arguments.command in SHARED:
+            workers = arguments.workers = parallel.join()
+            arguments.resume = workers.given(lambda: arguments.resume or parallel.restarted(arguments.out))
         result = arguments.run(arguments)
     except TrainingError as error:
-        print(f"error: {error}", file=sys.stderr)
+        workers.say(f"error: {error}")
         return 2
     except torch.OutOfMemoryError:
-        print(
-            "error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.", file=sys.stderr
-        )
+        workers.say("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
     except OSError as error:
-        print(f"error: The run cannot go on: {reason(error)}.", file=sys.stderr)
+        workers.say(f"error: The run cannot go on: {reason(error)}.")
         return 2
     except KeyboardInterrupt:
-        print("Stopped. Go on with --resume where it had saved.", file=sys.stderr)
+        workers.say("Stopped. Go on with --resume where it had saved.")
         return 130
-    if result is not None:
+    except (Ended, RuntimeError) as error:
+        if not peer_is_gone(error):
+            raise
+        workers.end()
+        return 1
+    if workers.writes and result is not None:
         print(json.dumps(result, ensure_ascii=False))
+    workers.leave()
     return 0
 
 

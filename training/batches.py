@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar, overload
 
 import torch
 from torch import Tensor
 
 Ids = Sequence[int]
+Batch = TypeVar("Batch")
+
+
+class Lazy(Sequence[Batch], Generic[Batch]):
+    """Batches of rows, made anew whenever they are asked for: those of a million pairs need not fit into memory."""
+
+    def __init__(self, groups: Sequence[Sequence[int]], make: Callable[[Sequence[int]], Batch]) -> None:
+        """groups: the indices of each batch's rows."""
+        self.groups, self.make = groups, make
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @overload
+    def __getitem__(self, index: int) -> Batch: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Batch]: ...
+    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
+        if isinstance(index, slice):
+            return [self.make(group) for group in self.groups[index]]
+        return self.make(self.groups[index])
 
 
 class PairBatch(NamedTuple):

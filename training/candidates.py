@@ -33,7 +33,7 @@ class Candidates:
             return False
         kept = sorted([*self.kept, (cost, update)])[: self.count]
         if (cost, update) in kept:
-            self._write(update, weights())
+            self._write(update, weights)
         self.kept = kept
         if self.folder is None:
             self.sweep()
@@ -73,11 +73,24 @@ class Candidates:
         assert self.folder is not None
         return self.folder / snapshot.FOLDER / f"best-{update}.pt"
 
-    def _write(self, update: int, weights: Weights) -> None:
+    def _write(self, update: int, weights: Callable[[], Weights]) -> None:
         if self.folder is None:
-            self._memory[update] = weights
+            self._memory[update] = weights()
         else:
-            snapshot.write(self._path(update), weights)
+            snapshot.write(self._path(update), weights())
 
     def _read(self, update: int) -> Weights:
         return self._memory[update] if self.folder is None else snapshot.read(self._path(update))
+
+
+class Listed(Candidates):
+    """Of a process that shares a run and leaves the files to another: it only knows which weights are the best."""
+
+    def restore(self, kept: list[tuple[float, int]]) -> None:
+        self.kept = [(cost, update) for cost, update in kept]
+
+    def sweep(self) -> None:
+        """There is nothing to remove."""
+
+    def _write(self, update: int, weights: Callable[[], Weights]) -> None:
+        """The other process does."""

@@ -170,15 +170,21 @@ class CleaningConfig:
             yield f"overlap must be off, pair, source or either, not {self.overlap!r}"
 
 
+NO_CLEANING = CleaningConfig(
+    broken=False, max_characters=None, identical_from=None, ratio=None, duplicates=False, overlap="off"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
     """network: the fields of `models.transformer_config.TransformerConfig` but its vocabulary sizes.
 
     r_drop: alpha of Liang et al. 2021 (arXiv 2106.14448): every batch twice under different dropout, and a pull
-    between the two predictions; it doubles the cost of an update. source_word_dropout, target_word_dropout: the
+    between the two predictions; it doubles the cost of an update, and can be left out of the first
+    r_drop_after_epochs, in which nothing is learnt by heart yet. source_word_dropout, target_word_dropout: the
     share of tokens read as the unknown one, on either side. bidirectional_epochs: in the first so many epochs each
     pair is turned around with probability 1/2, and the network learns both directions (Ding et al. 2021,
-    arXiv 2109.07780). All four are 0 where they are off.
+    arXiv 2109.07780). Each is 0 where it is off.
     """
 
     recipe: str  # the name of the base
@@ -188,6 +194,7 @@ class TranslatorConfig:
     network: Mapping[str, Any] = field(default_factory=dict)
     label_smoothing: float = 0.1  # so much of the probability goes to all tokens alike
     r_drop: float = 0.0
+    r_drop_after_epochs: int = 0
     source_word_dropout: float = 0.0
     target_word_dropout: float = 0.0
     bidirectional_epochs: int = 0
@@ -212,8 +219,8 @@ class TranslatorConfig:
         for name in ("tokens_per_batch", "max_tokens"):
             yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
         yield f"r_drop must be at least 0, not {self.r_drop}" if not 0 <= self.r_drop < math.inf else ""
-        if self.bidirectional_epochs < 0:
-            yield f"bidirectional_epochs must be at least 0, not {self.bidirectional_epochs}"
+        for name in ("r_drop_after_epochs", "bidirectional_epochs"):
+            yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
         if self.bidirectional_epochs and not self.tokenizer.joint:
             yield "bidirectional_epochs needs one vocabulary for both languages (tokenizer.joint)"
         if self.bidirectional_epochs and self.tokenizer.source_end != "eos":

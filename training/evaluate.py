@@ -34,7 +34,7 @@ def translate(
     config = checkpoint.config
     prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
     options = [DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam) for p in prompts]
-    rules = TokenRules(config.eos, tuple(config.suppressed))
+    rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
     results = decode(network, rules, prompts, options, slots=slots)
     return [checkpoint.decode(hypotheses[0].tokens) if hypotheses else "" for hypotheses in results]
 

@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from training import optimizer as optimizers
 from training import snapshot
 from training.averaging import MovingAverage
-from training.candidates import Candidates
+from training.candidates import Candidates, Listed
 from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
 from training.meter import WAY_OUT, Meter, Reading, all_finite
+from training.parallel import Workers
 from training.precision import MixedPrecision
 from training.report import Report
 from training.resuming import restore, state_of
@@ -56,8 +57,12 @@ class Task(Protocol):
         """Nats per token on the held-out set; None where there is none."""
         ...
 
+    def part(self, batch: Any, rank: int, count: int) -> Any | None:
+        """Rows rank, rank + count, ... of a batch; None where there are none."""
+        ...
+
     def carried(self) -> dict[str, Tensor]:
-        """What goes from batch to batch beside the weights."""
+        """What goes from batch to batch beside the weights; a batch's rows are dimension 1."""
         ...
 
     def restore(self, carried: dict[str, Tensor]) -> None: ...
@@ -79,6 +84,8 @@ class Progress:
     without_gain: int = 0
     cooling: bool = False  # patience has ended, and the rate falls
     clock_checks: int = 0
+    clock_checked_at: tuple[float, int] = (0.0, 0)  # seconds and updates
+    seconds_each: float = 0.0  # an update takes, the recent ones weighing most; 0: not measured yet
     epoch_loss: float = 0.0  # sums over the running epoch
     epoch_tokens: int = 0
     last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
@@ -108,16 +115,17 @@ class Loop:
         device: torch.device,
         fingerprint: str = "",
         judge: Judge | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """fingerprint: of all that a resumed run must have in common with the snapshot. judge: translates held-out
-        sentences, where the task is to translate."""
+        sentences, where the task is to translate. workers: the processes that share `task`; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint, self.judge = fingerprint, judge
+        self.fingerprint, self.judge, self.workers = fingerprint, judge, workers or Workers()
         self.optimizer = optimizers.build(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)
-        self.candidates = Candidates(folder, config.average_best)
+        self.candidates = (Candidates if self.workers.writes else Listed)(folder, config.average_best)
         self.progress, self.plan, self.meter = Progress(), Plan(), Meter()
         self.losses: list[float] = []
         self.limits_changed = False
@@ -127,7 +135,7 @@ class Loop:
         if resume:
             restore(self)
         self._started = time.monotonic() - self.progress.seconds
-        self._saved = time.monotonic()
+        self._saved = self.progress.seconds
         ended_by = self._epochs()
         self._validate()  # what was learnt since the last time counts too
         self._save(force=True)
@@ -143,8 +151,8 @@ class Loop:
             while progress.batch < len(batches):
                 if ended_by := self._ended():
                     return ended_by
-                self._step(batches[progress.batch : progress.batch + accumulate])
                 self._plan_by_clock(len(batches))
+                self._step(batches[progress.batch : progress.batch + accumulate])
                 if progress.batch < len(batches):
                     self._validate_if_due()
                     self._save()
@@ -167,7 +175,7 @@ class Loop:
 
     def _tick(self) -> None:
         """The one place where a clock enters what a run decides."""
-        self.progress.seconds = time.monotonic() - self._started
+        self.progress.seconds = self.workers.first(time.monotonic() - self._started)
 
     def _step(self, group: Sequence[Any]) -> None:
         """One step of the optimizer, down the mean loss over all tokens of the group's batches."""
@@ -177,13 +185,17 @@ class Loop:
         optimizers.apply_rate(self.optimizer, now)
         self.optimizer.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=self.device), 0
-        for batch in group:
+        for place, batch in enumerate(group):
+            self.workers.together = place == len(group) - 1
             with self.precision.autocast():
                 loss, count = self.task.loss(batch)
             self.precision.backward(loss * count)
             total, tokens = total + loss.detach() * count, tokens + count
         self.precision.unscale(self.optimizer)
-        norm = optimizers.clip(self.network.parameters(), self.optimizer_config.clip_norm, tokens)
+        total, tokens = self.workers.total(total), round(self.workers.sum([tokens])[0])
+        # gradients are averaged over the processes
+        each = tokens / self.workers.count
+        norm = optimizers.clip(self.network.parameters(), self.optimizer_config.clip_norm, each)
         progress.batch += len(group)
         if self.precision.overflowed(norm):
             progress.skipped += 1
@@ -225,10 +237,9 @@ class Loop:
         progress, config = self.progress, self.config
         each = math.ceil(batches / config.accumulate)
         left = float((config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / config.accumulate))
-        if config.max_minutes is not None and progress.update and progress.seconds:
-            by_clock = (config.max_minutes * 60 - progress.seconds) / progress.seconds * progress.update
-            left = min(left, by_clock)
-        return left
+        if config.max_minutes is not None and progress.seconds_each:
+            left = min(left, (config.max_minutes * 60 - progress.seconds) / progress.seconds_each)
+        return max(left, 0.0)
 
     def _plan_epoch(self, batches: int) -> None:
         """Before the first update of an epoch or of a session. Without a time limit the batches decide alone."""
@@ -238,6 +249,11 @@ class Loop:
             self.limits_changed = False
             self._bend(self._updates_left(batches))
             self._save(force=True)
+            if self.optimizer_config.schedule in FALLING:
+                self.report.note(
+                    f"The limits have changed: {self.plan.at(self.progress.update):.0%} of the schedule is over, and"
+                    " the learning rate falls from there over what is left."
+                )
         elif self.progress.batch == 0:
             left = self._updates_left(batches)
             timed = self.config.max_minutes is not None
@@ -251,7 +267,10 @@ class Loop:
         due = int(progress.seconds / (limit * 60) * CLOCK_CHECKS)
         if due <= progress.clock_checks:
             return
-        progress.clock_checks = due
+        since_s, since = progress.clock_checked_at
+        recent = (progress.seconds - since_s) / max(progress.update - since, 1)
+        progress.seconds_each = (progress.seconds_each + recent) / 2 if progress.seconds_each else recent
+        progress.clock_checks, progress.clock_checked_at = due, (progress.seconds, progress.update)
         left = max(self._updates_left(batches), 1.0)
         if abs(self.plan.remaining(progress.update) - left) > CLOCK_TOLERANCE * left:
             self._bend(left)
@@ -275,7 +294,7 @@ class Loop:
         self._read()
         progress.validated = progress.update
         with self.average.applied():
-            measured, quality = self._measure()
+            measured, quality = self.workers.given(self._measure)
         if measured is None:
             return
         cost = measured.cost(self.config.choose_by)
@@ -312,19 +331,23 @@ class Loop:
 
     def _save(self, *, force: bool = False) -> None:
         """Never what is no number: the snapshot before it stays."""
-        if self.folder is None or (not force and time.monotonic() - self._saved < SNAPSHOT_EVERY_S):
+        if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
         self._read()
         if not all_finite(list(self.network.parameters())):
             raise TrainingError(f"The weights are no numbers any more at update {self.progress.update}: {WAY_OUT}.")
         self._tick()
-        snapshot.save(self.folder, state_of(self))
-        self.candidates.sweep()
-        self._saved = time.monotonic()
+        state = state_of(self)  # of all processes
+        if self.workers.writes:
+            snapshot.save(self.folder, state)
+            self.candidates.sweep()
+        self._saved = self.progress.seconds
 
     def _outcome(self, ended_by: str) -> Outcome:
-        """The best validated weights, or the mean of several where it validates better."""
+        """The best validated weights, or the mean of several where it validates better; on the process that writes."""
         outcome = Outcome(self._weights(), self.progress, ended_by, self.losses)
+        if not self.workers.writes:
+            return outcome
         kept, best = self.candidates.kept, self.candidates.best()
         if best is None:
             return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from training.evaluate import score_lyricist
 from training.hardware import hardware
 from training.lyrics import LyricsTask
 from training.output import claimed, publish
+from training.parallel import Workers
 from training.record import NOTHING_KNOWN, Record
 from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
@@ -37,11 +39,14 @@ def train_lyricist(
     device: torch.device,
     resume: bool = False,
     quiet: bool = False,
+    workers: Workers | None = None,
     record: Record = NOTHING_KNOWN,
 ) -> dict[str, Any]:
-    """Train and publish a lyricist; its scores. TrainingError for what the user can mend."""
-    with claimed(out, resume=resume):
-        return _train(config, text, origin, Run(out=out, device=device, resume=resume, quiet=quiet, record=record))
+    """Train and publish a lyricist; its scores. TrainingError for what the user can mend. workers: the processes
+    that share the run; all of them call this, and the first alone publishes and has scores."""
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
+    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+        return _train(config, text, origin, run)
 
 
 def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, Any]:
@@ -50,7 +55,7 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     tokenizer = character_tokenizer(train, unknown=config.unknown)
     network = build_lyricist(config, tokenizer.size).to(run.device)
     ids = torch.tensor(tokenizer.encode(train))
-    held_out = torch.tensor(tokenizer.encode(valid)) if valid else None
+    held_out = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
     draft = CheckpointConfig(
@@ -67,6 +72,8 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
         return Quality(None, at_validation(checkpoint, network, train, config.loop.seed))
 
     outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run, judge)
+    if not run.workers.writes:
+        return {}
     scores: dict[str, Any] = {}
     if outcome.progress.epoch:
         loss = outcome.progress.last_epoch_loss

@@ -12,6 +12,11 @@ from models.cached_recurrent import RecurrentState
 from models.recurrent import RecurrentLanguageModel
 from training.batches import TextBatch, consecutive_windows, random_windows
 from training.config import LyricsConfig
+from training.errors import TrainingError
+
+LEAD = 512  # characters that a strand reads before those that it counts
+VALIDATION_STRANDS = 32
+IGNORED = -100  # a target that cross-entropy leaves out
 
 
 class LyricsTask:
@@ -43,8 +48,18 @@ class LyricsTask:
     def validate(self) -> float | None:
         if self.valid is None or len(self.valid) < 2:
             return None
-        total, characters = negative_log_likelihood(self.network, self.valid)
+        strands = min(VALIDATION_STRANDS, len(self.valid) // (4 * LEAD))
+        if strands > 1:
+            total, characters = likelihood_in_strands(self.network, self.valid, strands, LEAD)
+        else:
+            total, characters = negative_log_likelihood(self.network, self.valid)
         return total / characters
+
+    def part(self, batch: TextBatch, rank: int, count: int) -> TextBatch:
+        rows = len(batch.inputs)
+        if rows < count:
+            raise TrainingError(f"{count} processes cannot share {rows} strands of text; start at most {rows}.")
+        return TextBatch(batch.inputs[rank::count], batch.outputs[rank::count], batch.carry)
 
     def carried(self) -> dict[str, Tensor]:
         return {"hidden": self.state.hidden, "memory": self.state.memory} if self.state else {}
@@ -65,4 +80,25 @@ def negative_log_likelihood(network: RecurrentLanguageModel, text: Tensor, windo
         inputs, outputs = text[i : i + window], text[i + 1 : i + 1 + window]
         logits, state = network(inputs[None, : len(outputs)], state)
         total += F.cross_entropy(logits[0].double(), outputs, reduction="sum").item()
+    return total, len(text) - 1
+
+
+@torch.inference_mode()
+def likelihood_in_strands(
+    network: RecurrentLanguageModel, text: Tensor, strands: int, lead: int, window: int = 128
+) -> tuple[float, int]:
+    """As `negative_log_likelihood`, many times as fast: the text is cut into `strands` that are read side by side.
+    Each but the first begins `lead` characters earlier, from a zero state, and counts from where the one before ends:
+    what a state remembers from further back is lost."""
+    text = text.to(network.device)
+    counted = -(-(len(text) - 1 - lead) // strands)
+    missing = lead + counted * strands + 1 - len(text)
+    cut = F.pad(text, (0, missing), value=IGNORED).unfold(0, lead + counted + 1, counted)
+    inputs, outputs = cut[:, :-1].clamp(min=0), cut[:, 1:].clone()
+    outputs[1:, :lead] = IGNORED
+    state, total = None, 0.0
+    for i in range(0, inputs.size(1), window):
+        logits, state = network(inputs[:, i : i + window], state)
+        nats = F.cross_entropy(logits.flatten(0, 1), outputs[:, i : i + window].flatten(), reduction="none")
+        total += nats.double().sum().item()
     return total, len(text) - 1

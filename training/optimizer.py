@@ -59,7 +59,7 @@ def apply_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
 
 
 @torch.no_grad()
-def clip(parameters: Iterable[Tensor], norm: float, tokens: int = 1) -> Tensor:
+def clip(parameters: Iterable[Tensor], norm: float, tokens: float = 1) -> Tensor:
     """Gradients of a sum over so many tokens become those of the mean, scaled together to a norm of at most `norm`
     (0: any). The norm [] that the mean had; reading it makes the host wait for the device."""
     gradients = [p.grad for p in parameters if p.grad is not None]

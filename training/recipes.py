@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
 
+MEDIUM_TEXT = 300_000  # characters
+
 
 def tiny() -> TranslatorConfig:
     """Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.
@@ -113,6 +115,40 @@ def lyrics_small() -> LyricsConfig:
     )
 
 
+def lyrics_medium() -> LyricsConfig:
+    """About a million characters, or what comes near it: 2.6 million parameters with a Latin alphabet."""
+    return LyricsConfig(
+        recipe="medium",
+        network={
+            "embedding": 128,
+            "hidden": 512,
+            "layers": 2,
+            "embedding_dropout": 0.1,
+            "dropout": 0.4,
+            "recurrent_dropout": 0.2,
+            "locked_dropout": True,
+        },
+        steps=128,
+        rows=16,
+        optimizer=OptimizerConfig(
+            name="adamw",
+            rate=2e-3,
+            schedule="cosine",
+            warmup_updates=100,
+            final_fraction=0.03,
+            betas=(0.9, 0.99),
+            epsilon=1e-8,
+            weight_decay=0.1,
+        ),
+        loop=LoopConfig(max_epochs=12, average_decay=0.99),
+    )
+
+
+def lyricist_for(characters: int) -> str:
+    """The name of the recipe for a text of so many characters."""
+    return "medium" if characters >= MEDIUM_TEXT else "small"
+
+
 def _tutorial(recipe: str, epochs: int) -> dict[str, object]:
     """What the tutorials share: hidden 256, 35 steps, batch 32, the first 10,000 characters with newlines as
     spaces, nothing held out, all gradients clipped to a norm of 0.01."""
@@ -165,6 +201,7 @@ TRANSLATORS: dict[str, Callable[[], TranslatorConfig]] = {
 }
 LYRICISTS: dict[str, Callable[[], LyricsConfig]] = {
     "small": lyrics_small,
+    "medium": lyrics_medium,
     "d2l-random": d2l_random,
     "d2l-consecutive": d2l_consecutive,
     "d2l-adam": d2l_adam,

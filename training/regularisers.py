@@ -18,6 +18,7 @@ class Regularisers:
     """As `training.config.TranslatorConfig` says."""
 
     r_drop: float = 0.0
+    r_drop_after_epochs: int = 0
     source_word_dropout: float = 0.0
     target_word_dropout: float = 0.0
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from training import snapshot
+from training import generators, snapshot
 from training.errors import TrainingError
+from training.parallel import launch
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -27,17 +26,18 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "average": loop.average.values,
         "best": loop.candidates.kept,
         "carried": loop.task.carried(),
-        "rng": torch.get_rng_state(),
+        "random": loop.workers.gather(generators.states(loop.device)),
         "logged": (loop.report.loss, loop.report.tokens),
         "fingerprint": loop.fingerprint,
-        "cuda_rng": torch.cuda.get_rng_state(loop.device) if loop.device.type == "cuda" else None,
+        "launch": launch(),
     }
 
 
 def restore(loop: Loop) -> None:
     """TrainingError if there is no snapshot, it cannot be read, or it is another run's."""
-    assert loop.folder is not None
-    state = snapshot.load(loop.folder)
+    folder = loop.folder
+    assert folder is not None
+    state = loop.workers.given(lambda: snapshot.load(folder))
     try:
         if state["fingerprint"] != loop.fingerprint:
             raise ValueError("another fingerprint")
@@ -53,9 +53,7 @@ def restore(loop: Loop) -> None:
     loop.average.values = [value.to(loop.device) for value in state["average"]]
     loop.candidates.restore(state["best"])
     loop.task.restore(state["carried"])
-    torch.set_rng_state(state["rng"])
-    if state["cuda_rng"] is not None and loop.device.type == "cuda":
-        torch.cuda.set_rng_state(state["cuda_rng"], loop.device)
+    generators.restore(state["random"], loop.workers.rank, loop.device)
     loop.report.resumed(loop.progress.update, *state["logged"])
     config, progress = loop.config, loop.progress
     loop.limits_changed = tuple(state["limits"]) != (config.max_epochs, config.max_minutes, config.patience)

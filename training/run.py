@@ -5,29 +5,32 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from training import events
+from training import events, generators
 from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
 from training.loop import Loop, Outcome, Task
+from training.parallel import Workers, agree
 from training.record import NOTHING_KNOWN, Record
 from training.report import METRICS, SAMPLES, Report
+from training.sharded import Sharded
 from training.validation import Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Where a run writes and how. quiet: no progress bar."""
+    """Where a run writes and how. quiet: no progress bar. workers: the processes that share it."""
 
     out: Path
     device: torch.device
     resume: bool = False
     quiet: bool = False
+    workers: Workers = field(default_factory=Workers)
     record: Record = NOTHING_KNOWN
 
     def train(
@@ -39,12 +42,16 @@ class Run:
         judge: Judge | None = None,
     ) -> Outcome:
         """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
-        if not self.resume:
-            for name in (METRICS, SAMPLES, "samples.md"):
-                (self.out / name).unlink(missing_ok=True)
-            shutil.rmtree(self.out / events.FOLDER, ignore_errors=True)
-        report = Report(self.out, title, quiet=self.quiet, tensorboard=self.record.tensorboard)
-        if not self.resume:
+        if self.workers.count > 1:
+            agree(self.workers, fingerprint)
+            task = Sharded(task, self.workers, self.device)
+            generators.start(config.loop.seed, self.workers.rank)
+        writes = self.workers.writes
+        if writes and not self.resume:
+            self._clear()
+        tensorboard = self.record.tensorboard and writes
+        report = Report(self.out if writes else None, title, quiet=self.quiet or not writes, tensorboard=tensorboard)
+        if writes and not self.resume:
             self._write_run_file(config)
         try:
             loop = Loop(
@@ -56,15 +63,23 @@ class Run:
                 device=self.device,
                 fingerprint=fingerprint,
                 judge=judge,
+                workers=self.workers,
             )
             outcome = loop.run(resume=self.resume)
             report.finished()
         finally:
             report.close()
-        self._write_run_file(config)  # a resumed run may have other limits than the one that it goes on with
+        if writes:
+            self._write_run_file(config)  # a resumed run may have other limits than the one that it goes on with
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
+
+    def _clear(self) -> None:
+        """What an earlier run left that this one would add to."""
+        for name in (METRICS, SAMPLES, "samples.md"):
+            (self.out / name).unlink(missing_ok=True)
+        shutil.rmtree(self.out / events.FOLDER, ignore_errors=True)
 
     def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
         text = run_file.text(config, self.record.data, self.device)

@@ -10,7 +10,7 @@ from models.checkpoint import Checkpoint
 from models.tokenizer import SentencePieceTokenizer
 from training.batches import Ids
 from training.config import TranslatorConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.vocabulary import EOS
 
@@ -26,16 +26,20 @@ def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
 
 
 class Segmentation:
-    """The training pairs of at most `config.max_tokens` tokens a side, best cut; `dropped` counts the others.
-    TrainingError where none is left."""
+    """The training pairs of at most `config.max_tokens` tokens a side, best cut; `report` names the others beside
+    what cleaning left out. TrainingError where none is left."""
 
     def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
         sources, targets = pair_ids(checkpoint, pairs)
-        lengths = zip(sources, targets, strict=True)
-        kept = [i for i, (s, t) in enumerate(lengths) if max(len(s), len(t)) <= config.max_tokens]
+        most, kept, self.report = config.max_tokens, [], pairs.reported()
+        for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            if max(len(source), len(target)) <= most:
+                kept.append(i)
+            else:
+                self.report.drop(f"over {most} tokens", pairs.place(i), pairs.sources[i], pairs.targets[i])
         if not kept:
-            raise TrainingError(f"Every pair is longer than {config.max_tokens} tokens: nothing is left to train on.")
-        self.checkpoint, self.config, self.dropped = checkpoint, config, len(pairs) - len(kept)
+            raise TrainingError(f"Every pair is longer than {most} tokens: nothing is left to train on.")
+        self.checkpoint, self.config = checkpoint, config
         self.best: PairIds = [sources[i] for i in kept], [targets[i] for i in kept]
         self.texts = [pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept]
 

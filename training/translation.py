@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from models.transformer import Transformer
-from training.batches import PairBatch, by_length, pair_batch
+from training.batches import Lazy, PairBatch, by_length, pair_batch
 from training.r_drop import smoothed_and_pulled
 from training.regularisers import Regularisers, drop_words
 from training.segmentation import PairIds
@@ -31,32 +31,35 @@ class TranslationTask:
         """train: the pairs of every epoch, or what returns those of epoch 0, 1, ..."""
         self.network, self.label_smoothing = network, label_smoothing
         self.regularisers = regularisers or Regularisers()
+        self.r_drop = self.regularisers.r_drop  # of the running epoch
         self.train, self.valid = train, valid
         self.tokens_per_batch, self.seed = tokens_per_batch, seed
         self.pad = network.config.pad
 
-    def batches(self, epoch: int) -> list[PairBatch]:
+    def batches(self, epoch: int) -> Sequence[PairBatch]:
+        options = self.regularisers
+        self.r_drop = options.r_drop if epoch >= options.r_drop_after_epochs else 0.0
         return self._batches(self.train(epoch) if callable(self.train) else self.train, epoch)
 
-    def _batches(self, pairs: PairIds, epoch: int) -> list[PairBatch]:
+    def _batches(self, pairs: PairIds, epoch: int) -> Sequence[PairBatch]:
         sources, targets = pairs
         lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
         groups = by_length(lengths, self.tokens_per_batch, self.seed, epoch)
-        return [pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad) for g in groups]
+        return Lazy(groups, lambda g: pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad))
 
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
         """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of
         the symmetric divergence of its two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
         options = self.regularisers
-        if options.r_drop:
+        if self.r_drop:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
         source, inputs, outputs = (part.to(self.network.device) for part in batch)
         source = drop_words(source, options.source_word_dropout)
         inputs = drop_words(inputs, options.target_word_dropout)
         features, wanted = self._features(source, inputs, outputs)
-        if options.r_drop:
+        if self.r_drop:
             matrix = self.network.projection()
-            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, options.r_drop)
+            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, self.r_drop)
             return total / len(wanted), len(wanted) // 2
         return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
 
@@ -76,6 +79,10 @@ class TranslationTask:
         parts = [self._cross_entropy(batch) for batch in self._batches(self.valid, 0)]
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)
+
+    def part(self, batch: PairBatch, rank: int, count: int) -> PairBatch | None:
+        part = PairBatch(*(rows[rank::count] for rows in batch))
+        return part if len(part.source) else None
 
     def carried(self) -> dict[str, Tensor]:
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ from training import snapshot
 from training.card import CardFacts
 from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
+from training.corpora.report import CorpusReport
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
+from training.judge import TranslationJudge, evenly
 from training.loop import Outcome
 from training.output import claimed, publish
+from training.parallel import Workers
 from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
 from training.report import last_samples
@@ -44,22 +48,23 @@ def train_translator(
     test: Pairs | None = None,
     resume: bool = False,
     quiet: bool = False,
+    workers: Workers | None = None,
     record: Record = NOTHING_KNOWN,
     beam: int = BEAM,
 ) -> dict[str, Any]:
     """Train and publish a translator; its scores, those of test pairs greedy and with `beam`. TrainingError for what
-    the user can mend."""
-    with claimed(out, resume=resume):
-        return _train(
-            config, train, valid, test, Run(out=out, device=device, resume=resume, quiet=quiet, record=record), beam
-        )
+    the user can mend. workers: the processes that share the run; all of them call this, and the first alone publishes
+    and has scores."""
+    run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
+    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+        return _train(config, train, valid, test, run, beam)
 
 
 def _train(
     config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run, beam: int
 ) -> dict[str, Any]:
     torch.manual_seed(config.loop.seed)
-    tokenizers = translator_tokenizers(config.tokenizer, train.sources, train.targets)
+    tokenizers = run.workers.given(lambda: translator_tokenizers(config.tokenizer, train.sources, train.targets))
     draft = _translator_draft(config, tokenizers)
     network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
         run.device
@@ -69,10 +74,13 @@ def _train(
     )
     checkpoint = Checkpoint(run.out, draft, tokenizers)
     segmentation = Segmentation(checkpoint, train, config)
+    if run.workers.writes:
+        segmentation.report.write(run.out / "corpus.json")
+    validated = evenly(valid, config.loop.validate_sentences) if valid else None
     task = TranslationTask(
         network,
         segmentation.epoch,
-        pair_ids(checkpoint, valid) if valid else None,
+        pair_ids(checkpoint, validated) if validated else None,
         label_smoothing=config.label_smoothing,
         tokens_per_batch=config.tokens_per_batch,
         seed=config.loop.seed,
@@ -80,9 +88,12 @@ def _train(
     )
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
-    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts))
+    judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
+    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
+    if not run.workers.writes:
+        return {}
     scores = _scores(checkpoint, network, valid, test, beam)
-    card = _card(config, train, valid, segmentation, scores, draft.parameters, outcome, run)
+    card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -105,7 +116,7 @@ def _card(
     config: TranslatorConfig,
     train: Pairs,
     valid: Pairs | None,
-    segmentation: Segmentation,
+    report: CorpusReport,
     scores: dict[str, dict[str, Any]],
     parameters: int,
     outcome: Outcome,
@@ -114,10 +125,9 @@ def _card(
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {len(segmentation.texts[0]):,} pairs used, {train.dropped:,} empty and"
-        f" {segmentation.dropped:,} over"
-        f" {config.max_tokens} tokens left out" + (f"; validation on {valid.origin}" if valid else ""),
-        left_out=train.report.table() if train.report else "",
+        data=f"{train.origin}: {report.read:,} pairs, of which {report.left_out:,} were left out"
+        + (f"; validation on {valid.origin}" if valid else ""),
+        left_out=report.table(),
         recipe=config.recipe,
         command=command(),
         configuration=asdict(config),

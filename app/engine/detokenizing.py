@@ -1,7 +1,8 @@
 """Text from tokens that come a few at a time, at a cost that does not grow with those that came before.
 
 A tokenizer's `decode` of all tokens says what the text is; here each token is decoded once, with what its text may
-depend on: whether a text has begun (a first space is left out), and the bytes of a character that is not whole yet.
+depend on: whether a text has begun (a first space is left out), the bytes of a character that is not whole yet, and,
+where a tokenizer trims its texts, white space that may turn out to be the last.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ class Detokenizer:
         self._held: list[int] = []  # tokens of bytes that may begin a character: at most 3
         self._silent: dict[int, None] = {}  # tokens before the first that brought text; each once says all
         self._anchor: tuple[int, int] | None = None  # once a text has begun: a token that is text, and how long that is
+        self._blank: str | None = (
+            None  # of a tokenizer that trims: white space behind what was given; None: nothing was
+        )
 
     def feed(self, tokens: Iterable[int]) -> str:
         """The text that is certain now and was not before; "" where the next token may still change it."""
@@ -34,12 +38,22 @@ class Detokenizer:
         if open_bytes := len(tail) - certain_bytes(tail):
             self._held = settled[-open_bytes:]
             del settled[-open_bytes:]
-        return self._decode(settled)
+        return self._trimmed(self._decode(settled))
 
     def finish(self) -> str:
         """The rest: what is left of a character that never became whole."""
         rest, self._held = self._held, []
-        return self._decode(rest)
+        return self._trimmed(self._decode(rest))
+
+    def _trimmed(self, text: str) -> str:
+        """Without white space before the first word, and with what was held back only once another word follows."""
+        if not self._tokenizer.trims:
+            return text
+        text = text.lstrip() if self._blank is None else self._blank + text
+        shown = text.rstrip()
+        if shown or self._blank is not None:
+            self._blank = text[len(shown) :]
+        return shown
 
     def _bytes_at_end(self, tokens: list[int]) -> list[int]:
         """Those that the tokens end with, as far back as a character reaches."""
@@ -59,8 +73,8 @@ class Detokenizer:
             return ""
         if self._anchor is not None:
             anchor, length = self._anchor
-            return self._tokenizer.decode([anchor, *tokens])[length:]
-        text = self._tokenizer.decode([*self._silent, *tokens])
+            return self._tokenizer.untrimmed([anchor, *tokens])[length:]
+        text = self._tokenizer.untrimmed([*self._silent, *tokens])
         if text:
             self._anchor = anchor_of(self._tokenizer)
         else:
@@ -71,7 +85,7 @@ class Detokenizer:
 def anchor_of(tokenizer: Tokenizer) -> tuple[int, int]:
     """A token whose text is whole by itself, and the length of that text: what follows it is not a text's beginning."""
     for token in reversed(range(tokenizer.size)):
-        text = tokenizer.decode([token])
+        text = tokenizer.untrimmed([token])
         if text and BROKEN not in text:
             return token, len(text)
     raise ValueError("No token of this vocabulary stands for a text.")

@@ -27,7 +27,8 @@ def source_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int,
         raise errors.TextTooLong(
             f"This text has {len(source):,} tokens; the model takes {most:,}. Send it in parts.", field=field_name
         )
-    return source if len(source) > len(checkpoint.config.source_suffix) else ()
+    config = checkpoint.config
+    return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
 
 
 def target_ids(checkpoint: Checkpoint, text: str) -> list[int]:

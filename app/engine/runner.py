@@ -50,7 +50,8 @@ class Model:
         self.decoder = self._decoder()
 
     def _decoder(self) -> Decoder:
-        rules = TokenRules(self.config.eos, tuple(self.config.suppressed))
+        config = self.config
+        rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
         decoder = Decoder(
             self.decodable,
             rules,

@@ -61,6 +61,7 @@ def attention_report(
         target_text=checkpoint.decode(target) if job.target is None else job.target,
         forced=job.target is not None,
         source_tokens=(
+            *special_tokens(reader, checkpoint.source_prefix(reader.encode(job.source))),
             *text_tokens(reader, job.source),
             *special_tokens(reader, config.source_suffix),
         ),

@@ -24,10 +24,12 @@ likeliest.py     likeliest.c, for whatever has float32 logits
 
 Recurrent networks in fp32, and draws from any network's logits, are a second library. It needs no instruction beyond
 those of the architecture and uses wider vectors where they are. What it is there for is not speed alone: a row's
-numbers are summed in one order, and so do not depend on the rows beside it.
+numbers are summed in one order, and so do not depend on the rows beside it. Training takes the GRU's gates from it.
 
 vectors.h      floats in vectors
 matrices.c     products in fp32
+gates.h        logistic function and hyperbolic tangent
+gru_steps.c    a step of a GRU in training, forward and backward, but for its products
 recurrent.c    the cells, a step, the reading of prompts
 draws.c        uniform numbers; a token from each row of logits
 recurrent.h    what these share

@@ -1,18 +1,12 @@
 /* The recurrent language model, a token a row; models/cells.py has the formulae and the order of the gates. */
 #include "recurrent.h"
 
+#include "gates.h"
+
 #include <stdlib.h>
 
 enum { RNN, GRU, LSTM };
 static const int64_t GATES[] = {1, 3, 4};
-
-static Floats logistic(Floats x) { return 1.0f / (1.0f + exponential(-x)); }
-
-static Floats hyperbolic_tangent(Floats x) {
-    Ints sign = (Ints)x & INT32_MIN;
-    Floats t = exponential(-2.0f * (Floats)((Ints)x & INT32_MAX));
-    return (Floats)((Ints)((1.0f - t) / (1.0f + t)) | sign);
-}
 
 /* One row of a layer: x and r [G, padded] are what its input and its hidden state come to; h and c are written over. */
 static void rnn(const Recurrent *m, const float *x, const float *r, float *h) {

@@ -42,8 +42,8 @@ FP32 = tuple(
         "-".join(("fp32", *needed[:1])),
         frozenset(needed),
         tuple(f"-m{name}" for name in needed),
-        sources=("matrices.c", "recurrent.c", "draws.c"),
-        headers=("vectors.h", "recurrent.h", "tiles.h"),
+        sources=("matrices.c", "recurrent.c", "gru_steps.c", "draws.c"),
+        headers=("vectors.h", "gates.h", "recurrent.h", "tiles.h"),
     )
     for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
 )

@@ -22,7 +22,7 @@ from models.networks import load_network
 from tests.app.engine.running import Running
 from tests.tiny import ENGLISH, GERMAN
 from training import recipes
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.evaluate import score_translator
 from training.translator import train_translator
 

@@ -225,7 +225,7 @@ def test_a_vocabulary_file_is_readable_by_people(tmp_path: Path) -> None:
 
 def test_an_unknown_kind_and_a_broken_model(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"neither JSON nor a model")
-    with pytest.raises(ValueError, match=r"'wordpiece' is not one of character, sentencepiece, word\."):
+    with pytest.raises(ValueError, match=r"'wordpiece' is not one of character, marian, sentencepiece, word\."):
         read_tokenizer("wordpiece", tmp_path / "file")
     with pytest.raises(ValueError, match="Expecting value"):
         read_tokenizer("word", tmp_path / "file")

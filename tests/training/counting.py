@@ -13,6 +13,7 @@ from tests.training.small import CPU
 from training.config import LoopConfig, OptimizerConfig
 from training.loop import Loop
 from training.report import Report
+from training.validation import Judge
 
 
 class Counting:
@@ -51,6 +52,14 @@ class Counting:
 STEP_BY_ONE = OptimizerConfig(name="sgd", rate=1.0, clip_norm=0.0)
 
 
-def looping(task: Any, folder: Path | None = None, optimizer: OptimizerConfig = STEP_BY_ONE, **limits: Any) -> Loop:
-    config = LoopConfig(precision="fp32", **limits)
-    return Loop(task, optimizer, config, folder=folder, report=Report(folder, "", quiet=True), device=CPU)
+def looping(
+    task: Any,
+    folder: Path | None = None,
+    optimizer: OptimizerConfig = STEP_BY_ONE,
+    *,
+    judge: Judge | None = None,
+    **options: Any,
+) -> Loop:
+    config = LoopConfig(**{"precision": "fp32", **options})
+    report = Report(folder, "", quiet=True)
+    return Loop(task, optimizer, config, folder=folder, report=report, device=CPU, judge=judge)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 
 CPU = torch.device("cpu")
 

@@ -21,7 +21,7 @@ from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import output
 from training.__main__ import main
 from training.config import LoopConfig, TokenizerConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.lyricist import train_lyricist
 from training.translator import train_translator
 

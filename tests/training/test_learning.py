@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.small import CPU, lyricist, translator
 from training.config import LoopConfig, OptimizerConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.lyricist import train_lyricist
 from training.translator import train_translator
 

@@ -111,3 +111,38 @@ def test_a_snapshot_keeps_the_best_weights_as_they_were(tmp_path: Path) -> None:
     assert (again.seen, weight(outcome), again.state.item()) == ([3.0], 1.0, 3.0)
     outcome = looping(Counting([0.5]), tmp_path, max_epochs=4).run(resume=True)
     assert (weight(outcome), outcome.progress.best_update) == (4.0, 4)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_gradient_that_is_no_number_ends_the_run_before_the_weights_follow_it(tmp_path: Path, value: float) -> None:
+    class Steep(Counting):
+        def loss(self, batch: int) -> tuple[Tensor, int]:
+            loss, tokens = super().loss(batch)
+            if self.state.item() == 3:
+                loss.register_hook(lambda gradient: gradient * value)
+            return loss, tokens
+
+    task = Steep()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
+        with pytest.raises(TrainingError, match=r"^The gradient became (nan|inf) at update 3: lower the learning rate"):
+            looping(task, tmp_path, max_epochs=9).run()
+    assert task.network.weight.item() == 2.0
+    assert snapshot.load(tmp_path)["network"]["weight"].item() == 2.0
+
+
+def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they came to be so."""
+    task = Counting()
+    average = loops.MovingAverage.update
+
+    def breaking(self: loops.MovingAverage, number: int) -> None:
+        average(self, number)
+        if number == 3:
+            task.network.weight.data.fill_(float("nan"))
+
+    monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
+    monkeypatch.setattr(loops.MovingAverage, "update", breaking)
+    with pytest.raises(TrainingError, match=r"^The weights are no numbers any more at update 3: lower"):
+        looping(task, tmp_path, max_epochs=9).run()
+    assert snapshot.load(tmp_path)["network"]["weight"].item() == 2.0

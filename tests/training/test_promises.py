@@ -15,7 +15,7 @@ from models import checkpoint as checkpoints
 from tests.training.runs import sing, translate
 from tests.training.small import CPU, translator
 from training.config import LoopConfig, OptimizerConfig, TranslatorConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.translator import train_translator
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]

@@ -112,6 +112,21 @@ def test_without_dropout_r_drop_changes_nothing() -> None:
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_r_drop_may_leave_the_first_epochs_out() -> None:
+    task = dropping(r_drop=2.0, r_drop_after_epochs=3)
+    doubled, features = [], task.network.counted_features
+
+    def counted(source: Tensor, target: Tensor, real: Tensor) -> Tensor:
+        doubled.append(len(source) == 2 * len(SOURCES))
+        return features(source, target, real)
+
+    task.network.counted_features = counted  # type: ignore[method-assign]
+    for epoch in (0, 2, 3, 4, 1):
+        (batch,) = task.batches(epoch)
+        assert task.loss(batch)[1] == 11
+    assert doubled == [False, False, True, True, False]
+
+
 def test_words_are_dropped_as_often_as_asked_and_special_tokens_never() -> None:
     torch.manual_seed(0)
     words = torch.randint(4, 1000, (100, 100))

@@ -13,7 +13,7 @@ from models.tokenizer import SentencePieceTokenizer
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import translator
 from training.config import LoopConfig, TokenizerConfig
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.segmentation import Segmentation
 from training.translator import _translator_draft
@@ -93,7 +93,7 @@ def test_some_pairs_are_turned_in_the_first_epochs_alone() -> None:
 def test_too_long_pairs_are_left_out_of_every_epoch() -> None:
     corpus = Pairs([*SENTENCES.sources, "hund " * 50], [*SENTENCES.targets, "dog"])
     cut = segmentation(corpus, max_tokens=40, source_sampling=0.1)
-    assert cut.dropped == 1
+    assert cut.report.dropped["over 40 tokens"].count == 1
     assert len(cut.epoch(0)[0]) == len(cut.texts[0]) == 60
     with pytest.raises(TrainingError, match=r"longer than 3 tokens: nothing is left"):
         segmentation(max_tokens=3)
@@ -115,6 +115,7 @@ def test_a_run_with_every_regulariser_is_resumed_bit_for_bit(tmp_path: Path, num
         "tokenizer": TokenizerConfig(size=30, source_sampling=0.2, target_sampling=0.2),
         "network": {**translator().network, "tied": "all", "attention_dropout": 0.1, "activation_dropout": 0.1},
         "r_drop": 2.0,
+        "r_drop_after_epochs": 1,
         "source_word_dropout": 0.1,
         "target_word_dropout": 0.1,
         "bidirectional_epochs": 2,
@@ -154,6 +155,8 @@ def test_every_problem_of_the_options_is_named_at_once() -> None:
         assert message.count(part) == 1
     with pytest.raises(TrainingError, match="bidirectional_epochs must be at least 0, not -1"):
         translator(bidirectional_epochs=-1)
+    with pytest.raises(TrainingError, match="r_drop_after_epochs must be at least 0, not -2"):
+        translator(r_drop_after_epochs=-2)
     with pytest.raises(TrainingError, match="sources that end as targets do"):
         joint = replace(translator().tokenizer, joint=True, source_end="pad")
         translator(bidirectional_epochs=1, tokenizer=joint)

@@ -19,20 +19,27 @@ def add_parser(commands: Any) -> None:
     command.set_defaults(run=run)
     command.add_argument("--corpus", metavar="CORPUS", help="a text file, a folder of .txt files, .jsonl, each .gz too")
     add_override(command, "--cell", "network.cell", "CELL", "rnn, gru or lstm (default: gru)")
-    add_configuration(command, recipes.LYRICISTS, "small")
+    add_configuration(command, recipes.LYRICISTS, f"small, or medium from {recipes.MEDIUM_TEXT:,} characters on")
     add_run(command)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {"corpus": arguments.corpus}
-    config, data, file = configured(arguments, recipes.LYRICISTS, "small", given, {"corpus": "--corpus"})
-    device, corpus = device_of(arguments, file.machine), str(data["corpus"])
+    given, needed = {"corpus": arguments.corpus}, {"corpus": "--corpus"}
+    _, data, _ = configured(arguments, recipes.LYRICISTS, recipes.lyricist_for(0), given, needed)
+    corpus = str(data["corpus"])
+    text = read_text(Path(corpus))
+    # the text's length chooses the recipe where none is named, so the configuration is asked for again
+    fitting = recipes.lyricist_for(len(text))
+    config, data, file = configured(arguments, recipes.LYRICISTS, fitting, given, needed)
+    device = device_of(arguments, file.machine)
+    arguments.workers.say(f"Recipe {config.recipe}, a text of {len(text):,} characters.")
     return train_lyricist(
         config,
-        read_text(Path(corpus)),
+        text,
         origin=corpus,
         out=arguments.out,
         device=device,
         resume=arguments.resume,
+        workers=arguments.workers,
         record=Record(data=data, licence=arguments.licence, tensorboard=arguments.tensorboard),
     )

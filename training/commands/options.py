@@ -12,6 +12,7 @@ import torch
 from training.config import raise_all
 from training.configuration.assembly import Statement
 from training.errors import TrainingError
+from training.parallel import Workers
 
 
 class Override(argparse.Action):
@@ -64,4 +65,5 @@ def device_of(arguments: argparse.Namespace, recorded: Mapping[str, Any] | None 
         torch.set_num_threads(threads)
     if device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("There is no CUDA device here; use --device cpu or --device auto.")
-    return torch.device("cuda" if torch.cuda.is_available() and device != "cpu" else "cpu")
+    workers: Workers = arguments.workers
+    return workers.device("cuda" if torch.cuda.is_available() and device != "cpu" else "cpu")

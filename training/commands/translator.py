@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         device=device,
         test=test,
         resume=arguments.resume,
+        workers=arguments.workers,
         record=Record(data=data, licence=arguments.licence, tensorboard=arguments.tensorboard),
     )
 

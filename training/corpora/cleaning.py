@@ -25,8 +25,7 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
 
     TrainingError if fewer than two pairs are left.
     """
-    report = CorpusReport(pairs.origin)
-    report.add(pairs.report or CorpusReport(pairs.origin, read=len(pairs)))
+    report = pairs.reported()
     rules = _rules(pairs, config)
     held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
     overlaps = _Overlaps(held_out, config, report)

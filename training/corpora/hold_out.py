@@ -19,15 +19,17 @@ def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> 
     order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))
     chosen = set(order)
     sources, targets = {comparable(pairs.sources[i]) for i in order}, {comparable(pairs.targets[i]) for i in order}
-    rest = [
-        i
-        for i, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True))
-        if comparable(source) not in sources and comparable(target) not in targets
-    ]
+    rest, report = [], pairs.reported()
+    for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        if comparable(source) not in sources and comparable(target) not in targets:
+            rest.append(index)
+        elif index not in chosen:
+            report.drop("shares a side with a held-out pair", pairs.place(index), source, target)
     if not rest:
         return pairs, None
+    report.held_out = len(chosen)
     held_out = f"{len(chosen):,} pairs held out of {pairs.origin}"
     return (
-        pairs.only(rest, dropped=pairs.dropped, origin=pairs.origin, report=pairs.report),
+        pairs.only(rest, dropped=pairs.dropped, origin=pairs.origin, report=report),
         pairs.only(sorted(chosen), dropped=0, origin=held_out, report=None),
     )

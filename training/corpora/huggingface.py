@@ -23,7 +23,7 @@ def read_huggingface(argument: str, languages: Languages | None) -> Iterator[Row
 def rows(argument: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     name, config, split = named(argument)
     try:
-        import datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        import datasets
     except ImportError:
         raise TrainingError(f"{argument} needs the datasets library: pip install 'parlance[hf]'.") from None
     try:

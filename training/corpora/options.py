@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from training.config import CleaningConfig, raise_all
+from training.config import NO_CLEANING, CleaningConfig, raise_all
 from training.corpora.cleaning import clean
 from training.corpora.hold_out import hold_out
 from training.corpora.pairs import Pairs
 from training.corpora.reading import columns_of, read_corpora, read_pairs
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
-OFF = CleaningConfig(
-    broken=False, max_characters=None, identical_from=None, ratio=None, duplicates=False, overlap="off"
-)
 RULES = "broken, max-characters, identical-from, ratio, ratio-tolerance, duplicates, overlap"
 
 
@@ -41,7 +38,9 @@ def cleaning_of(settings: Sequence[str]) -> CleaningConfig:
     for setting in settings:
         name, _, value = setting.partition("=")
         try:
-            config = OFF if setting == "off" else replace(config, **{name.replace("-", "_"): _value(name, value)})
+            config = (
+                NO_CLEANING if setting == "off" else replace(config, **{name.replace("-", "_"): _value(name, value)})
+            )
         except ValueError as error:
             problems.append(str(error))
     raise_all([*problems, *config.problems()])
@@ -77,8 +76,7 @@ def read_run(
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
     train = clean(read_corpora(arguments.train, languages, columns), cleaning, validation=valid, test=test)
-    if train.report:
-        print(*train.report.lines(), sep="\n", file=sys.stderr)
     if valid is None:
         train, valid = hold_out(train, seed)
+    print(*train.reported().lines(), sep="\n", file=sys.stderr)
     return train, valid, test

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from training.corpora.report import CorpusReport
@@ -44,6 +45,10 @@ class Pairs:
     def place(self, index: int) -> str:
         return self.places.of(index) if self.places else f"{self.origin}:{index + 1}"
 
+    def reported(self) -> CorpusReport:
+        """A report of its own, to go on with: `self.report` stays as it is."""
+        return deepcopy(self.report) if self.report else CorpusReport(self.origin, read=len(self))
+
     def only(self, indices: Sequence[int], *, dropped: int, origin: str, report: CorpusReport | None) -> Pairs:
         places = self.places and Places(self.places.names, array("Q", (self.places.numbers[i] for i in indices)))
         sources, targets = [self.sources[i] for i in indices], [self.targets[i] for i in indices]
@@ -82,7 +87,7 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
         numbers.extend(
             index << _LINE_BITS | n for n in (part.places.numbers if part.places else range(1, len(part) + 1))
         )
-        report.add(part.report or CorpusReport(part.origin, read=len(part)))
+        report.add(part.reported())
     sources = [text for part in parts for text in part.sources]
     targets = [text for part in parts for text in part.targets]
     names = tuple(part.origin for part in parts)

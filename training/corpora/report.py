@@ -29,13 +29,14 @@ class Reason:
 
 @dataclass(slots=True)
 class CorpusReport:
-    """read: pairs found; dropped: by reason, in the order of the rules; overlaps: of training pairs with a held-out
-    set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once, whether dropped or kept."""
+    """read: pairs found; dropped: by reason, in the order of their discovery; overlaps: of training pairs with a
+    held-out set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once, dropped or not."""
 
     origin: str
     read: int = 0
     dropped: dict[str, Reason] = field(default_factory=dict)
     overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
+    held_out: int = 0  # pairs set aside for validation
 
     @property
     def left_out(self) -> int:
@@ -43,7 +44,7 @@ class CorpusReport:
 
     @property
     def kept(self) -> int:
-        return self.read - self.left_out
+        return self.read - self.left_out - self.held_out
 
     def drop(self, reason: str, place: str, source: str, target: str) -> None:
         found = self.dropped.setdefault(reason, Reason())
@@ -61,7 +62,8 @@ class CorpusReport:
 
     def lines(self, *, examples: bool = False) -> Iterator[str]:
         """For a terminal. A clean corpus is one line."""
-        yield f"{self.origin}: {self.read:,} pairs read, {self.left_out:,} left out, {self.kept:,} kept"
+        held_out = f", {self.held_out:,} held out" if self.held_out else ""
+        yield f"{self.origin}: {self.read:,} pairs read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
         for name, reason in self.dropped.items():
             yield f"  {reason.count:>9,}  {name}"
             if examples:
@@ -79,9 +81,8 @@ class CorpusReport:
 
     def as_json(self) -> dict[str, Any]:
         dropped = {name: asdict(reason) for name, reason in self.dropped.items()}
-        return {"origin": self.origin, "read": self.read, "kept": self.kept, "dropped": dropped} | (
-            {"overlaps": self.overlaps} if self.overlaps else {}
-        )
+        counts = {"read": self.read, "held_out": self.held_out, "kept": self.kept}
+        return {"origin": self.origin, **counts, "dropped": dropped, "overlaps": self.overlaps}
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -16,8 +16,8 @@ import torch
 
 from models import checkpoint as checkpoints
 from training import snapshot
-from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
-from training.corpus import Pairs
+from training.config import NO_CLEANING, LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.corpora.pairs import Pairs
 from training.demo import phrasebook
 from training.errors import TrainingError
 from training.lyricist import train_lyricist
@@ -50,6 +50,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
         max_tokens=128,
         optimizer=OptimizerConfig(rate=4e-3, schedule="cosine", warmup_updates=100, final_fraction=0.02),
         loop=LoopConfig(max_epochs=6, average_decay=0.99),
+        cleaning=NO_CLEANING,  # the phrasebook is made, not collected
     )
 
 

@@ -119,10 +119,10 @@ static void weight_gradients(const void *job, int64_t task, float *scratch) {
     const float *read = a->around.before ? a->around.normed : a->around.x;
     int64_t tokens = p->own[p->first[p->blocks]];
     int64_t tasks[] = {gradient_tasks(&a->projection), gradient_tasks(&a->key_value), gradient_tasks(&a->output)};
-    if (task < tasks[0]) return gradient(&a->projection, a->dprojected, read, tokens, task);
+    if (task < tasks[0]) return gradient(&a->projection, a->dprojected, read, tokens, task, 0);
     if ((task -= tasks[0]) < tasks[1])
-        return gradient(&a->key_value, a->dremembered, a->memory, p->source[p->first[p->blocks]], task);
-    if ((task -= tasks[1]) < tasks[2]) return gradient(&a->output, a->around.dropped, a->context, tokens, task);
+        return gradient(&a->key_value, a->dremembered, a->memory, p->source[p->first[p->blocks]], task, 0);
+    if ((task -= tasks[1]) < tasks[2]) return gradient(&a->output, a->around.dropped, a->context, tokens, task, 0);
     norm_gradients(&a->around, p->blocks);
 }
 

@@ -9,6 +9,23 @@ typedef struct {
     int64_t c_row, add;
 } TileWork;
 
+/* Of a tile that is as wide as its vectors, as nearly all are. */
+static inline __attribute__((always_inline)) void put_whole(const int rows, const int vectors, const TileWork *w,
+                                                            Floats done[TILE][VECTORS]) {
+    Floats bias[VECTORS];
+    for (int v = 0; v < vectors; v++) bias[v] = w->bias ? load(w->bias + v * LANES) : all(0.0f);
+#pragma GCC unroll 1
+    for (int r = 0; r < rows; r++) {
+        float *to = w->c + r * w->c_row;
+        if (w->add)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) store(to + v * LANES, load(to + v * LANES) + done[r][v]);
+        else
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) store(to + v * LANES, done[r][v] + bias[v]);
+    }
+}
+
 static inline __attribute__((always_inline)) void tile(const int rows, const int vectors, const TileWork *w) {
     Floats sums[TILE][VECTORS], done[TILE][VECTORS];
     const float *a = w->a, *b = w->b;
@@ -33,6 +50,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) done[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(done) : "memory"); /* the compiler would arrange the loop for what follows it */
+    if (w->columns >= vectors * LANES) return put_whole(rows, vectors, w, done);
 #pragma GCC unroll 1
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 1
@@ -145,27 +163,48 @@ void backward_rows(const Linear *linear, const float *dy, int64_t rows, float *d
     product(rows, linear->outputs, linear->inputs, (Left){dy, linear->outputs, 1}, b, c);
 }
 
-enum { GROUP = 96, DEPTH = 128 }; /* outputs of a task; tokens whose rows stay in the cache meanwhile */
+/* GROUP, SPAN: outputs and inputs of a task. DEPTH: tokens whose rows are copied together, so that they lie in the cache
+   without pushing each other out, as rows do that are powers of two apart. */
+enum { GROUP = 96, SPAN = 4 * PANEL, DEPTH = 128, NARROW = 512 };
 
 int64_t gradient_tasks(const Linear *linear) {
-    return (linear->outputs + GROUP - 1) / GROUP * straightening_tasks(linear);
+    return (linear->outputs + GROUP - 1) / GROUP * ((linear->inputs + SPAN - 1) / SPAN);
 }
 
-static void bias_gradient(const Linear *linear, const float *dy, int64_t tokens, int64_t first, int64_t count) {
-    for (int64_t c = first; c < first + count; c += LANES) {
-        int64_t left = first + count - c;
-        Floats sum = all(0.0f);
-        for (int64_t t = 0; t < tokens; t++) sum += load_some(dy + t * linear->outputs + c, left, all(0.0f));
-        store_some(linear->bias_gradient + c, sum, left);
+/* db of some outputs and tokens, row by row as they lie. */
+static void bias_gradient(const float *dy, int64_t row, int64_t tokens, int64_t outputs, float *to, int64_t add) {
+    Floats sums[GROUP / LANES];
+    int64_t vectors = (outputs + LANES - 1) / LANES;
+    for (int64_t v = 0; v < vectors; v++)
+        sums[v] = add ? load_some(to + v * LANES, outputs - v * LANES, all(0.0f)) : all(0.0f);
+    for (int64_t t = 0; t < tokens; t++, dy += row)
+        for (int64_t v = 0; v < vectors; v++) sums[v] += load_some(dy + v * LANES, outputs - v * LANES, all(0.0f));
+    for (int64_t v = 0; v < vectors; v++) store_some(to + v * LANES, sums[v], outputs - v * LANES);
+}
+
+static void copy_rows(const float *from, int64_t row, int64_t rows, int64_t columns, float *to, int64_t to_row) {
+    for (int64_t r = 0; r < rows; r++, from += row, to += to_row)
+        for (int64_t c = 0; c < columns; c += LANES) store(to + c, load_some(from + c, columns - c, all(0.0f)));
+}
+
+void gradient(const Linear *linear, const float *dy, const float *x, int64_t tokens, int64_t task, int64_t add) {
+    int64_t spans = (linear->inputs + SPAN - 1) / SPAN, first = task / spans * GROUP, begin = task % spans * SPAN;
+    int64_t outputs = smaller(GROUP, linear->outputs - first), end = smaller(linear->inputs, begin + SPAN);
+    float right[DEPTH * PANEL], left[DEPTH * GROUP];
+    for (int64_t t = 0; (t == 0 && !add) || t < tokens; t += DEPTH, add = 1) {
+        int64_t depth = smaller(DEPTH, tokens - t);
+        Left a = {dy + t * linear->outputs + first, 1, linear->outputs};
+        if (begin == 0 && linear->bias_gradient)
+            bias_gradient(a.at, linear->outputs, depth, outputs, linear->bias_gradient + first, add);
+        if (linear->outputs > NARROW) {
+            copy_rows(a.at, linear->outputs, depth, outputs, left, GROUP);
+            a = (Left){left, 1, GROUP};
+        }
+        for (int64_t column = begin; column < end; column += PANEL) {
+            int64_t columns = smaller(PANEL, end - column);
+            Into c = {linear->weight_gradient + first * linear->inputs + column, linear->inputs, NULL, add};
+            copy_rows(x + t * linear->inputs + column, linear->inputs, depth, columns, right, PANEL);
+            product(outputs, depth, columns, a, (Right){right, PANEL, PANEL}, c);
+        }
     }
-}
-
-void gradient(const Linear *linear, const float *dy, const float *x, int64_t tokens, int64_t task) {
-    int64_t panels = straightening_tasks(linear), first = task / panels * GROUP, column = task % panels * PANEL;
-    int64_t outputs = smaller(GROUP, linear->outputs - first), columns = smaller(PANEL, linear->inputs - column);
-    if (column == 0 && linear->bias_gradient) bias_gradient(linear, dy, tokens, first, outputs);
-    Into c = {linear->weight_gradient + first * linear->inputs + column, linear->inputs, NULL, 0};
-    for (int64_t t = 0; t == 0 || t < tokens; t += DEPTH, c.add = 1)
-        product(outputs, smaller(DEPTH, tokens - t), columns, (Left){dy + t * linear->outputs + first, 1, linear->outputs},
-                (Right){x + t * linear->inputs + column, linear->inputs, PANEL}, c);
 }

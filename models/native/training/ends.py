@@ -15,6 +15,7 @@ from models.native.training.packing import Side
 from models.native.training.structures import address, check, linear, matrix, readable
 
 NORM_ROWS = 64  # of a block, as in norm.c
+CHUNK = 768  # tokens whose logits are kept at a time, as in cross_entropy.c
 
 
 class Embed(torch.autograd.Function):
@@ -68,8 +69,9 @@ class Norm(torch.autograd.Function):
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the sum over the rows. The gradients are made
-    on the way there, block by block, while the logits are in the cache."""
+    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the sum over the rows, as
+    `Transformer.cross_entropy` has it. The gradients are made on the way there, block by block, while the logits are in
+    the cache: once, for one backward pass."""
 
     @staticmethod
     def forward(
@@ -80,19 +82,21 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
+        pull: float,
         learns: bool,
     ) -> Tensor:
         x, held = readable(features), list[Tensor]()
         losses, outputs = torch.empty(len(x)), len(weight)
         call = structures.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
+        call.pull = pull
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
+        held.append(matrix(min(len(x), CHUNK), outputs))
+        call.dlogits = address(held[-1])
         if learns:
             found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
             back = linear(weight, bias, (found[1], found[2]), held)
             call.output.straight, call.dx = back.straight, address(found[0])
             call.output.weight_gradient, call.output.bias_gradient = back.weight_gradient, back.bias_gradient
-            held.append(matrix(len(x), outputs))
-            call.dlogits = address(held[-1])
             ctx.found = found
         if len(x) and not 0 <= int(targets.min()) <= int(targets.max()) < outputs:
             raise IndexError("a token is not in the vocabulary")
@@ -103,4 +107,4 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: Tensor) -> tuple[Any, ...]:
         dx, dweight, dbias = (None if each is None else each.mul_(dloss) for each in ctx.found)
         del ctx.found
-        return None, dx, None, dweight, dbias, None, None
+        return None, dx, None, dweight, dbias, None, None, None

@@ -72,8 +72,8 @@ static void weight_gradients(const void *job, int64_t task, float *scratch) {
     const Packing *p = &f->packing;
     const float *read = f->around.before ? f->around.normed : f->around.x;
     int64_t tokens = p->own[p->first[p->blocks]], wide = gradient_tasks(&f->widen), narrow = gradient_tasks(&f->narrow);
-    if (task < wide) gradient(&f->widen, f->dhidden, read, tokens, task);
-    else if (task < wide + narrow) gradient(&f->narrow, f->around.dropped, f->hidden, tokens, task - wide);
+    if (task < wide) gradient(&f->widen, f->dhidden, read, tokens, task, 0);
+    else if (task < wide + narrow) gradient(&f->narrow, f->around.dropped, f->hidden, tokens, task - wide, 0);
     else norm_gradients(&f->around, p->blocks);
 }
 

@@ -29,8 +29,7 @@ static float exponentials(const Head *h, float *row, int64_t seen, int64_t padde
         Floats x = choose(places(k) < (int32_t)seen, load(row + k) * scale, all(-INFINITY));
         most = choose(x > most, x, most);
     }
-    float largest = -INFINITY;
-    for (int i = 0; i < LANES; i++) largest = most[i] > largest ? most[i] : largest;
+    float largest = largest_of(most);
     for (int64_t k = 0; k < padded; k += LANES) {
         Ints open = places(k) < (int32_t)seen;
         Floats x = choose(open, exponential(load(row + k) * scale - all(largest)), all(0.0f));

@@ -66,9 +66,10 @@ void turn(const Linear *linear, int64_t panel);
 void straighten(const Linear *linear, int64_t panel);
 void forward_rows(const Linear *linear, const float *x, int64_t rows, float *y);
 void backward_rows(const Linear *linear, const float *dy, int64_t rows, float *dx);
-/* dW = dyᵀ·x and db, in tasks. */
+/* dW = dyᵀ·x and db, in tasks. add: onto what stands there. */
 int64_t gradient_tasks(const Linear *linear);
-void gradient(const Linear *linear, const float *dy, const float *x, int64_t tokens, int64_t task);
+void gradient(const Linear *linear, const float *dy, const float *x, int64_t tokens, int64_t task,
+              int64_t add);
 
 /* What a row's draws hang on (splitmix64). Numbers that are counted, not stored: the backward pass draws them again, and
    it does not matter who draws first. */
@@ -102,8 +103,31 @@ static inline Floats kept(const Dropout *dropout, uint32_t row_key, int64_t firs
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* In halves: the lanes' sums do not wait for each other. */
+typedef float Half __attribute__((vector_size(LANES * 2)));
+typedef float Quarter __attribute__((vector_size(LANES)));
+
 static inline float sum_of(Floats x) {
-    float total = 0.0f;
-    for (int i = 0; i < LANES; i++) total += x[i];
+    Half halves[2];
+    memcpy(halves, &x, sizeof(x));
+    Half half = halves[0] + halves[1];
+    Quarter quarters[2];
+    memcpy(quarters, &half, sizeof(half));
+    Quarter quarter = quarters[0] + quarters[1];
+    float total = quarter[0] + quarter[1];
+    for (int i = 2; i < LANES / 4; i += 2) total += quarter[i] + quarter[i + 1];
     return total;
+}
+
+static inline float largest_of(Floats x) {
+    Half halves[2];
+    memcpy(halves, &x, sizeof(x));
+    for (int i = 0; i < LANES / 2; i++) halves[0][i] = halves[0][i] > halves[1][i] ? halves[0][i] : halves[1][i];
+    float low = halves[0][0], high = halves[0][1];
+    for (int i = 2; i < LANES / 2; i += 2) {
+        low = halves[0][i] > low ? halves[0][i] : low;
+        high = halves[0][i + 1] > high ? halves[0][i + 1] : high;
+    }
+    float most = high > low ? high : low;
+    return most;
 }

@@ -45,6 +45,8 @@ class Counted:
         self.decoded += len(ids)
         return self.tokenizer.decode(ids)
 
+    untrimmed, trims = decode, False
+
 
 def joined(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     detokenizer = Detokenizer(cast(Tokenizer, tokenizer))

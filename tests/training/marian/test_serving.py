@@ -1,0 +1,112 @@
+"""An imported folder is an ordinary checkpoint: it is served, scored and quantised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine.jobs import AttentionJob, TranslationJob
+from models import checkpoint as checkpoints
+from models.cached_transformer import CachedTransformer
+from models.interface import Prompt
+from models.native.transformer import NativeTransformer
+from models.networks import load_network
+from models.precision import prepared
+from tests.app.engine.running import Running, heard, options
+from tests.models.kernels import needs_exact_int8
+from tests.models.test_native_network import logits_of
+from tests.training.marian import folders
+from training.__main__ import main
+from training.evaluate import translate
+from training.marian.importing import Choice, import_marian
+
+LINES = folders.lines("de")[10:30]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """de-es out of a model with two target languages."""
+    path = tmp_path_factory.mktemp("marian")
+    folder = folders.write(path / "folder", languages=[">>eng<<", ">>spa<<"], eos_bias=4.0)
+    import_marian(str(folder), path / "served" / "de-es", Choice(target="es"))
+    return path / "served"
+
+
+@pytest.fixture(scope="module")
+def running(root: Path) -> Iterator[Running]:
+    found = Running(options(root))
+    found.ready()
+    yield found
+    found.close()
+
+
+def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
+    checkpoint = checkpoints.read(root / "de-es")
+    expected = translate(checkpoint, load_network(checkpoint), LINES, beam=4)
+    answers = running.do(running.pool.translate([TranslationJob(line, "de", "es") for line in LINES]))
+    assert [answer.text for answer in answers] == expected
+    assert len(set(expected)) > 10
+
+
+def test_a_stream_joins_to_the_answer(running: Running) -> None:
+    for line in LINES[:6]:
+        job = TranslationJob(line, "de", "es")
+        texts, result = running.do(heard(running.pool.stream_translation(job)))
+        (whole,) = running.do(running.pool.translate([job]))
+        assert texts.get(0, "") == whole.text
+        assert replace(result, usage=whole.usage) == whole
+
+
+def test_a_text_may_name_its_target_language(running: Running, root: Path) -> None:
+    named = [f">>eng<< {line}" for line in LINES]
+    checkpoint = checkpoints.read(root / "de-es")
+    answers = running.do(running.pool.translate([TranslationJob(text, "de", "es") for text in [*named, *LINES]]))
+    english, spanish = answers[: len(LINES)], answers[len(LINES) :]
+    assert [answer.text for answer in english] == translate(checkpoint, load_network(checkpoint), named, beam=4)
+    assert [answer.text for answer in english] != [answer.text for answer in spanish]
+
+
+def test_attention_shows_the_language_token_before_the_text(running: Running) -> None:
+    for text, language, special in (("der hund", ">>spa<<", True), (">>eng<< der hund", ">>eng<<", False)):
+        found = running.do(running.pool.attention(AttentionJob(text)))
+        first, *words, end = found.source_tokens
+        assert (first.piece, first.special, end.piece) == (language, special, "</s>")
+        assert "".join(word.text for word in words).replace(" ", "") == "derhund"
+        assert all(len(row) == len(found.source_tokens) for row in found.maps["cross"].weights[0][0])
+
+
+def test_a_text_without_words_is_not_translated(running: Running) -> None:
+    (answer,) = running.do(running.pool.translate([TranslationJob(" ", "de", "es")]))
+    assert (answer.text, answer.usage.new_tokens) == (" ", 0)
+
+
+def test_evaluate_scores_it(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = checkpoints.read(root / "de-es")
+    answers = translate(checkpoint, load_network(checkpoint), LINES)
+    pairs = [pair for pair in zip(LINES, answers, strict=True) if pair[1]]  # a line without words is left out
+    assert len(pairs) > 10
+    for name, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    test = f"{tmp_path / 'source'},{tmp_path / 'target'}"
+    assert main(["evaluate", str(root / "de-es"), "--test", test, "--device", "cpu"]) == 0
+    scores = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (scores["exact_match"], scores["sentences"]) == (1.0, len(pairs))
+
+
+@needs_exact_int8
+def test_it_runs_in_int8_natively(root: Path) -> None:
+    checkpoint = checkpoints.read(root / "de-es")
+    network = load_network(checkpoint)
+    prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in LINES]
+    native = network.decodable("int8")
+    assert isinstance(native, NativeTransformer)
+    in_c = logits_of(native, prompts)
+    in_pytorch = logits_of(CachedTransformer(*prepared(network, "int8")), prompts)
+    used = in_c.isfinite()
+    difference = (in_c - in_pytorch).masked_fill(~used, 0).abs().amax(dim=(0, 2))
+    assert difference.median() < 1e-3, difference
+    assert in_c[used].std() > 1

@@ -1,0 +1,117 @@
+"""torchrun itself, and the deaths that it sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.small import pairs, text
+
+pytestmark = pytest.mark.slow
+SING = ["lyrics", "--corpus", "song.txt", "--device", "cpu", "--max-epochs", "4"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "song.txt").write_text(text(300))
+    given = pairs(41)
+    lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]
+    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    return tmp_path
+
+
+def torchrun(folder: Path, *command: str, restarts: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}"]
+    return subprocess.run(
+        [sys.executable, *launcher, "-m", "tests.training.mortal", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What our processes said on standard error."""
+    return [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+
+
+def weights(out: Path) -> bytes:
+    return (out / "model.safetensors").read_bytes()
+
+
+def test_a_killed_process_ends_the_run_which_then_goes_on(folder: Path) -> None:
+    assert torchrun(folder, *SING, "--out", "whole").returncode == 0
+    for rank, other in ((1, 0), (0, 1)):
+        out = f"without {rank}"
+        killed = torchrun(folder, *SING, "--out", out, MORTAL_RANK=str(rank), MORTAL_AT="5")
+        assert killed.returncode != 0
+        [said] = sentences(killed)
+        assert f"rank {rank} (on " in said
+        assert f"rank {other} " not in said
+        assert "--resume" in said
+        assert killed.stdout == ""
+        assert not (folder / out / "model.safetensors").exists()
+        gone_on = torchrun(folder, *SING, "--out", out, "--resume")
+        assert gone_on.returncode == 0, gone_on.stderr
+        assert weights(folder / out) == weights(folder / "whole")
+
+
+@pytest.mark.parametrize("at", ["1", "5"])
+def test_torchrun_starts_a_run_again_that_then_goes_on_by_itself(folder: Path, at: str) -> None:
+    """Also where it died before its first snapshot."""
+    whole = torchrun(folder, *SING, "--out", "whole")
+    died = torchrun(folder, *SING, "--out", "died", restarts=1, MORTAL_RANK="1", MORTAL_AT=at)
+    assert died.returncode == 0, died.stderr
+    [said] = sentences(died)
+    assert "starts it again" in said
+    assert weights(folder / "died") == weights(folder / "whole")
+    assert json.loads(died.stdout) == json.loads(whole.stdout)
+
+
+def test_a_translator(folder: Path) -> None:
+    translate = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--device", "cpu"]
+    done = torchrun(folder, *translate, "--out", "m", "--max-epochs", "2")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["validation (greedy)"]["sentences"] == 1
+    assert done.stderr.count("Warning") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([*SING, "--out", "song.txt"], "song.txt is a file; --out names a folder."),
+        (["lyrics", "--corpus", "none.txt", "--out", "m"], "none.txt"),
+        ([*SING, "--out", "m", "--resume"], "m has no run to resume"),
+    ],
+)
+def test_a_mistake_is_told_once(folder: Path, arguments: list[str], sentence: str) -> None:
+    """And is none that another start could mend: `--max-restarts` repeats it and no more."""
+    done = torchrun(folder, *arguments)
+    assert done.returncode != 0
+    [said] = sentences(done)
+    assert sentence in said
+    assert "exitcode  : 2" in done.stderr
+    assert "training/__main__.py" not in done.stderr  # no traceback of ours
+
+
+def test_a_finished_run_is_not_taken_for_one_that_died(folder: Path) -> None:
+    assert torchrun(folder, *SING, "--out", "m").returncode == 0
+    before = weights(folder / "m")
+    longer = [*SING[:-1], "8", "--out", "m"]
+    done = torchrun(folder, *longer, restarts=1)
+    assert done.returncode != 0
+    assert all("already holds a model" in said for said in sentences(done))
+    assert weights(folder / "m") == before
+
+
+def test_an_unknown_option_is_told_once(folder: Path) -> None:
+    done = torchrun(folder, *SING, "--out", "m", "--unheard-of", "3")
+    assert done.returncode != 0
+    assert done.stderr.count("unrecognized arguments") == 1

@@ -1,0 +1,98 @@
+"""How a process of a group ends where another has died, or torchrun tells it to: within seconds, with one sentence
+of one process on the terminal, wherever it stands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from torch import distributed
+
+CHECK_IN_S = 1.5  # for survivors to say that they live; they notice a death at about the same time
+GRACE_S = 4.0  # for the main thread to end by itself before it is left where it hangs
+ENDED_BY_SIGNAL = 128 + signal.SIGTERM
+
+
+class Ended(BaseException):
+    """torchrun has told this process to end."""
+
+
+def peer_is_gone(error: BaseException) -> bool:
+    """Whether a collective has failed because of the others."""
+    if isinstance(error, Ended | distributed.DistError):
+        return True
+    # gloo raises a bare RuntimeError that names its own source file
+    return isinstance(error, RuntimeError) and ("gloo" in str(error) or "Connection closed by peer" in str(error))
+
+
+class Farewell:
+    """store: a connection of its own to the group's key-value store, since the process's other may be blocked."""
+
+    def __init__(self, store: Any, rank: int, hosts: list[str]) -> None:
+        self.store, self.rank, self.hosts = store, rank, hosts
+        self.lock = threading.Lock()
+
+    def first_to_speak(self) -> bool:
+        """True for one process of the group and one time."""
+        try:
+            return bool(self.store.add("spoken", 1) == 1)
+        except distributed.DistError:  # the process that kept it is dead: better two sentences than none
+            return True
+
+    def say(self, sentence: str) -> None:
+        if self.first_to_speak():
+            print(sentence, file=sys.stderr, flush=True)
+
+    def say_who_died(self) -> None:
+        with self.lock:
+            self.say(f"error: {_sentence(self._missing(), self.hosts)}")
+
+    def _missing(self) -> list[int]:
+        """Ranks that do not check in."""
+        keys = {rank: f"here/{rank}" for rank in range(len(self.hosts))}
+        try:
+            self.store.set(keys[self.rank], "")
+            until = time.monotonic() + CHECK_IN_S
+            while time.monotonic() < until:
+                missing = [rank for rank, key in keys.items() if not self.store.check([key])]
+                if not missing:
+                    break
+                time.sleep(0.05)
+        except distributed.DistError:
+            return []
+        return missing
+
+    def watch(self) -> None:
+        """From now on SIGTERM ends this process, even where the main thread waits for a GPU that waits for a peer."""
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._end)
+        threading.Thread(target=self._await_end, args=(reader, writer), daemon=True).start()
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if not self.lock.locked():  # else it is about to end, and wants to finish its sentence
+            raise Ended
+
+    def _await_end(self, reader: socket.socket, writer: socket.socket) -> None:
+        while reader.recv(1)[0] != signal.SIGTERM:
+            pass
+        time.sleep(GRACE_S)
+        self.say_who_died()
+        os._exit(ENDED_BY_SIGNAL)
+
+
+def _sentence(missing: list[int], hosts: list[str]) -> str:
+    again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) < int(
+        os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    )
+    way_on = "torchrun starts it again from there" if again else "go on from there with --resume"
+    who = " and ".join(f"rank {rank} (on {hosts[rank]})" for rank in missing)
+    what = f"{who} of {len(hosts)} processes has died" if who else "its processes have lost each other"
+    return f"The run stops at its last snapshot, because {what}; {way_on}."
