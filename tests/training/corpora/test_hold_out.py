@@ -65,7 +65,7 @@ def test_the_report_accounts_for_every_pair() -> None:
     assert valid is not None
     assert train.report is not None
     assert given.report is not None
-    twins = len({s for s in valid.sources}) * 2 - len(valid)
+    twins = len(set(valid.sources)) * 2 - len(valid)
     assert twins > 0
     assert train.report.held_out == len(valid) == 20
     assert {name: reason.count for name, reason in train.report.dropped.items()} == {
@@ -73,4 +73,5 @@ def test_the_report_accounts_for_every_pair() -> None:
     }
     assert train.report.kept == len(train) == 1000 - 20 - twins
     assert given.report.left_out == 0  # the report of the whole corpus stays as it was
-    assert list(train.report.lines())[0] == f"file: 1,000 pairs read, {twins} left out, 20 held out, {980 - twins} kept"
+    said = next(train.report.lines())
+    assert said == f"file: 1,000 pairs read, {twins} left out, 20 held out, {980 - twins} kept"
