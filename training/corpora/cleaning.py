@@ -26,13 +26,17 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
     TrainingError if fewer than two pairs are left.
     """
     report = pairs.reported()
-    rules = _rules(pairs, config)
+    rules = list(_rules(pairs, config).items())  # a loop over a list: a million pairs take seconds
     held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
     overlaps = _Overlaps(held_out, config, report)
     kept = []
     for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-        reason = next((name for name, applies in rules.items() if applies(source, target)), None)
-        reason = reason or overlaps.reason(source, target)
+        for name, applies in rules:
+            if applies(source, target):
+                reason: str | None = name
+                break
+        else:
+            reason = overlaps.reason(source, target)
         if reason is None:
             kept.append(index)
         else:

@@ -42,7 +42,7 @@ def pair_of(record: Mapping[str, Any], languages: Languages | None, where: str) 
     """Source and target of one record. TrainingError, beginning with `where`, if it has none."""
     inner = record.get("translation")
     for candidate in (inner, record) if isinstance(inner, Mapping) else (record,):
-        keys = [find(language, candidate) for language in languages or ()]
+        keys = [find(language, tuple(candidate)) for language in languages or ()]
         if len(keys) == 2 and None not in keys and keys[0] != keys[1]:
             return text_of(candidate, str(keys[0]), where), text_of(candidate, str(keys[1]), where)
     if "source" in record and "target" in record:

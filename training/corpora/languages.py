@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 
-def find(wanted: str, present: Iterable[str]) -> str | None:
+@lru_cache(maxsize=1024)  # the lines of a file have the same few sets of codes
+def find(wanted: str, present: tuple[str, ...]) -> str | None:
     """The code in `present` that means `wanted`: the same but for case and hyphens, else the bare language,
     else, for a bare `wanted`, the first of its regions."""
-    codes = {_normal(code): code for code in reversed(list(present))}  # of two spellings the first
+    codes = {_normal(code): code for code in reversed(present)}  # of two spellings the first
     normal = _normal(wanted)
     language = normal.partition("-")[0]
     for candidate in (normal, language):

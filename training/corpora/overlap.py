@@ -14,7 +14,10 @@ def comparable(text: str) -> str:
     """The text but for case, white space and compatibility forms (NFKC, as the tokenizers normalise)."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    return " ".join(text.casefold().split())
+    text = text.casefold().strip(" ")
+    if "  " in text or not text.isprintable():  # what is printable has no other white space than the space
+        text = " ".join(text.split())
+    return text
 
 
 class Overlap:

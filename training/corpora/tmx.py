@@ -34,15 +34,16 @@ def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
         while chunk := file.read(CHUNK):
             units.feed(chunk)
             for line, texts in units.taken():
-                keys = [find(language, texts) for language in languages]
+                there = tuple(texts)
+                keys = [find(language, there) for language in languages]
                 source, target = (texts[key] if key is not None else "" for key in keys)
                 whole = whole or None not in keys
                 yield line, source, target
         units.feed(b"", last=True)
     if not whole:
-        there = ", ".join(f"{code} ({count:,})" for code, count in units.languages.most_common(12)) or "none"
+        known = ", ".join(f"{code} ({count:,})" for code, count in units.languages.most_common(12)) or "none"
         wanted = " and ".join(languages)
-        raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {there}.")
+        raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}.")
 
 
 class _Units:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.training.corpora.writing import refusal
 from training.config import NO_CLEANING, CleaningConfig
@@ -140,6 +143,11 @@ def test_sources_of_the_default_are_those_of_the_test_set() -> None:
 def test_what_is_the_same_but_for_form(a: str, b: str) -> None:
     assert comparable(a) == comparable(b)
     assert comparable("Bar") != comparable("Bär")
+
+
+@given(st.text())
+def test_the_comparable_form_is_what_it_is_said_to_be(text: str) -> None:
+    assert comparable(text) == " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x0bb", "\x7f", "a\x85", "\ufffd", "fÃ¼r", "â€œquotedâ€\x9d", "Ð¼Ð¸Ñ€"])

@@ -57,3 +57,21 @@ def test_held_out_pairs_keep_their_places() -> None:
     assert valid is not None
     for part in (train, valid):
         assert [part.place(i) for i in range(len(part))] == [f"file:{2 * int(s[1:]) + 7}" for s in part.sources]
+
+
+def test_the_report_accounts_for_every_pair() -> None:
+    given = collect([(i, f"s{i // 2}", f"t{i}") for i in range(1000)], "file")  # every source stands twice
+    train, valid = hold_out(given, seed=1)
+    assert valid is not None
+    assert train.report is not None
+    assert given.report is not None
+    twins = len(set(valid.sources)) * 2 - len(valid)
+    assert twins > 0
+    assert train.report.held_out == len(valid) == 20
+    assert {name: reason.count for name, reason in train.report.dropped.items()} == {
+        "shares a side with a held-out pair": twins
+    }
+    assert train.report.kept == len(train) == 1000 - 20 - twins
+    assert given.report.left_out == 0  # the report of the whole corpus stays as it was
+    said = next(train.report.lines())
+    assert said == f"file: 1,000 pairs read, {twins} left out, 20 held out, {980 - twins} kept"
