@@ -44,10 +44,15 @@ class TranslationTask:
 
     def _cross_entropy(self, batch: PairBatch, smoothing: float) -> tuple[Tensor, int]:
         """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
-        source, inputs, outputs = (part.to(self.network.device) for part in batch)
-        real = outputs != self.pad
-        features, wanted = self.network.counted_features(source, inputs, real), outputs[real]
+        real = batch.outputs != self.pad  # here, where nobody waits for a device to know how many they are
+        source, inputs, wanted = map(self._sent, (batch.source, batch.inputs, batch.outputs[real]))
+        features = self.network.counted_features(source, inputs, real)
         return self.network.cross_entropy(features, wanted, smoothing), len(wanted)
+
+    def _sent(self, part: Tensor) -> Tensor:
+        """To the network's device. From pinned memory a copy runs beside the device's work, and the host goes on."""
+        device = self.network.device
+        return part.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else part.to(device)
 
     def validate(self) -> float | None:
         if self.valid is None:
