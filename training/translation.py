@@ -9,7 +9,6 @@ from torch import Tensor
 
 from models.transformer import Transformer
 from training.batches import Lazy, PairBatch, by_length, pair_batch
-from training.r_drop import smoothed_and_pulled
 from training.regularisers import Regularisers, drop_words
 from training.segmentation import PairIds
 
@@ -53,25 +52,28 @@ class TranslationTask:
         options = self.regularisers
         if self.r_drop:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
-        source, inputs, outputs = (part.to(self.network.device) for part in batch)
-        source = drop_words(source, options.source_word_dropout)
-        inputs = drop_words(inputs, options.target_word_dropout)
-        features, wanted = self._features(source, inputs, outputs)
-        if self.r_drop:
-            matrix = self.network.projection()
-            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, self.r_drop)
-            return total / len(wanted), len(wanted) // 2
-        return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
+        features, wanted = self._features(batch, options.source_word_dropout, options.target_word_dropout)
+        total = self.network.cross_entropy(features, wanted, self.label_smoothing, self.r_drop)
+        return total / len(wanted), len(wanted) // (2 if self.r_drop else 1)
 
-    def _features(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    def _features(
+        self, batch: PairBatch, source_dropout: float = 0.0, target_dropout: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
         """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
-        real = outputs != self.pad
-        return self.network.counted_features(source, inputs, real), outputs[real]
+        real = batch.outputs != self.pad  # here, where nobody waits for a device to know how many they are
+        source, inputs, wanted = map(self._sent, (batch.source, batch.inputs, batch.outputs[real]))
+        source, inputs = drop_words(source, source_dropout), drop_words(inputs, target_dropout)
+        return self.network.counted_features(source, inputs, real), wanted
 
     def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
         """Summed, without smoothing or noise."""
-        features, wanted = self._features(*(part.to(self.network.device) for part in batch))
+        features, wanted = self._features(batch)
         return self.network.cross_entropy(features, wanted), len(wanted)
+
+    def _sent(self, part: Tensor) -> Tensor:
+        """To the network's device. From pinned memory a copy runs beside the device's work, and the host goes on."""
+        device = self.network.device
+        return part.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else part.to(device)
 
     def validate(self) -> float | None:
         if self.valid is None:
