@@ -1,12 +1,13 @@
 """The loop: step, validate, keep the best, save, resume. It knows neither languages nor lyrics: a `Task` does.
 
-What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options computes bit for
-bit what it would have computed: weights, averages, choices and the lines of metrics.jsonl. For that, all that an update
-depends on is either in the snapshot (weights, optimizer, schedule, scale, averages, random state, candidates, counters)
-or follows from (seed, epoch) alone (the order of the data). Snapshots fall between updates, never inside one. A clock
-decides three things: when to save, which changes nothing; how long a falling schedule with a time limit may take, which
-is saved before an update follows it (`schedule.Plan`); and when the time is up. Limits (`snapshot.LIMITS`) may change
-at a resume: the rate then goes on from where it stands and falls over what is now left.
+What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options, on a machine of
+the same kind with as many threads, computes bit for bit what it would have computed: weights, averages, choices and
+the lines of metrics.jsonl. For that, all that an update depends on is either in the snapshot (weights, optimizer,
+schedule, scale, averages, candidates, counters, random state) or follows from (seed, epoch) alone (the order of the
+data). Snapshots fall between updates, never inside one. A clock decides three things: when to save, which changes
+nothing; how fast a falling schedule with a time limit passes, which is saved before an update follows it
+(`schedule.Plan`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then goes on
+from where it stands and falls over what is now left.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Loop:
         self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)
         self.candidates = Candidates(folder, config.average_best)
-        self.progress, self.plan, self.meter = Progress(), Plan(), Meter()
+        self.progress, self.plan, self.meter = Progress(), Plan(), Meter(eager=device.type == "cpu")
         self.losses: list[float] = []
         self.limits_changed = False
 
@@ -194,9 +195,10 @@ class Loop:
         self.optimizer.step()
         progress.update += 1
         self.average.update(progress.update)
-        if self.device.type == "cpu" or progress.update % LOG_EVERY_UPDATES == 0:
+        logs = progress.update % LOG_EVERY_UPDATES == 0
+        if self.meter.eager or logs:
             self._read()
-        if progress.update % LOG_EVERY_UPDATES == 0:
+        if logs:
             self.report.log(progress.seconds)
 
     def _share(self, fraction: float) -> float:
