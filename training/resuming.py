@@ -9,6 +9,8 @@ import torch
 
 from training import snapshot
 from training.errors import TrainingError
+from training.planning import Pace
+from training.schedule import Plan
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -19,7 +21,8 @@ def state_of(loop: Loop) -> dict[str, Any]:
     config = loop.config
     return {
         "progress": asdict(loop.progress),
-        "plan": asdict(loop.plan),
+        "plan": asdict(loop.planner.plan),
+        "pace": asdict(loop.planner.pace),
         "limits": (config.max_epochs, config.max_minutes, config.patience),
         "network": loop.network.state_dict(),
         "optimizer": loop.optimizer.state_dict(),
@@ -51,7 +54,7 @@ def restore(loop: Loop) -> None:
         loop.network.load_state_dict(state["network"])
         loop.optimizer.load_state_dict(state["optimizer"])
         loop.progress = type(loop.progress)(**state["progress"])
-        loop.plan = type(loop.plan)(**state["plan"])
+        loop.planner.plan, loop.planner.pace = Plan(**state["plan"]), Pace(**state["pace"])
         loop.precision.restore(state["precision"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise TrainingError(
