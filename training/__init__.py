@@ -11,7 +11,8 @@ translation.py    the task of a translator: its batches, loss and validation
 lyrics.py         the task of a lyricist
 optimizer.py      optimizers, and clipping
 muon.py           orthogonal steps for hidden matrices
-schedule.py       learning-rate schedules, and the plan of how long they take
+schedule.py       learning-rate schedules, and how much of a run is over
+planning.py       how long a run will be: epochs, clocks, cool-downs
 precision.py      bf16, and fp16 with its scale
 averaging.py      the moving average of the weights
 candidates.py     the best validated weights, and their mean

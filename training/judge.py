@@ -12,11 +12,15 @@ from training.evaluate import translate
 from training.validation import Quality
 
 
+def spread(count: int, most: int) -> list[int]:
+    """At most so many places of 0..count-1, evenly spread, the same ones every time."""
+    return [i * count // most for i in range(most)] if most < count else list(range(count))
+
+
 def evenly(pairs: Pairs, most: int) -> Pairs:
-    """At most so many pairs, evenly spread over all, the same ones every time."""
     if len(pairs) <= most:
         return pairs
-    places = [i * len(pairs) // most for i in range(most)]
+    places = spread(len(pairs), most)
     return Pairs([pairs.sources[i] for i in places], [pairs.targets[i] for i in places], 0, pairs.origin)
 
 
@@ -27,13 +31,12 @@ class TranslationJudge:
     def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
         """pairs: those of every validation."""
         self.checkpoint, self.network = checkpoint, network
-        self.samples = evenly(pairs, config.sample_translations) if config.sample_translations else Pairs([], [])
-        self.pairs = pairs if config.choose_by == "bleu" else None
+        self.whole = config.choose_by == "bleu"
+        self.pairs = pairs if self.whole else evenly(pairs, config.sample_translations)
+        self.samples = spread(len(self.pairs), config.sample_translations)
 
     def __call__(self) -> Quality:
-        bleu = None
-        if self.pairs is not None:
-            outputs = translate(self.checkpoint, self.network, self.pairs.sources)
-            bleu = sacrebleu.BLEU().corpus_score(outputs, [self.pairs.targets]).score
-        hypotheses = translate(self.checkpoint, self.network, self.samples.sources)
-        return Quality(bleu, tuple(zip(self.samples.sources, self.samples.targets, hypotheses, strict=True)))
+        sources, references = self.pairs.sources, self.pairs.targets
+        outputs = translate(self.checkpoint, self.network, sources)
+        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score if self.whole else None
+        return Quality(bleu, tuple((sources[i], references[i], outputs[i]) for i in self.samples))

@@ -9,6 +9,8 @@ import torch
 
 from training import snapshot
 from training.errors import TrainingError
+from training.planning import Pace
+from training.schedule import Plan
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -19,11 +21,13 @@ def state_of(loop: Loop) -> dict[str, Any]:
     config = loop.config
     return {
         "progress": asdict(loop.progress),
-        "plan": asdict(loop.plan),
+        "plan": asdict(loop.planner.plan),
+        "pace": asdict(loop.planner.pace),
         "limits": (config.max_epochs, config.max_minutes, config.patience),
         "network": loop.network.state_dict(),
         "optimizer": loop.optimizer.state_dict(),
         "precision": loop.precision.state(),
+        "machine": machine(loop),
         "average": loop.average.values,
         "best": loop.candidates.kept,
         "carried": loop.task.carried(),
@@ -32,6 +36,12 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "fingerprint": loop.fingerprint,
         "cuda_rng": torch.cuda.get_rng_state(loop.device) if loop.device.type == "cuda" else None,
     }
+
+
+def machine(loop: Loop) -> str:
+    """What the order of additions, and with it the last bits of a sum, depends on."""
+    threads = f", {torch.get_num_threads()} threads" if loop.device.type == "cpu" else ""
+    return f"{loop.precision.format} on {loop.device.type}{threads}"
 
 
 def restore(loop: Loop) -> None:
@@ -44,7 +54,7 @@ def restore(loop: Loop) -> None:
         loop.network.load_state_dict(state["network"])
         loop.optimizer.load_state_dict(state["optimizer"])
         loop.progress = type(loop.progress)(**state["progress"])
-        loop.plan = type(loop.plan)(**state["plan"])
+        loop.planner.plan, loop.planner.pace = Plan(**state["plan"]), Pace(**state["pace"])
         loop.precision.restore(state["precision"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise TrainingError(
@@ -57,6 +67,11 @@ def restore(loop: Loop) -> None:
     if state["cuda_rng"] is not None and loop.device.type == "cuda":
         torch.cuda.set_rng_state(state["cuda_rng"], loop.device)
     loop.report.resumed(loop.progress.update, *state["logged"])
+    if state["machine"] != machine(loop):
+        loop.report.note(
+            f"This run goes on as {machine(loop)} and was {state['machine']} before: a sound run, though not bit for"
+            " bit what it would have been."
+        )
     config, progress = loop.config, loop.progress
     loop.limits_changed = tuple(state["limits"]) != (config.max_epochs, config.max_minutes, config.patience)
     if loop.limits_changed and not 0 < config.patience <= progress.without_gain:

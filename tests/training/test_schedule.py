@@ -88,8 +88,11 @@ def test_more_epochs_at_a_resume_let_the_rate_fall_from_where_it_stood(tmp_path:
         kill_at(patch, 2)  # behind the second of four epochs
         with pytest.raises(Killed):
             run(looping(Counting(), tmp_path, optimizer=LINEAR, max_epochs=4))
-    rates, _ = run(looping(Counting(), tmp_path, optimizer=LINEAR, max_epochs=7), resume=True)
-    assert rates == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1])
+    loop, notes = looping(Counting(), tmp_path, optimizer=LINEAR, max_epochs=7), list[str]()
+    loop.report.note = notes.append  # type: ignore[method-assign]
+    assert run(loop, resume=True)[0] == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1])
+    (note,) = notes
+    assert note.startswith("The limits have changed: 50% of the schedule is over, and the learning rate falls from ")
 
 
 def test_more_epochs_after_the_end_do_not_raise_the_rate_again(tmp_path: Path) -> None:
