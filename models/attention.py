@@ -56,17 +56,27 @@ class MultiHeadAttention(nn.Module):
         return self.split(key), self.split(value)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, capture: Capture | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        capture: Capture | None = None,
+        *,
+        causal: bool = False,
     ) -> Tensor:
         """Joined and projected heads, [B, Q, C]. mask: True where a query may look, broadcastable to
-        [B, H, Q, K]; None: everywhere. With `capture` the explicit path runs and leaves its weights there."""
+        [B, H, Q, K]; None: everywhere. With `capture` the explicit path runs and leaves its weights there.
+        causal: instead of a mask, query i sees keys 0..i; kernels that are told so compute half and read no mask."""
         if capture is not None:
+            if causal:
+                mask = torch.ones(query.size(2), key.size(2), dtype=torch.bool, device=query.device).tril()
             context, weights = self.attend_explicit(query, key, value, mask)
             capture.append(weights)
         else:
             dropout = self.dropout if self.training else 0.0
             context = F.scaled_dot_product_attention(
-                query, key, value, attn_mask=mask, dropout_p=dropout, scale=self.scale
+                query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=self.scale
             )
         joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
         return joined

@@ -96,13 +96,13 @@ class DecoderLayer(nn.Module):
         source_mask: Tensor | None,
         capture: tuple[Capture | None, Capture | None] = (None, None),
     ) -> Tensor:
-        """x [B, T, C] -> [B, T, C]. `remember` takes the new keys and values [B, H, T, D] and returns those to
-        attend to: the same ones in a full pass, all so far when stepping over a cache. `source` are the
-        cross-attention's keys and values [B, H, S, D]."""
+        """x [B, T, C] -> [B, T, C]. mask None: each position sees itself and those before it. `remember` takes the new
+        keys and values [B, H, T, D] and returns those to attend to: the same ones in a full pass, all so far when
+        stepping over a cache. `source` are the cross-attention's keys and values [B, H, S, D]."""
 
         def attend(y: Tensor) -> Tensor:
             query, key, value = self.attention.query_key_value(y)
-            return self.attention.attend(query, *remember(key, value), mask, capture[0])
+            return self.attention.attend(query, *remember(key, value), mask, capture[0], causal=mask is None)
 
         def attend_source(y: Tensor) -> Tensor:
             return self.cross_attention.attend(self.cross_attention.query(y), *source, source_mask, capture[1])

@@ -103,12 +103,11 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Teacher-forced: target [B, T] -> features [B, T, C]. Position t sees targets 0..t alone. Padding may
         only stand at the end of a target, where nothing that counts looks at it."""
-        x, length = self.embed(self.target_embedding, target), target.size(1)
-        mask = torch.ones(length, length, dtype=torch.bool, device=target.device).tril()
+        x = self.embed(self.target_embedding, target)
         source_mask = readable[:, None, None, :]
         for layer in self.decoder_layers:
             source = layer.cross_attention.key_value(memory)
-            x = layer(x, lambda key, value: (key, value), mask, source, source_mask, captures)
+            x = layer(x, lambda key, value: (key, value), None, source, source_mask, captures)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor) -> Tensor:
@@ -125,19 +124,29 @@ class Transformer(nn.Module):
 
     def counted_features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
         """`features` where counted [B, T] is true, [N, C], in the order of the rows. Nothing behind a row's last such
-        place may matter. In native kernels where they are, and then nothing is computed for padding."""
+        place may matter. In native kernels where they are, and then nothing is computed for padding. A `counted`
+        in the host's memory keeps the host from waiting for a device to tell how many there are."""
         library = self._kernels()
         if library is None:
-            return self.features(source, target)[counted]
+            places = counted.flatten().nonzero().squeeze(1).to(source.device, non_blocking=True)
+            return self.features(source, target).flatten(0, 1).index_select(0, places)
         return PackedPass(self, library).features(source, target, counted)
 
-    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016."""
+    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
+        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016.
+
+        pull: where it is not 0, the second half of the features predicts the same tokens as the first, with other
+        dropout, and pull/2 of KL(p, q) + KL(q, p) is added (R-Drop: Liang et al. 2021, arXiv 2106.14448).
+        """
         library = self._kernels()
-        if library is None:
-            logits = self.project(features).float()
-            return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-        return cross_entropy(self, library, features, targets, smoothing)
+        if library is not None:
+            return cross_entropy(self, library, features, targets, smoothing, pull)
+        logits = self.project(features).float()
+        total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+        if pull:
+            first, second = logits.log_softmax(-1).chunk(2)
+            total = total + pull / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
+        return total
 
     def _kernels(self) -> ctypes.CDLL | None:
         """None where PyTorch is to train: on other devices, in other precisions, with an activation that they lack."""

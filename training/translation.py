@@ -9,7 +9,6 @@ from torch import Tensor
 
 from models.transformer import Transformer
 from training.batches import Lazy, PairBatch, by_length, pair_batch
-from training.r_drop import smoothed_and_pulled
 from training.regularisers import Regularisers, drop_words
 from training.segmentation import PairIds
 
@@ -50,33 +49,30 @@ class TranslationTask:
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
         """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of
         the symmetric divergence of its two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
-        options = self.regularisers
-        if self.r_drop:
+        options, pull = self.regularisers, self.r_drop
+        if pull:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
-        source, inputs, outputs = (part.to(self.network.device) for part in batch)
-        source = drop_words(source, options.source_word_dropout)
-        inputs = drop_words(inputs, options.target_word_dropout)
-        features, wanted = self._features(source, inputs, outputs)
-        if self.r_drop:
-            matrix = self.network.projection()
-            total = smoothed_and_pulled(features, *matrix, wanted, self.label_smoothing, self.r_drop)
-            return total / len(wanted), len(wanted) // 2
-        return self.network.cross_entropy(features, wanted, self.label_smoothing) / len(wanted), len(wanted)
+        source = drop_words(batch.source, options.source_word_dropout)
+        inputs = drop_words(batch.inputs, options.target_word_dropout)
+        total, tokens = self._cross_entropy(PairBatch(source, inputs, batch.outputs), self.label_smoothing, pull)
+        return total / tokens, tokens // 2 if pull else tokens
 
-    def _features(self, source: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
-        real = outputs != self.pad
-        return self.network.counted_features(source, inputs, real), outputs[real]
+    def _cross_entropy(self, batch: PairBatch, smoothing: float, pull: float = 0.0) -> tuple[Tensor, int]:
+        """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
+        real = batch.outputs != self.pad  # here, where nobody waits for a device to know how many they are
+        source, inputs, wanted = map(self._sent, (batch.source, batch.inputs, batch.outputs[real]))
+        features = self.network.counted_features(source, inputs, real)
+        return self.network.cross_entropy(features, wanted, smoothing, pull), len(wanted)
 
-    def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
-        """Summed, without smoothing or noise."""
-        features, wanted = self._features(*(part.to(self.network.device) for part in batch))
-        return self.network.cross_entropy(features, wanted), len(wanted)
+    def _sent(self, part: Tensor) -> Tensor:
+        """To the network's device. From pinned memory a copy runs beside the device's work, and the host goes on."""
+        device = self.network.device
+        return part.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else part.to(device)
 
     def validate(self) -> float | None:
         if self.valid is None:
             return None
-        parts = [self._cross_entropy(batch) for batch in self._batches(self.valid, 0)]
+        parts = [self._cross_entropy(batch, 0.0) for batch in self._batches(self.valid, 0)]
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)
 

@@ -110,6 +110,30 @@ def test_validation_computes_the_same_loss_without_gradients(smoothing: float) -
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("name", [each.name for each in TRAINING])
+def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bias: bool) -> None:
+    """On more tokens than a call keeps at a time, and in a vocabulary that fills no vector."""
+    library, made = variant(name), network(output_bias=bias)
+    torch.manual_seed(2)
+    features, targets = torch.randn(2, 500, 32) * 2, torch.randint(VOCABULARY, (500,)).repeat(2)
+    features[1] = features[0] + 0.3 * features[1]  # as two passes with other dropout are alike
+    found: list[tuple[float, dict[str, Tensor]]] = []
+    for each, dtype in ((library, torch.float32), (None, torch.float64)):
+        copy = network(dtype, output_bias=bias)
+        copy.load_state_dict(made.state_dict())
+        read = features.flatten(0, 1).to(dtype).requires_grad_()
+        with kernels(each):
+            loss = copy.cross_entropy(read, targets, 0.1, 3.0)
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = {n: p.grad.float() for n, p in copy.named_parameters() if p.grad is not None}
+        assert read.grad is not None
+        found.append((loss.item(), {**gradients, "features": read.grad.float()}))
+    (value, gradients), (wanted, formula) = found
+    assert value == pytest.approx(wanted, rel=1e-6)
+    assert_close(gradients, formula)
+
+
 def test_what_counts_may_have_holes() -> None:
     library, made, (source, inputs, outputs) = variant(TRAINING[-1].name), network(), batch()
     counted = (outputs != 0) & (torch.arange(outputs.size(1)) % 3 == 1)

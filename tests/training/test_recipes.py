@@ -82,7 +82,7 @@ def test_the_tutorials_recipes_start_as_the_tutorial_does() -> None:
 
 
 def test_every_problem_is_named_at_once() -> None:
-    loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, average_decay=1.0, patience=-2, validate_every_epochs=0)
+    loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, average_decay=1.0, patience=-2, validate_every_epochs=-1)
     with pytest.raises(TrainingError) as caught:
         translator(loop=loop)
     message = str(caught.value)

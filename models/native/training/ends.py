@@ -69,8 +69,9 @@ class Norm(torch.autograd.Function):
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the sum over the rows. The gradients are made
-    on the way there, block by block, while the logits are in the cache."""
+    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the sum over the rows, as
+    `Transformer.cross_entropy` has it. The gradients are made on the way there, block by block, while the logits are in
+    the cache: once, for one backward pass."""
 
     @staticmethod
     def forward(
@@ -81,13 +82,16 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
+        pull: float,
         learns: bool,
     ) -> Tensor:
         x, held = readable(features), list[Tensor]()
         losses, outputs = torch.empty(len(x)), len(weight)
         call = structures.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
+        call.pull = pull
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
-        held.append(matrix(min(len(x), CHUNK), outputs))
+        rows = CHUNK if pull else min(len(x), CHUNK)  # the second half of the rows has the second half of the room
+        held.append(matrix(rows, outputs))
         call.dlogits = address(held[-1])
         if learns:
             found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
@@ -104,4 +108,4 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: Tensor) -> tuple[Any, ...]:
         dx, dweight, dbias = (None if each is None else each.mul_(dloss) for each in ctx.found)
         del ctx.found
-        return None, dx, None, dweight, dbias, None, None
+        return None, dx, None, dweight, dbias, None, None, None

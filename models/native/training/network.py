@@ -108,12 +108,12 @@ class PackedPass:
 
 
 def cross_entropy(
-    network: Transformer, library: ctypes.CDLL, features: Tensor, targets: Tensor, smoothing: float
+    network: Transformer, library: ctypes.CDLL, features: Tensor, targets: Tensor, smoothing: float, pull: float
 ) -> Tensor:
     """As `Transformer.cross_entropy`."""
-    table = network.target_embedding if network.output is None else network.output
-    learns = torch.is_grad_enabled() and (features.requires_grad or table.weight.requires_grad)
+    weight, bias = network.projection()
+    learns = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
     total: Tensor = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        library, features, targets, table.weight, network.output_bias, smoothing, learns
+        library, features, targets, weight, bias, smoothing, pull, learns
     )
     return total

@@ -64,7 +64,7 @@ class Attention(ctypes.Structure):
 
 class CrossEntropy(ctypes.Structure):
     _fields_ = [
-        *(("threads", c_int64), ("tokens", c_int64), ("output", Linear), ("smoothing", c_float)),
+        *(("threads", c_int64), ("tokens", c_int64), ("output", Linear), ("smoothing", c_float), ("pull", c_float)),
         *((name, c_void_p) for name in ("x", "targets", "losses", "dx", "dlogits")),
     ]
 
