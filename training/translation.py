@@ -49,26 +49,20 @@ class TranslationTask:
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
         """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of
         the symmetric divergence of its two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
-        options = self.regularisers
-        if self.r_drop:
+        options, pull = self.regularisers, self.r_drop
+        if pull:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
-        features, wanted = self._features(batch, options.source_word_dropout, options.target_word_dropout)
-        total = self.network.cross_entropy(features, wanted, self.label_smoothing, self.r_drop)
-        return total / len(wanted), len(wanted) // (2 if self.r_drop else 1)
+        source = drop_words(batch.source, options.source_word_dropout)
+        inputs = drop_words(batch.inputs, options.target_word_dropout)
+        total, tokens = self._cross_entropy(PairBatch(source, inputs, batch.outputs), self.label_smoothing, pull)
+        return total / tokens, tokens // 2 if pull else tokens
 
-    def _features(
-        self, batch: PairBatch, source_dropout: float = 0.0, target_dropout: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
-        """[N, C] and [N]: of the tokens that are not padding; only these are projected onto the vocabulary."""
+    def _cross_entropy(self, batch: PairBatch, smoothing: float, pull: float = 0.0) -> tuple[Tensor, int]:
+        """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
         real = batch.outputs != self.pad  # here, where nobody waits for a device to know how many they are
         source, inputs, wanted = map(self._sent, (batch.source, batch.inputs, batch.outputs[real]))
-        source, inputs = drop_words(source, source_dropout), drop_words(inputs, target_dropout)
-        return self.network.counted_features(source, inputs, real), wanted
-
-    def _cross_entropy(self, batch: PairBatch) -> tuple[Tensor, int]:
-        """Summed, without smoothing or noise."""
-        features, wanted = self._features(batch)
-        return self.network.cross_entropy(features, wanted), len(wanted)
+        features = self.network.counted_features(source, inputs, real)
+        return self.network.cross_entropy(features, wanted, smoothing, pull), len(wanted)
 
     def _sent(self, part: Tensor) -> Tensor:
         """To the network's device. From pinned memory a copy runs beside the device's work, and the host goes on."""
@@ -78,7 +72,7 @@ class TranslationTask:
     def validate(self) -> float | None:
         if self.valid is None:
             return None
-        parts = [self._cross_entropy(batch) for batch in self._batches(self.valid, 0)]
+        parts = [self._cross_entropy(batch, 0.0) for batch in self._batches(self.valid, 0)]
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)
 

@@ -12,7 +12,6 @@ from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from tests.training.test_loss import SOURCES, TARGETS, by_hand, translation_task
 from training.batches import pair_batch
-from training.r_drop import ROWS, smoothed_and_pulled, symmetric_divergence
 from training.regularisers import Regularisers, drop_words
 from training.translation import TranslationTask
 
@@ -26,34 +25,19 @@ def divergence_by_hand(first: Tensor, second: Tensor) -> float:
     return sum(a * math.log(a / b) + b * math.log(b / a) for a, b in zip(p, q, strict=True))
 
 
-def test_the_symmetric_divergence_of_three_tokens() -> None:
-    generator = torch.Generator().manual_seed(3)
-    logits = torch.randn(6, 5, generator=generator) * 2
-    wanted = sum(divergence_by_hand(logits[i], logits[3 + i]) for i in range(3))
-    assert symmetric_divergence(logits).item() == pytest.approx(wanted, rel=1e-5)
-    assert symmetric_divergence(torch.cat([logits, logits])[:6].repeat(2, 1)).item() == 0.0
-    two = torch.tensor([[0.0, math.log(3.0)], [math.log(3.0), 0.0]])  # (1/4, 3/4) and (3/4, 1/4)
-    assert symmetric_divergence(two).item() == pytest.approx(math.log(3.0), rel=1e-6)
-
-
-@pytest.mark.parametrize("tokens", [1, ROWS, 2 * ROWS + 3])
-@pytest.mark.parametrize("alpha", [0.7, 5.0])
-def test_the_gradient_written_out_is_that_of_the_formula(tokens: int, alpha: float) -> None:
-    generator = torch.Generator().manual_seed(tokens)
-    features, weight, bias = (
-        torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((2 * tokens, 6), (11, 6), (11,))
-    )
-    wanted = torch.randint(11, (tokens,), generator=generator).repeat(2)
-    exact = [part.clone().requires_grad_() for part in (features, weight, bias)]
-    written = [part.float().requires_grad_() for part in (features, weight, bias)]
-    totals = [smoothed_and_pulled(*parts, wanted, 0.1, alpha) for parts in (exact, written)]
-    assert totals[1].item() == pytest.approx(totals[0].item(), rel=1e-6)
-    for total in totals:
-        (total / tokens).backward()
-    for a, b in zip(exact, written, strict=True):
-        assert a.grad is not None
-        assert b.grad is not None
-        torch.testing.assert_close(b.grad.double(), a.grad, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("kernels", [True, False])
+def test_three_tokens_and_their_pull(kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether kernels or PyTorch compute it."""
+    network = dropping().network
+    if not kernels:
+        monkeypatch.setattr(network, "_kernels", lambda: None)
+    features = torch.randn(6, 8, generator=torch.Generator().manual_seed(3)).requires_grad_()
+    wanted = torch.tensor([4, 6, 5, 4, 6, 5])
+    logits = network.project(features)
+    for smoothing, pull in ((0.0, 1.0), (0.1, 5.0)):
+        pairs = [divergence_by_hand(logits[i], logits[3 + i]) for i in range(3)]
+        total = sum(by_hand(logits[i], int(wanted[i]), smoothing) for i in range(6)) + pull / 2 * sum(pairs)
+        assert network.cross_entropy(features, wanted, smoothing, pull).item() == pytest.approx(total, rel=1e-5)
 
 
 def dropping(**options: float) -> TranslationTask:

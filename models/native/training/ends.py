@@ -90,7 +90,8 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         call = structures.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
         call.pull = pull
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
-        held.append(matrix(CHUNK if pull else min(len(x), CHUNK), outputs))  # the pulled half stands behind CHUNK/2
+        rows = CHUNK if pull else min(len(x), CHUNK)  # the second half of the rows has the second half of the room
+        held.append(matrix(rows, outputs))
         call.dlogits = address(held[-1])
         if learns:
             found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
