@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from models import gru_scan
 from models.dropout import dropped
+from models.native import build
+from models.native.variants import cpu_flags, fp32_runnable
 from tests.models import tiny
+from tests.models.kernels import compiled
 
-KERNELS = gru_scan.kernels(torch.zeros(1))
-needs_kernels = pytest.mark.skipif(KERNELS is None, reason="there is no C compiler, or PARLANCE_NATIVE is none")
+BEST, *OTHERS = fp32_runnable("", cpu_flags())
+AVAILABLE = [BEST, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)]
+
+
+@pytest.fixture(scope="module", params=AVAILABLE, ids=lambda variant: variant.name)
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    """For every instruction set that this machine has."""
+    return compiled(build.first_of([request.param], "fp32"))
 
 
 def drawn(*shape: int, seed: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-@needs_kernels
 @pytest.mark.parametrize("width", [5, 16, 37])
-def test_states_and_gradients_are_pytorchs(width: int) -> None:
+def test_states_and_gradients_are_pytorchs(library: ctypes.CDLL, width: int) -> None:
     """Of every input and parameter, in a sequence long enough to carry an error on; widths off a whole vector too."""
     torch.manual_seed(2)
     theirs = nn.GRU(7, width)
@@ -29,8 +39,7 @@ def test_states_and_gradients_are_pytorchs(width: int) -> None:
     inputs = [features, hidden, *theirs.parameters()]
     expected = theirs(features, hidden[None])[0]
     weight, recurrent, bias, recurrent_bias = theirs.parameters()
-    assert KERNELS is not None
-    found = gru_scan.gru(KERNELS, features @ weight.t() + bias, hidden, recurrent, recurrent_bias)
+    found = gru_scan.gru(library, features @ weight.t() + bias, hidden, recurrent, recurrent_bias)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
     gradients = torch.autograd.grad((found * weigh).sum(), inputs)
     for ours, other in zip(gradients, torch.autograd.grad((expected * weigh).sum(), inputs), strict=True):
@@ -38,21 +47,21 @@ def test_states_and_gradients_are_pytorchs(width: int) -> None:
         assert other.abs().max() > 0.1
 
 
-@needs_kernels
-def test_saturated_gates_have_finite_gradients() -> None:
+def test_saturated_gates_have_finite_gradients(library: ctypes.CDLL) -> None:
     """Where e^x overflows, the gates are 0 and 1 and nothing is left to learn through them."""
-    assert KERNELS is not None
     projected = torch.full((2, 1, 12), 500.0)
     projected[..., 4:8] = -500.0  # z = 0: the new state is tanh(500)
     projected.requires_grad_()
-    states = gru_scan.gru(KERNELS, projected, torch.zeros(1, 4), torch.zeros(12, 4), torch.zeros(12))
+    states = gru_scan.gru(library, projected, torch.zeros(1, 4), torch.zeros(12, 4), torch.zeros(12))
     torch.testing.assert_close(states, torch.ones(2, 1, 4), rtol=0, atol=1e-6)
     (gradient,) = torch.autograd.grad(states.sum(), projected)
     torch.testing.assert_close(gradient, torch.zeros(2, 1, 12), rtol=0, atol=1e-30)
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_a_layer_by_layer_pass_is_pytorchs_of_all_layers(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_by_layer_pass_is_pytorchs_of_all_layers(
+    library: ctypes.CDLL, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What locked masks need, with masks that drop nothing, with our kernels and without."""
     network = tiny.recurrent(cell=cell, locked_dropout=True)
     tokens = tiny.ids((3, 9), 4, high=tiny.TARGET)
@@ -63,8 +72,8 @@ def test_a_layer_by_layer_pass_is_pytorchs_of_all_layers(cell: str, monkeypatch:
     expected, last = network.recurrent(network.inputs(tokens), packed)
     hidden, memory = last if cell == "lstm" else (last, last)
     network.train()
-    for library in (KERNELS, None):
-        monkeypatch.setattr(gru_scan, "kernels", lambda tensor, library=library: library)
+    for kernels in (library, None):
+        monkeypatch.setattr(gru_scan, "kernels", lambda tensor, kernels=kernels: kernels)
         features, after = network.fused(tokens, begin)
         torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)
         torch.testing.assert_close(after.hidden, hidden, rtol=0, atol=1e-6)
