@@ -22,6 +22,7 @@ from training.corpus import hold_out, read_pairs, read_text
 from training.errors import TrainingError
 from training.evaluate import evaluate
 from training.farewell import Ended, peer_is_gone
+from training.launch import launch
 from training.lyricist import train_lyricist
 from training.parallel import Workers
 from training.translator import train_translator
@@ -64,6 +65,15 @@ def _add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-epochs", type=int, help="stop after so many passes over the corpus")
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--resume", action="store_true", help="go on where an earlier run of --out stands")
+    command.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="share the run among N processes of this machine: one for each GPU, or for each core of a small CPU, where"
+        " they are faster than threads; every one does its part of each batch. torchrun does it for several machines:"
+        " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
+    )
     _add_device(command)
 
 
@@ -165,6 +175,7 @@ def run_evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
     )
 
 
+MODULE = "training"
 SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
 COMMANDS = {"translator": run_translator, "lyrics": run_lyrics, "demo": run_demo, "evaluate": run_evaluate}
 
@@ -184,6 +195,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     workers = arguments.workers = Workers()
     try:
         if arguments.command in SHARED:
+            if arguments.processes != 1 and not parallel.launch_name():
+                raise_all([f"--processes must be at least 1, not {arguments.processes}" * (arguments.processes < 1)])
+                return launch(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
             workers = arguments.workers = parallel.join()
             arguments.resume = workers.given(lambda: arguments.resume or parallel.restarted(arguments.out))
         result = COMMANDS[arguments.command](arguments)

@@ -3,6 +3,7 @@ of one process on the terminal, wherever it stands."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -14,8 +15,8 @@ from typing import Any
 
 from torch import distributed
 
-CHECK_IN_S = 1.5  # for survivors to say that they live; they notice a death at about the same time
-GRACE_S = 4.0  # for the main thread to end by itself before it is left where it hangs
+CHECK_IN_S = 3.0  # for survivors to say that they live; they notice a death at about the same time
+GRACE_S = 6.0  # for the main thread to end by itself before it is left where it hangs
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 
 
@@ -55,9 +56,9 @@ class Farewell:
 
     def _missing(self) -> list[int]:
         """Ranks that do not check in."""
-        keys = {rank: f"here/{rank}" for rank in range(len(self.hosts))}
+        keys = {rank: f"alive/{rank}" for rank in range(len(self.hosts))}
         try:
-            self.store.set(keys[self.rank], "")
+            self._check_in()
             until = time.monotonic() + CHECK_IN_S
             while time.monotonic() < until:
                 missing = [rank for rank, key in keys.items() if not self.store.check([key])]
@@ -67,6 +68,9 @@ class Farewell:
         except distributed.DistError:
             return []
         return missing
+
+    def _check_in(self) -> None:
+        self.store.set(f"alive/{self.rank}", "")
 
     def watch(self) -> None:
         """From now on SIGTERM ends this process, even where the main thread waits for a GPU that waits for a peer."""
@@ -83,6 +87,8 @@ class Farewell:
     def _await_end(self, reader: socket.socket, writer: socket.socket) -> None:
         while reader.recv(1)[0] != signal.SIGTERM:
             pass
+        with contextlib.suppress(distributed.DistError):
+            self._check_in()  # the main thread may be at work for longer than the others wait
         time.sleep(GRACE_S)
         self.say_who_died()
         os._exit(ENDED_BY_SIGNAL)
@@ -93,6 +99,8 @@ def _sentence(missing: list[int], hosts: list[str]) -> str:
         os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
     )
     way_on = "torchrun starts it again from there" if again else "go on from there with --resume"
+    if not missing:
+        return f"The run has been stopped at its last snapshot; {way_on}."
     who = " and ".join(f"rank {rank} (on {hosts[rank]})" for rank in missing)
-    what = f"{who} of {len(hosts)} processes has died" if who else "its processes have lost each other"
-    return f"The run stops at its last snapshot, because {what}; {way_on}."
+    have = "has" if len(missing) == 1 else "have"
+    return f"The run stops at its last snapshot, because {who} of {len(hosts)} processes {have} died; {way_on}."

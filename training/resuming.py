@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from training import generators, snapshot
 from training.errors import TrainingError
-from training.parallel import launch
+from training.parallel import launch_name
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -29,7 +29,7 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "random": loop.workers.gather(generators.states(loop.device)),
         "logged": (loop.report.loss, loop.report.tokens),
         "fingerprint": loop.fingerprint,
-        "launch": launch(),
+        "launch": launch_name(),
     }
 
 
