@@ -27,11 +27,8 @@ def die_in_time() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(device)
 
-    if (
-        "RANK" in os.environ
-        and os.environ.get("MORTAL_RANK") == os.environ["RANK"]
-        and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
-    ):
+    first_start = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    if first_start and os.environ.get("MORTAL_RANK") == os.environ["RANK"]:
         generators.states = states
 
 

@@ -27,8 +27,16 @@ def folder(tmp_path: Path) -> Path:
 
 def torchrun(folder: Path, *command: str, restarts: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}"]
+    return train(folder, *launcher, "-m", "tests.training.mortal", *command, **environment)
+
+
+def processes(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return train(folder, "-m", "tests.training.mortal", *command, "--processes", "2", **environment)
+
+
+def train(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *launcher, "-m", "tests.training.mortal", *command],
+        [sys.executable, *command],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
