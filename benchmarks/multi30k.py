@@ -47,10 +47,8 @@ def pairs(data: Path, part: str, direction: str) -> str:
 def train(arguments: argparse.Namespace, seed: int, out: Path) -> None:
     """Run the training command as a user would, or go on where it was cut off."""
     source, target = arguments.direction.split("-")
-    command = [sys.executable, "-m"]
-    if arguments.processes > 1:
-        command += ["torch.distributed.run", "--standalone", f"--nproc-per-node={arguments.processes}", "-m"]
-    command += ["training", "translator", "--source", source, "--target", target, "--recipe", arguments.recipe]
+    command = [sys.executable, "-m", "training", "translator", "--processes", str(arguments.processes)]
+    command += ["--source", source, "--target", target, "--recipe", arguments.recipe]
     command += ["--train", pairs(arguments.data, "train", arguments.direction)]
     command += ["--valid", pairs(arguments.data, "val", arguments.direction)]
     command += ["--seed", str(seed), "--out", str(out)]
@@ -109,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--seeds", type=int, nargs="+", default=[1])
     top.add_argument("--recipe", default="tiny")
     top.add_argument("--minutes", type=float, help="a limit for each training (default: the recipe's own length)")
-    top.add_argument("--processes", type=int, default=1, help="training processes, as torchrun starts them")
+    top.add_argument("--processes", type=int, default=1, help="training processes, of one thread each")
     top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
     top.add_argument("--json", action="store_true")
     return top

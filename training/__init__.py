@@ -17,6 +17,12 @@ translation.py    the task of a translator: its batches, loss and validation
 regularisers.py   what makes a network learn less by heart
 r_drop.py         two predictions of each token, pulled together
 lyrics.py         the task of a lyricist
+parallel.py       the processes that share a run: torchrun's, or this one alone
+meeting.py        how they find each other
+sharded.py        a task whose batches they share
+generators.py     the random numbers that each of them draws
+farewell.py       how they end where one has died
+launch.py         --processes: starting them without torchrun
 optimizer.py      optimizers, and clipping
 muon.py           orthogonal steps for hidden matrices
 schedule.py       learning-rate schedules, and how much of a run is over

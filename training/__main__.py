@@ -13,11 +13,14 @@ import torch
 
 from training import parallel
 from training.commands import COMMANDS
+from training.config import raise_all
 from training.errors import TrainingError
 from training.farewell import Ended, peer_is_gone
 from training.faults import reason
+from training.launch import launch
 from training.parallel import Workers
 
+MODULE = "training"
 SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
 
 
@@ -44,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     workers = arguments.workers = Workers()
     try:
         if arguments.command in SHARED:
+            if arguments.processes != 1 and not parallel.launch_name():
+                raise_all([f"--processes must be at least 1, not {arguments.processes}" * (arguments.processes < 1)])
+                return launch(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
             workers = arguments.workers = parallel.join()
             arguments.resume = workers.given(lambda: arguments.resume or parallel.restarted(arguments.out))
         result = arguments.run(arguments)

@@ -3,6 +3,7 @@ of one process on the terminal, wherever it stands."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -10,12 +11,13 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Any
 
 from torch import distributed
+from torch.distributed.distributed_c10d import Store
 
-CHECK_IN_S = 1.5  # for survivors to say that they live; they notice a death at about the same time
-GRACE_S = 4.0  # for the main thread to end by itself before it is left where it hangs
+CHECK_IN_S = 3.0  # for survivors to say that they live; they notice a death at about the same time
+GRACE_S = 6.0  # for the main thread to end by itself before it is left where it hangs
+LAST_STEPS_S = 0.5  # and so much where somebody has already said why
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 
 
@@ -34,7 +36,7 @@ def peer_is_gone(error: BaseException) -> bool:
 class Farewell:
     """store: a connection of its own to the group's key-value store, since the process's other may be blocked."""
 
-    def __init__(self, store: Any, rank: int, hosts: list[str]) -> None:
+    def __init__(self, store: Store, rank: int, hosts: list[str]) -> None:
         self.store, self.rank, self.hosts = store, rank, hosts
         self.lock = threading.Lock()
 
@@ -45,19 +47,26 @@ class Farewell:
         except distributed.DistError:  # the process that kept it is dead: better two sentences than none
             return True
 
+    def _spoken(self) -> bool:
+        try:
+            return self.store.check(["spoken"])
+        except distributed.DistError:
+            return False
+
     def say(self, sentence: str) -> None:
         if self.first_to_speak():
             print(sentence, file=sys.stderr, flush=True)
 
     def say_who_died(self) -> None:
         with self.lock:
-            self.say(f"error: {_sentence(self._missing(), self.hosts)}")
+            if not self._spoken():
+                self.say(f"error: {_sentence(self._missing(), self.hosts)}")
 
     def _missing(self) -> list[int]:
         """Ranks that do not check in."""
-        keys = {rank: f"here/{rank}" for rank in range(len(self.hosts))}
+        keys = {rank: f"alive/{rank}" for rank in range(len(self.hosts))}
         try:
-            self.store.set(keys[self.rank], "")
+            self._check_in()
             until = time.monotonic() + CHECK_IN_S
             while time.monotonic() < until:
                 missing = [rank for rank, key in keys.items() if not self.store.check([key])]
@@ -67,6 +76,9 @@ class Farewell:
         except distributed.DistError:
             return []
         return missing
+
+    def _check_in(self) -> None:
+        self.store.set(f"alive/{self.rank}", "")
 
     def watch(self) -> None:
         """From now on SIGTERM ends this process, even where the main thread waits for a GPU that waits for a peer."""
@@ -83,16 +95,21 @@ class Farewell:
     def _await_end(self, reader: socket.socket, writer: socket.socket) -> None:
         while reader.recv(1)[0] != signal.SIGTERM:
             pass
-        time.sleep(GRACE_S)
+        with contextlib.suppress(distributed.DistError):
+            self._check_in()  # the main thread may be at work for longer than the others wait
+        until = time.monotonic() + GRACE_S
+        while time.monotonic() < until and not self._spoken():
+            time.sleep(0.1)
+        time.sleep(LAST_STEPS_S)
         self.say_who_died()
         os._exit(ENDED_BY_SIGNAL)
 
 
 def _sentence(missing: list[int], hosts: list[str]) -> str:
-    again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) < int(
-        os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
-    )
-    way_on = "torchrun starts it again from there" if again else "go on from there with --resume"
+    starts, most = (int(os.environ.get(f"TORCHELASTIC_{name}", "0")) for name in ("RESTART_COUNT", "MAX_RESTARTS"))
+    way_on = "torchrun starts it again" if starts < most else "go on with --resume where it had saved"
+    if not missing:
+        return f"The run has been stopped; {way_on}."
     who = " and ".join(f"rank {rank} (on {hosts[rank]})" for rank in missing)
-    what = f"{who} of {len(hosts)} processes has died" if who else "its processes have lost each other"
-    return f"The run stops at its last snapshot, because {what}; {way_on}."
+    have = "has" if len(missing) == 1 else "have"
+    return f"The run has stopped, because {who} of {len(hosts)} processes {have} died; {way_on}."

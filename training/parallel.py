@@ -157,10 +157,10 @@ def environment_rank() -> int:
 
 def restarted(out: Path) -> bool:
     """Whether `out` holds what this very torchrun had trained before it lost a process and started all again."""
-    return bool(launch()) and snapshot.exists(out) and snapshot.load(out).get("launch") == launch()
+    return bool(launch_name()) and snapshot.exists(out) and snapshot.load(out).get("launch") == launch_name()
 
 
-def launch() -> str:
+def launch_name() -> str:
     """Which torchrun has started this process, and started it again if it has; "" for none."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return ""

@@ -9,7 +9,7 @@ import torch
 
 from training import generators, snapshot
 from training.errors import TrainingError
-from training.parallel import launch
+from training.parallel import launch_name
 from training.planning import Pace
 from training.schedule import Plan
 
@@ -35,7 +35,7 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "random": loop.workers.gather(generators.states(loop.device)),
         "logged": (loop.report.loss, loop.report.tokens),
         "fingerprint": loop.fingerprint,
-        "launch": launch(),
+        "launch": launch_name(),
     }
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from tests.training.small import lyricist, translator
+from training import __main__ as command_line
 from training import generators, output, recipes
 from training import loop as loops
-from training.__main__ import main
 
 
 def die_in_time() -> None:
@@ -27,7 +27,8 @@ def die_in_time() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(device)
 
-    if os.environ.get("MORTAL_RANK") == os.environ["RANK"] and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    first_start = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    if first_start and os.environ.get("MORTAL_RANK") == os.environ["RANK"]:
         generators.states = states
 
 
@@ -37,4 +38,5 @@ if __name__ == "__main__":
     loops.SNAPSHOT_EVERY_S = 0.0
     output.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
     die_in_time()
-    sys.exit(main())
+    command_line.MODULE = "tests.training.mortal"
+    sys.exit(command_line.main())

@@ -27,8 +27,16 @@ def folder(tmp_path: Path) -> Path:
 
 def torchrun(folder: Path, *command: str, restarts: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}"]
+    return train(folder, *launcher, "-m", "tests.training.mortal", *command, **environment)
+
+
+def processes(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return train(folder, "-m", "tests.training.mortal", *command, "--processes", "2", **environment)
+
+
+def train(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *launcher, "-m", "tests.training.mortal", *command],
+        [sys.executable, *command],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
@@ -76,10 +84,10 @@ def test_torchrun_starts_a_run_again_that_then_goes_on_by_itself(folder: Path, a
 
 
 def test_a_translator(folder: Path) -> None:
-    translate = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--device", "cpu"]
-    done = torchrun(folder, *translate, "--out", "m", "--max-epochs", "2")
+    translate = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--valid", "pairs.tsv"]
+    done = torchrun(folder, *translate, "--out", "m", "--max-epochs", "2", "--device", "cpu")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["validation (greedy)"]["sentences"] == 1
+    assert json.loads(done.stdout)["validation (greedy)"]["sentences"] == 41
     assert done.stderr.count("Warning") == 0
 
 
@@ -115,3 +123,24 @@ def test_an_unknown_option_is_told_once(folder: Path) -> None:
     done = torchrun(folder, *SING, "--out", "m", "--unheard-of", "3")
     assert done.returncode != 0
     assert done.stderr.count("unrecognized arguments") == 1
+
+
+def test_processes_of_our_own_do_the_same(folder: Path) -> None:
+    whole = torchrun(folder, *SING, "--out", "whole")
+    done = processes(folder, *SING, "--out", "own")
+    assert done.returncode == 0, done.stderr
+    assert weights(folder / "own") == weights(folder / "whole")
+    assert json.loads(done.stdout) == json.loads(whole.stdout)
+    again = processes(folder, *SING, "--out", "own")
+    assert again.returncode == 2
+    assert again.stderr == "error: own already holds a model; choose another --out, or go on with --resume.\n"
+
+
+def test_a_killed_process_of_our_own_is_told_in_one_line(folder: Path) -> None:
+    killed = processes(folder, *SING, "--out", "m", MORTAL_RANK="0", MORTAL_AT="5")
+    assert killed.returncode == 1
+    [said] = sentences(killed)
+    assert "rank 0 (on " in said
+    assert "Traceback" not in killed.stderr
+    resumed = processes(folder, *SING, "--out", "m", "--resume")
+    assert resumed.returncode == 0, resumed.stderr

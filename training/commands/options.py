@@ -47,6 +47,15 @@ def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--resume", action="store_true", help="go on where an earlier run of --out stands")
     command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
     command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
+    command.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="share the run among N processes of this machine: one for each GPU, or for each core of a small CPU, where"
+        " they are faster than threads; every one does its part of each batch. torchrun does it for several machines:"
+        " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
+    )
     add_device(command)
 
 
