@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,18 @@ def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
     command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
     add_device(command)
+    command.set_defaults(known=[option for action in command._actions for option in action.option_strings])
+
+
+def unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
+    """What the parser has not understood, each with the nearest option that it would have."""
+    for given in arguments.unknown:
+        name = given.partition("=")[0]
+        near = difflib.get_close_matches(name, arguments.known, 1, 0.75)
+        if given.startswith("-"):
+            yield f"{name} is no option" + (f", did you mean {near[0]}?" if near else "")
+    if arguments.unknown and not any(given.startswith("-") for given in arguments.unknown):
+        yield f"nothing is to be done with {' '.join(arguments.unknown)}"
 
 
 def add_device(command: argparse.ArgumentParser) -> None:
