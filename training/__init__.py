@@ -33,6 +33,11 @@ candidates.py     the best validated weights, and their mean
 validation.py     what a validation measures, and when one is due
 judge.py          BLEU and sample translations at a validation
 meter.py          losses and norms, read from the device now and then
+generators.py     the random numbers of dropout
+parallel.py       the processes that share a run
+meeting.py        how the processes of one start find each other
+sharded.py        a task whose batches several processes share
+farewell.py       how a process ends where another has died
 loop.py           steps, validates, saves, resumes
 resuming.py       the loop's whole state
 snapshot.py       all that an exact resume needs, on the disk

@@ -35,7 +35,12 @@ def parser() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """All processes of a group are given the same arguments: one of them says what is wrong with these."""
     with nullcontext() if parallel.environment_rank() == 0 else redirect_stderr(io.StringIO()):
-        return parser().parse_args(argv)
+        top = parser()
+        arguments, unknown = top.parse_known_args(argv)
+        if unknown and "overrides" not in arguments:
+            top.error(f"unrecognized arguments: {' '.join(unknown)}")
+        arguments.unknown = unknown  # told together with all else that is wrong
+        return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:

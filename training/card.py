@@ -16,6 +16,7 @@ import torch
 
 from training.configuration import run_file
 from training.memorisation import Overlap
+from training.samples import plain
 
 KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
@@ -174,5 +175,8 @@ def _samples(samples: Sequence[tuple[str, str, str]]) -> str:
         return ""
     reference = any(wanted for _, wanted, _ in samples)
     head = ["source", "reference", "model"] if reference else ["opening", "model"]
-    rows = ([source, wanted, made] if reference else [source, made] for source, wanted, made in samples)
-    return f"\n## Samples\n\n{_table(head, rows)}"
+    lines = [head, ["---"] * len(head)]
+    lines += [
+        [*map(plain, [source, wanted, made] if reference else [source, made])] for source, wanted, made in samples
+    ]
+    return "\n## Samples\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)

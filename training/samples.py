@@ -45,13 +45,13 @@ def readable(rows: Sequence[dict[str, Any]]) -> str:
             said.setdefault((source, reference), []).append((row["update"], made))
     parts = ["# Samples\n\nWhat the network made of these texts while it learnt.\n"]
     for (source, reference), versions in said.items():
-        wanted = f"Reference: {_cell(reference)}\n\n" if reference else ""
-        table = "".join(f"| {update:,} | {_cell(made)} |\n" for update, made in versions)
-        parts.append(f"## {_cell(source)}\n\n{wanted}| update | text |\n|---:|---|\n{table}")
+        wanted = f"Reference: {plain(reference)}\n\n" if reference else ""
+        table = "".join(f"| {update:,} | {plain(made)} |\n" for update, made in versions)
+        parts.append(f"## {plain(source)}\n\n{wanted}| update | text |\n|---:|---|\n{table}")
     return "\n".join(parts)
 
 
-def _cell(text: str) -> str:
+def plain(text: str) -> str:
     """One line that Markdown shows as it is."""
     for mark in "\\`*_|<>#[]":
         text = text.replace(mark, f"\\{mark}")

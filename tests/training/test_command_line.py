@@ -42,7 +42,7 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
     [
         [],
         ["nonsense"],
-        [*TRANSLATE, "--nonsense"],
+        ["evaluate", "m", "--nonsense"],
         [*TRANSLATE, "--device", "tpu"],
         ["translator", "--train", "pairs.tsv"],
         ["evaluate"],
@@ -128,6 +128,7 @@ def test_a_faulty_corpus(here: Path, capsys: pytest.CaptureFixture[str], which: 
 def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path) -> None:
     for given, wanted in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
         arguments = parser().parse_args([*SING, *given])
+        arguments.unknown = []
         config, _, _ = configured(arguments, recipes.LYRICISTS, "small", {"corpus": "song.txt"}, {})
         assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, wanted)
 

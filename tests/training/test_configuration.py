@@ -30,6 +30,7 @@ TRANSLATORS_ONLY = ["translator", "--config", "my.toml", "--out", "m", "--device
 def of(*arguments: str) -> Any:
     """The configuration that a translator's command line comes to."""
     given = parser().parse_args([*TRANSLATE, *arguments])
+    given.unknown = []
     return configured(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {})[0]
 
 
@@ -61,9 +62,23 @@ threads = 0
         capsys,
         *TRANSLATORS_ONLY,
         *("--set", "loop.patience=-1", "--set", "nonsense", "--set", "loop=3", "--set", "zzz=1"),
-        *("--seed", "one", "--max-epochs", "0", "--recipe", "tinny", "--set", "loop.max_epochs=7"),
+        *(
+            "--ressume",
+            "--nonsense",
+            "3",
+            "--seed",
+            "one",
+            "--max-epochs",
+            "0",
+            "--recipe",
+            "tinny",
+            "--set",
+            "loop.max_epochs=7",
+        ),
     )
     wanted = [
+        "--ressume is no option, did you mean --resume?",
+        "--nonsense is no option",
         "--set nonsense lacks its =: write KEY=VALUE",
         "data.tset is no option, which are train, valid, test, columns, corpus (my.toml)",
         "machine.threads must be a whole number of at least 1, not 0 (my.toml)",

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 
 from training import events
+from training.commands.options import unknown_options
 from training.configuration import run_file
 from training.configuration.assembly import Config, Statement, assemble, statements
 from training.configuration.run_file import Named, RunFile
@@ -35,7 +36,7 @@ def configured(
         *(Statement(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
     ]
     found = {role: named or file.located(role) for role, named in data.items()}
-    problems = [*wrong_before]
+    problems = [*unknown_options(arguments), *wrong_before]
     problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
     problems += events.problems() if arguments.tensorboard else []

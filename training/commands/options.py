@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def add_run(command: argparse.ArgumentParser) -> None:
         " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
     )
     add_device(command)
+    command.set_defaults(known=[option for action in command._actions for option in action.option_strings])
+
+
+def unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
+    """What the parser has not understood, each with the nearest option that it would have."""
+    for given in arguments.unknown:
+        name = given.partition("=")[0]
+        near = difflib.get_close_matches(name, arguments.known, 1, 0.75)
+        if given.startswith("-"):
+            yield f"{name} is no option" + (f", did you mean {near[0]}?" if near else "")
+    if arguments.unknown and not any(given.startswith("-") for given in arguments.unknown):
+        yield f"nothing is to be done with {' '.join(arguments.unknown)}"
 
 
 def add_device(command: argparse.ArgumentParser) -> None:

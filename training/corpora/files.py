@@ -30,7 +30,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise TrainingError(f"{path} does not exist.") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise TrainingError(f"{path} cannot be read ({error}).") from error
+        said = getattr(error, "strerror", None) or error  # without the number and the path once more
+        raise TrainingError(f"{path} cannot be read ({said}).") from error
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
