@@ -134,7 +134,7 @@ class LoopConfig:
         for name in ("patience", "validate_every_epochs", "validate_every_updates", "sample_translations"):
             yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
         if not self.validate_every_epochs and not self.validate_every_updates:
-            yield "validate_every_epochs and validate_every_updates cannot both be 0"
+            yield "validate_every_epochs must be at least 1, not 0, where validate_every_updates is 0"
         if not 0 <= self.cooldown <= 1:
             yield f"cooldown must lie in [0, 1], not {self.cooldown:g}"
         if not 0 <= self.seed < 2**63:
