@@ -6,8 +6,10 @@ config.py         the frozen dataclasses of a run, validated together
 errors.py         TrainingError: what ends a run with one sentence
 corpus.py         files -> clean texts and pairs of texts
 vocabulary.py     texts -> a fitted tokenizer
+segmentation.py   pairs of texts -> token ids, anew each epoch where a recipe samples
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation
+regularisers.py   R-Drop's and word dropout's options
 lyrics.py         the task of a lyricist
 optimizer.py      optimizers, and clipping
 muon.py           orthogonal steps for hidden matrices
