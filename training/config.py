@@ -75,7 +75,8 @@ class OptimizerConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
     """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing. Where the
-    rate has not fallen by then, it falls in a cool-down first: weights from a high rate are not the best to be had."""
+    rate has not fallen by then, it does so first, in a cool-down from the best weights: those of a high rate are not
+    the best to be had."""
 
     max_epochs: int = 100
     max_minutes: float | None = None
@@ -102,7 +103,7 @@ class LoopConfig:
         for name in ("patience", "validate_every_epochs", "validate_every_updates", "sample_translations"):
             yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
         if not self.validate_every_epochs and not self.validate_every_updates:
-            yield "validate_every_epochs and validate_every_updates cannot both be 0"
+            yield "validate_every_epochs must be at least 1, not 0, where validate_every_updates is 0"
         if not 0 <= self.cooldown <= 1:
             yield f"cooldown must lie in [0, 1], not {self.cooldown:g}"
         if not 0 <= self.seed < 2**63:

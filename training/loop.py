@@ -253,9 +253,17 @@ class Loop:
             progress.without_gain = 0
         else:
             progress.without_gain += 1
-            self.planner.cool_down(progress)
+            if self.planner.cools_down(progress):
+                self._go_back()
         self.report.validation(progress.update, measured.loss, progress.seconds, measured.bleu)
         self.report.samples(progress.update, quality.samples)
+
+    def _go_back(self) -> None:
+        """To the best weights: what came after them was no gain, and the cool-down must not start from that."""
+        best = self.candidates.best()
+        if best is not None:
+            self.network.load_state_dict(best)
+            self.average.restart()
 
     def _measure(self) -> tuple[Validation | None, Quality]:
         self.network.eval()

@@ -76,13 +76,15 @@ class Planner:
         self._bend(progress.update, left)
         return True
 
-    def cool_down(self, progress: Progress) -> None:
-        """Patience that ends while the rate is high lets it fall first, for a share of the updates so far."""
+    def cools_down(self, progress: Progress) -> bool:
+        """Whether patience has just ended at a high rate, which falls first, for a share of the updates so far."""
         config = self.config
-        ended = config.patience and progress.without_gain >= config.patience and not progress.cooling
-        if ended and config.cooldown and self.falls:
-            progress.cooling = True
-            self._bend(progress.update, min(config.cooldown * progress.update, self.plan.remaining(progress.update)))
+        ended = 0 < config.patience <= progress.without_gain and not progress.cooling
+        if not ended or not config.cooldown or not self.falls:
+            return False
+        progress.cooling = True
+        self._bend(progress.update, min(config.cooldown * progress.update, self.plan.remaining(progress.update)))
+        return True
 
     def is_over(self, progress: Progress) -> bool:
         """Whether a cool-down is."""

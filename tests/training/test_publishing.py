@@ -22,6 +22,8 @@ def test_a_kill_in_the_middle_of_publishing_can_be_made_good(tmp_path: Path, who
     replace_file, moved = Path.replace, []
 
     def dying(self: Path, target: Path) -> Path:
+        if target.parent != tmp_path:  # a snapshot
+            return replace_file(self, target)
         if len(moved) == 2:
             raise Killed
         moved.append(target)

@@ -41,7 +41,7 @@ def test_validation_by_updates_and_by_epochs() -> None:
     task = Counting([1.0] * 99, batches=10)
     looping(task, max_epochs=3, validate_every_updates=7, validate_every_epochs=0).run()
     assert task.seen == [7, 14, 21, 28, 30]
-    with pytest.raises(TrainingError, match="validate_every_epochs and validate_every_updates cannot both be 0"):
+    with pytest.raises(TrainingError, match="validate_every_epochs must be at least 1, not 0, where"):
         translator(loop=LoopConfig(validate_every_epochs=0))
 
 
