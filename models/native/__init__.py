@@ -34,4 +34,6 @@ recurrent.h    what these share
 tiles.h        tables of the inner loops of both libraries' products
 recurrent.py     CachedRecurrent over them
 draws.py         models.sampling over them
+
+A third library, in training/, trains Transformers.
 """

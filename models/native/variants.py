@@ -1,8 +1,8 @@
 """The instruction sets that the kernels are compiled for, and which of them this CPU has.
 
 Each is a fixed set and not the machine's own: what one machine built runs on every one with the same flags. There are
-two libraries: int8 for the Transformer, which needs AVX2, and fp32 for recurrent networks and draws, which needs
-nothing beyond its architecture and is the better for wider vectors."""
+three libraries: int8 for the Transformer, which needs AVX2; fp32 for recurrent networks and draws, and another for the
+training of Transformers, which need nothing beyond their architecture and are the better for wider vectors."""
 
 from __future__ import annotations
 
