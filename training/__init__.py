@@ -10,12 +10,11 @@ errors.py         TrainingError: what ends a run with one sentence
 faults.py         what the operating system's errors mean to a user
 corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
 corpus.py         its former place, for imports that still say so
-segmentation.py   pairs of texts -> token ids, cut once or anew each epoch
 vocabulary.py     texts -> a fitted tokenizer
+segmentation.py   pairs of texts -> token ids, anew each epoch where a recipe samples
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation
-regularisers.py   what makes a network learn less by heart
-r_drop.py         two predictions of each token, pulled together
+regularisers.py   R-Drop's and word dropout's options
 lyrics.py         the task of a lyricist
 parallel.py       the processes that share a run: torchrun's, or this one alone
 meeting.py        how they find each other
