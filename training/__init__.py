@@ -17,7 +17,8 @@ farewell.py       how they end where one has died
 launch.py         --processes: starting them without torchrun
 optimizer.py      optimizers, and clipping
 muon.py           orthogonal steps for hidden matrices
-schedule.py       learning-rate schedules, and the plan of how long they take
+schedule.py       learning-rate schedules, and how much of a run is over
+planning.py       how long a run will be: epochs, clocks, cool-downs
 precision.py      bf16, and fp16 with its scale
 averaging.py      the moving average of the weights
 candidates.py     the best validated weights, and their mean

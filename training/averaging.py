@@ -17,7 +17,12 @@ class MovingAverage:
 
     def __init__(self, network: nn.Module, decay: float) -> None:
         self.network, self.decay = network, decay
-        self.values: list[Tensor] = [p.detach().clone() for p in network.parameters()] if decay else []
+        self.values: list[Tensor] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """From the network as it is."""
+        self.values = [p.detach().clone() for p in self.network.parameters()] if self.decay else []
 
     @torch.no_grad()
     def update(self, number: int) -> None:

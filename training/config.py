@@ -56,7 +56,8 @@ class OptimizerConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
     """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing. Where the
-    rate has not fallen by then, it falls in a cool-down first: weights from a high rate are not the best to be had."""
+    rate has not fallen by then, it does so first, in a cool-down from the best weights: those of a high rate are not
+    the best to be had."""
 
     max_epochs: int = 100
     max_minutes: float | None = None

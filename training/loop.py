@@ -1,12 +1,13 @@
 """The loop: step, validate, keep the best, save, resume. It knows neither languages nor lyrics: a `Task` does.
 
-What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options computes bit for
-bit what it would have computed: weights, averages, choices and the lines of metrics.jsonl. For that, all that an update
-depends on is either in the snapshot (weights, optimizer, schedule, scale, averages, random state, candidates, counters)
-or follows from (seed, epoch) alone (the order of the data). Snapshots fall between updates, never inside one. A clock
-decides three things: when to save, which changes nothing; how long a falling schedule with a time limit may take, which
-is saved before an update follows it (`schedule.Plan`); and when the time is up. Limits (`snapshot.LIMITS`) may change
-at a resume: the rate then goes on from where it stands and falls over what is now left.
+What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options, on a machine of
+the same kind with as many threads, computes bit for bit what it would have computed: weights, averages, choices and
+the lines of metrics.jsonl. For that, all that an update depends on is either in the snapshot (weights, optimizer,
+schedule, scale, averages, candidates, counters, random state) or follows from (seed, epoch) alone (the order of the
+data). Snapshots fall between updates, never inside one. A clock decides three things: when to save, which changes
+nothing; how fast a falling schedule with a time limit passes, which is saved before an update follows it
+(`planning.Planner`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then goes on
+from where it stands and falls over what is now left.
 """
 
 from __future__ import annotations
@@ -29,16 +30,15 @@ from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
 from training.meter import WAY_OUT, Meter, Reading, all_finite
 from training.parallel import Workers
+from training.planning import Planner
 from training.precision import MixedPrecision
 from training.report import Report
 from training.resuming import restore, state_of
-from training.schedule import FALLING, Plan, rate
+from training.schedule import rate
 from training.validation import Judge, Quality, Validation, apart, is_due
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
-CLOCK_CHECKS = 20  # so often in its time a run sees whether its plan fits the clock
-CLOCK_TOLERANCE = 0.05  # and follows it where it is further off
 
 
 class Task(Protocol):
@@ -83,9 +83,6 @@ class Progress:
     best_update: int = 0
     without_gain: int = 0
     cooling: bool = False  # patience has ended, and the rate falls
-    clock_checks: int = 0
-    clock_checked_at: tuple[float, int] = (0.0, 0)  # seconds and updates
-    seconds_each: float = 0.0  # an update takes, the recent ones weighing most; 0: not measured yet
     epoch_loss: float = 0.0  # sums over the running epoch
     epoch_tokens: int = 0
     last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
@@ -126,7 +123,8 @@ class Loop:
         self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)
         self.candidates = (Candidates if self.workers.writes else Listed)(folder, config.average_best)
-        self.progress, self.plan, self.meter = Progress(), Plan(), Meter()
+        self.planner = Planner(optimizer, config)
+        self.progress, self.meter = Progress(), Meter(eager=device.type == "cpu")
         self.losses: list[float] = []
         self.limits_changed = False
 
@@ -147,11 +145,12 @@ class Loop:
             batches = self.task.batches(progress.epoch)
             if not batches:
                 raise TrainingError("This corpus is too small for a single batch of this recipe.")
-            self._plan_epoch(len(batches))
+            self._plan(len(batches))
             while progress.batch < len(batches):
                 if ended_by := self._ended():
                     return ended_by
-                self._plan_by_clock(len(batches))
+                if self.planner.follow_clock(progress, len(batches)):
+                    self._save(force=True)
                 self._step(batches[progress.batch : progress.batch + accumulate])
                 if progress.batch < len(batches):
                     self._validate_if_due()
@@ -159,13 +158,23 @@ class Loop:
             self._end_of_epoch()
         return ended_by
 
+    def _plan(self, batches: int) -> None:
+        """Before the first update of an epoch or of a session."""
+        self.planner.begin_epoch(self.progress, batches)
+        if self.limits_changed:
+            self.limits_changed = False
+            note = self.planner.follow_limits(self.progress, batches)
+            self._save(force=True)
+            if note:
+                self.report.note(note)
+
     def _ended(self) -> str:
         """By which limit, or "" if the run goes on."""
         progress, config = self.progress, self.config
         self._tick()
         if progress.epoch >= config.max_epochs:
             return f"the limit of {config.max_epochs} epochs"
-        if progress.cooling and self.plan.remaining(progress.update) < 0.5:
+        if self.planner.is_over(progress):
             return f"{config.patience} validations without a gain, and a cool-down"
         if config.patience and progress.without_gain >= config.patience and not progress.cooling:
             return f"{config.patience} validations without a gain"
@@ -179,7 +188,7 @@ class Loop:
 
     def _step(self, group: Sequence[Any]) -> None:
         """One step of the optimizer, down the mean loss over all tokens of the group's batches."""
-        progress, fraction = self.progress, self.plan.at(self.progress.update)
+        progress, fraction = self.progress, self.planner.plan.at(self.progress.update)
         self.network.train()
         now = rate(self.optimizer_config, progress.update + 1, fraction)
         optimizers.apply_rate(self.optimizer, now)
@@ -204,9 +213,10 @@ class Loop:
         self.optimizer.step()
         progress.update += 1
         self.average.update(progress.update)
-        if self.device.type == "cpu" or progress.update % LOG_EVERY_UPDATES == 0:
+        logs = progress.update % LOG_EVERY_UPDATES == 0
+        if self.meter.eager or logs:
             self._read()
-        if progress.update % LOG_EVERY_UPDATES == 0:
+        if logs:
             self.report.log(progress.seconds)
 
     def _share(self, fraction: float) -> float:
@@ -232,56 +242,6 @@ class Loop:
         self._validate_if_due(progress.epoch)
         self._save()
 
-    def _updates_left(self, batches: int) -> float:
-        """Until the first limit, as far as is known."""
-        progress, config = self.progress, self.config
-        each = math.ceil(batches / config.accumulate)
-        left = float((config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / config.accumulate))
-        if config.max_minutes is not None and progress.seconds_each:
-            left = min(left, (config.max_minutes * 60 - progress.seconds) / progress.seconds_each)
-        return max(left, 0.0)
-
-    def _plan_epoch(self, batches: int) -> None:
-        """Before the first update of an epoch or of a session. Without a time limit the batches decide alone."""
-        if self.progress.cooling:
-            return
-        if self.limits_changed:
-            self.limits_changed = False
-            self._bend(self._updates_left(batches))
-            self._save(force=True)
-            if self.optimizer_config.schedule in FALLING:
-                self.report.note(
-                    f"The limits have changed: {self.plan.at(self.progress.update):.0%} of the schedule is over, and"
-                    " the learning rate falls from there over what is left."
-                )
-        elif self.progress.batch == 0:
-            left = self._updates_left(batches)
-            timed = self.config.max_minutes is not None
-            self._bend(min(left, self.plan.remaining(self.progress.update)) if timed else left)
-
-    def _plan_by_clock(self, batches: int) -> None:
-        """Where the plan does not fit the time, the rest of it passes faster or more slowly; saved at once."""
-        limit, progress = self.config.max_minutes, self.progress
-        if limit is None or progress.cooling or self.optimizer_config.schedule not in FALLING:
-            return
-        due = int(progress.seconds / (limit * 60) * CLOCK_CHECKS)
-        if due <= progress.clock_checks:
-            return
-        since_s, since = progress.clock_checked_at
-        recent = (progress.seconds - since_s) / max(progress.update - since, 1)
-        progress.seconds_each = (progress.seconds_each + recent) / 2 if progress.seconds_each else recent
-        progress.clock_checks, progress.clock_checked_at = due, (progress.seconds, progress.update)
-        left = max(self._updates_left(batches), 1.0)
-        if abs(self.plan.remaining(progress.update) - left) > CLOCK_TOLERANCE * left:
-            self._bend(left)
-            self._save(force=True)
-
-    def _bend(self, left: float) -> None:
-        update = self.progress.update
-        if self.optimizer_config.schedule not in FALLING:  # it is for the progress bar alone, which may jump
-            self.plan = Plan(update / max(update + left, 1.0), update)
-        self.plan.bend(update, left)
-
     def _validate_if_due(self, epoch: int | None = None) -> None:
         if is_due(self.config, self.progress.update, epoch):
             self._validate()
@@ -303,9 +263,17 @@ class Loop:
             progress.without_gain = 0
         else:
             progress.without_gain += 1
-            self._cool_down()
+            if self.planner.cools_down(progress):
+                self._go_back()
         self.report.validation(progress.update, measured.loss, progress.seconds, measured.bleu)
         self.report.samples(progress.update, quality.samples)
+
+    def _go_back(self) -> None:
+        """To the best weights: what came after them was no gain, and the cool-down must not start from that."""
+        best = self.workers.given(self.candidates.best)
+        if best is not None:
+            self.network.load_state_dict(best)
+            self.average.restart()
 
     def _measure(self) -> tuple[Validation | None, Quality]:
         self.network.eval()
@@ -315,14 +283,6 @@ class Loop:
                 return None, Quality()
             quality = self.judge() if self.judge else Quality()
         return Validation(loss, quality.bleu), quality
-
-    def _cool_down(self) -> None:
-        """Patience that ends while the rate is high lets it fall first, for a share of the updates so far."""
-        progress, config = self.progress, self.config
-        over = config.patience and progress.without_gain >= config.patience and not progress.cooling
-        if over and config.cooldown and self.optimizer_config.schedule in FALLING:
-            progress.cooling = True
-            self._bend(min(config.cooldown * progress.update, self.plan.remaining(progress.update)))
 
     def _weights(self) -> dict[str, Tensor]:
         """A copy of the averaged weights."""

@@ -27,13 +27,16 @@ class Reading:
 
 
 class Meter:
-    def __init__(self) -> None:
+    """eager: nothing need be waited for (on a CPU)."""
+
+    def __init__(self, *, eager: bool) -> None:
+        self.eager = eager
         self._waiting: list[Reading] = []
 
     def add(self, reading: Reading) -> None:
-        """Before the weights follow the gradient: on a CPU, where nothing need be waited for, what is no number is
-        found in time to spare them."""
-        if reading.loss.device.type == "cpu":
+        """Before the weights follow the gradient: an eager meter finds what is no number in time to spare them, any
+        other by the next time it is read, which is before the next snapshot."""
+        if self.eager:
             _check(reading, reading.loss.item(), reading.norm.item())
         self._waiting.append(reading)
 

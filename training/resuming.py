@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from training import generators, snapshot
 from training.errors import TrainingError
 from training.parallel import launch_name
+from training.planning import Pace
+from training.schedule import Plan
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -18,11 +22,13 @@ def state_of(loop: Loop) -> dict[str, Any]:
     config = loop.config
     return {
         "progress": asdict(loop.progress),
-        "plan": asdict(loop.plan),
+        "plan": asdict(loop.planner.plan),
+        "pace": asdict(loop.planner.pace),
         "limits": (config.max_epochs, config.max_minutes, config.patience),
         "network": loop.network.state_dict(),
         "optimizer": loop.optimizer.state_dict(),
         "precision": loop.precision.state(),
+        "machine": machine(loop),
         "average": loop.average.values,
         "best": loop.candidates.kept,
         "carried": loop.task.carried(),
@@ -31,6 +37,13 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "fingerprint": loop.fingerprint,
         "launch": launch_name(),
     }
+
+
+def machine(loop: Loop) -> str:
+    """What the order of additions, and with it the last bits of a sum, depends on."""
+    threads = f", {torch.get_num_threads()} threads" if loop.device.type == "cpu" else ""
+    processes = f", {loop.workers.count} processes" if loop.workers.count > 1 else ""
+    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}"
 
 
 def restore(loop: Loop) -> None:
@@ -44,7 +57,7 @@ def restore(loop: Loop) -> None:
         loop.network.load_state_dict(state["network"])
         loop.optimizer.load_state_dict(state["optimizer"])
         loop.progress = type(loop.progress)(**state["progress"])
-        loop.plan = type(loop.plan)(**state["plan"])
+        loop.planner.plan, loop.planner.pace = Plan(**state["plan"]), Pace(**state["pace"])
         loop.precision.restore(state["precision"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise TrainingError(
@@ -55,6 +68,11 @@ def restore(loop: Loop) -> None:
     loop.task.restore(state["carried"])
     generators.restore(state["random"], loop.workers.rank, loop.device)
     loop.report.resumed(loop.progress.update, *state["logged"])
+    if state["machine"] != machine(loop) and loop.workers.writes:
+        loop.report.note(
+            f"This run goes on as {machine(loop)} and was {state['machine']} before: a sound run, though not bit for"
+            " bit what it would have been."
+        )
     config, progress = loop.config, loop.progress
     loop.limits_changed = tuple(state["limits"]) != (config.max_epochs, config.max_minutes, config.patience)
     if loop.limits_changed and not 0 < config.patience <= progress.without_gain:

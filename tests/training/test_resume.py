@@ -129,3 +129,19 @@ def test_more_time_may_be_given_at_a_resume(tmp_path: Path) -> None:
     config = translator(loop=LoopConfig(max_epochs=2, average_decay=0.9, max_minutes=60.0, patience=3))
     train_translator(config, pairs(40), pairs(10, seed=1), out=tmp_path, device=CPU, resume=True, quiet=True)
     assert snapshot.load(tmp_path)["progress"]["epoch"] == 2
+
+
+def test_a_resume_on_another_machine_says_that_its_bits_may_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looping(Counting(), tmp_path, max_epochs=1).run()
+    notes: list[str] = []
+    for threads, epochs in ((1, 2), (3, 3)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        loop = looping(Counting(), tmp_path, max_epochs=epochs)
+        loop.report.note = notes.append  # type: ignore[method-assign]
+        loop.run(resume=True)
+    assert notes == [
+        "This run goes on as fp32 on cpu, 3 threads and was fp32 on cpu, 1 threads before: a sound run, though not bit"
+        " for bit what it would have been."
+    ]

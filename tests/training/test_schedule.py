@@ -88,8 +88,11 @@ def test_more_epochs_at_a_resume_let_the_rate_fall_from_where_it_stood(tmp_path:
         kill_at(patch, 2)  # behind the second of four epochs
         with pytest.raises(Killed):
             run(looping(Counting(), tmp_path, optimizer=LINEAR, max_epochs=4))
-    rates, _ = run(looping(Counting(), tmp_path, optimizer=LINEAR, max_epochs=7), resume=True)
-    assert rates == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1])
+    loop, notes = looping(Counting(), tmp_path, optimizer=LINEAR, max_epochs=7), list[str]()
+    loop.report.note = notes.append  # type: ignore[method-assign]
+    assert run(loop, resume=True)[0] == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1])
+    (note,) = notes
+    assert note.startswith("The limits have changed: 50% of the schedule is over, and the learning rate falls from ")
 
 
 def test_more_epochs_after_the_end_do_not_raise_the_rate_again(tmp_path: Path) -> None:
@@ -178,9 +181,9 @@ def test_what_the_clock_decided_is_decided_still_after_a_kill(
     assert len(resumed) >= 120 - dies_after
 
 
-def test_patience_lets_a_high_rate_fall_before_it_ends_the_run() -> None:
-    """The best of 20 epochs is the 8th; two more without a gain, then a quarter of 10 updates to cool down, in which
-    the 11th is better still."""
+def test_patience_lets_a_high_rate_fall_from_the_best_weights_before_it_ends_the_run() -> None:
+    """The best of 20 epochs is the 8th; two more without a gain, then 0.3 of 10 updates to cool down, in which the 11th
+    is better still."""
     task = Counting([9.0 - n for n in range(8)] + [5.0, 5.0, 0.5, 5.0])
     loop = looping(task, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=0.3)
     rates, outcome = run(loop)
@@ -188,6 +191,19 @@ def test_patience_lets_a_high_rate_fall_before_it_ends_the_run() -> None:
     assert rates[:10] == pytest.approx([1 - n / 20 for n in range(10)])
     assert rates[10:] == pytest.approx([1 / 2, 1 / 3, 1 / 6])
     assert (outcome.progress.best_update, outcome.progress.update) == (11, 13)
+    assert task.seen[:10] == pytest.approx([sum(rates[:n]) for n in range(1, 11)])
+    assert task.seen[10:] == pytest.approx([sum(rates[:8]) + sum(rates[10:n]) for n in (11, 12, 13)])
+
+
+def test_the_moving_average_goes_back_to_the_best_weights_too() -> None:
+    task = Counting([1.0, 2.0, 2.0, 2.0])
+    loop = looping(task, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=1 / 3, average_decay=0.5)
+    rates, _ = run(loop)
+    best = 9 / 11 * rates[0]  # the average of update 1, whose decay is 2/11
+    assert len(rates) == 4
+    decay = (1 + 4) / (10 + 4)
+    assert task.seen[0] == pytest.approx(best)
+    assert task.seen[3] == pytest.approx(best + (1 - decay) * rates[3])
 
 
 @pytest.mark.parametrize("options", [{"cooldown": 0.0}, {"schedule": "constant"}, {"schedule": "inverse_sqrt"}])

@@ -22,7 +22,7 @@ from training.errors import TrainingError
 from training.evaluate import translate as translations
 from training.lyricist import train_lyricist
 from training.lyrics import LyricsTask, negative_log_likelihood
-from training.report import read_metrics
+from training.report import Report, read_metrics
 from training.translation import TranslationTask
 from training.translator import train_translator
 from training.validation import Quality
@@ -90,6 +90,8 @@ class Said:
 def test_bleu_chooses_where_it_is_to_choose(tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_epochs": 9, "patience": 2}
     by_bleu = looping(Counting([1.0, 2.0, 3.0, 4.0]), tmp_path, judge=Said(5, 9, 8, 9), choose_by="bleu", **options)
+    said = list[tuple[int, Any]]()
+    by_bleu.report.samples = lambda *given: said.append(given)  # type: ignore[method-assign, assignment]
     before = torch.get_rng_state()
     outcome = by_bleu.run()
     assert torch.equal(torch.get_rng_state(), before)
@@ -98,7 +100,7 @@ def test_bleu_chooses_where_it_is_to_choose(tmp_path: Path) -> None:
     assert outcome.ended_by == "2 validations without a gain"
     rows = read_metrics(tmp_path / "metrics.jsonl")
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [5, 9, 8, 9]
-    assert [row["samples"] for row in rows if "samples" in row] == [[["a", "b", "c"]]] * 4
+    assert said == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
     by_loss = looping(Counting([1.0, 2.0, 3.0, 4.0]), judge=Said(5, 9, 8, 9), **options)
     assert by_loss.run().progress.best_update == 1
 
@@ -108,7 +110,15 @@ def test_a_lyricist_is_not_chosen_by_bleu() -> None:
         lyricist(loop=LoopConfig(choose_by="bleu"))
 
 
-def test_the_bleu_of_a_validation_is_that_of_what_is_served(tmp_path: Path) -> None:
+@pytest.fixture
+def samples(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Those of all validations."""
+    said: list[Any] = []
+    monkeypatch.setattr(Report, "samples", lambda self, update, given: said.append(given))
+    return said
+
+
+def test_the_bleu_of_a_validation_is_that_of_what_is_served(tmp_path: Path, samples: list[Any]) -> None:
     """The last of the run's validations is of the weights that it publishes when there is but one."""
     valid = pairs(10, seed=1)
     loop = LoopConfig(max_epochs=1, choose_by="bleu", sample_translations=2)
@@ -118,12 +128,10 @@ def test_the_bleu_of_a_validation_is_that_of_what_is_served(tmp_path: Path) -> N
     rows = read_metrics(tmp_path / "metrics.jsonl")
     wanted = sacrebleu.BLEU().corpus_score(outputs, [valid.targets]).score
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [wanted]
-    assert [row["samples"] for row in rows if "samples" in row] == [
-        [[valid.sources[i], valid.targets[i], outputs[i]] for i in (0, 5)]
-    ]
+    assert samples == [tuple((valid.sources[i], valid.targets[i], outputs[i]) for i in (0, 5))]
 
 
-def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path) -> None:
+def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path, samples: list[Any]) -> None:
     given = Pairs([str(n) for n in range(10)], [str(-n) for n in range(10)], 3, "made up")
     assert judge.evenly(given, 10) is given
     some = judge.evenly(given, 4)
@@ -140,9 +148,7 @@ def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path)
         loop = LoopConfig(max_epochs=2, choose_by="bleu", validate_sentences=4, sample_translations=1)
         train_translator(translator(loop=loop), pairs(40), valid, out=tmp_path, device=CPU, quiet=True)
     assert seen == [[valid.sources[i] for i in (0, 2, 5, 7)]] * 2
-    rows = read_metrics(tmp_path / "metrics.jsonl")
-    wanted = [valid.sources[0], valid.targets[0], valid.sources[0]]
-    assert [row["samples"] for row in rows if "samples" in row] == [[wanted]] * 2
+    assert samples == [((valid.sources[0], valid.targets[0], valid.sources[0]),)] * 2
 
 
 def test_at_most_so_many_characters_are_validated(tmp_path: Path) -> None:

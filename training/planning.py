@@ -1,0 +1,96 @@
+"""How long a run will be, as far as is known, and the plan that a falling rate follows to its end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from training.config import LoopConfig, OptimizerConfig
+from training.schedule import FALLING, Plan
+
+if TYPE_CHECKING:
+    from training.loop import Progress
+
+CHECKS = 20  # so often in its time a run sees whether its plan fits the clock
+TOLERANCE = 0.05  # and follows the clock where the plan is further off
+
+
+@dataclass(slots=True)
+class Pace:
+    """What the clock has shown; saved in every snapshot."""
+
+    checks: int = 0
+    seconds: float = 0.0  # at the last one
+    update: int = 0
+    each_s: float = 0.0  # an update takes, the recent ones weighing most; 0: not measured yet
+
+
+class Planner:
+    """Without a time limit the number of batches alone decides, so that a plan is the same in every run. With one, the
+    speed that a clock has measured does; then whoever calls must save before the next update."""
+
+    def __init__(self, optimizer: OptimizerConfig, config: LoopConfig) -> None:
+        self.config, self.falls = config, optimizer.schedule in FALLING
+        self.plan, self.pace = Plan(), Pace()
+
+    def updates_left(self, progress: Progress, batches: int) -> float:
+        """Until the first limit; batches: of this epoch."""
+        config = self.config
+        each = math.ceil(batches / config.accumulate)
+        left = float((config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / config.accumulate))
+        if config.max_minutes is not None and self.pace.each_s:
+            left = min(left, (config.max_minutes * 60 - progress.seconds) / self.pace.each_s)
+        return max(left, 0.0)
+
+    def begin_epoch(self, progress: Progress, batches: int) -> None:
+        if progress.cooling or progress.batch:
+            return
+        left = self.updates_left(progress, batches)
+        timed = self.config.max_minutes is not None  # of which no epoch knows how long it will be
+        self._bend(progress.update, min(left, self.plan.remaining(progress.update)) if timed else left)
+
+    def follow_limits(self, progress: Progress, batches: int) -> str:
+        """They have changed: what is left of the plan takes what they leave. A sentence about it, or ""."""
+        if progress.cooling:
+            return ""
+        self._bend(progress.update, self.updates_left(progress, batches))
+        over = f"{self.plan.at(progress.update):.0%} of the schedule is over"
+        falls = "the learning rate falls from there over what is left"
+        return f"The limits have changed: {over}, and {falls}." if self.falls else ""
+
+    def follow_clock(self, progress: Progress, batches: int) -> bool:
+        """Whether the plan did not fit the time, so that the rest of it now passes faster or more slowly."""
+        limit, pace = self.config.max_minutes, self.pace
+        if limit is None or progress.cooling or not self.falls:
+            return False
+        due = int(progress.seconds / (limit * 60) * CHECKS)
+        if due <= pace.checks:
+            return False
+        recent_s = (progress.seconds - pace.seconds) / max(progress.update - pace.update, 1)
+        each_s = (pace.each_s + recent_s) / 2 if pace.each_s else recent_s
+        self.pace = Pace(due, progress.seconds, progress.update, each_s)
+        left = max(self.updates_left(progress, batches), 1.0)
+        if abs(self.plan.remaining(progress.update) - left) <= TOLERANCE * left:
+            return False
+        self._bend(progress.update, left)
+        return True
+
+    def cools_down(self, progress: Progress) -> bool:
+        """Whether patience has just ended at a high rate, which falls first, for a share of the updates so far."""
+        config = self.config
+        ended = 0 < config.patience <= progress.without_gain and not progress.cooling
+        if not ended or not config.cooldown or not self.falls:
+            return False
+        progress.cooling = True
+        self._bend(progress.update, min(config.cooldown * progress.update, self.plan.remaining(progress.update)))
+        return True
+
+    def is_over(self, progress: Progress) -> bool:
+        """Whether a cool-down is."""
+        return progress.cooling and self.plan.remaining(progress.update) < 0.5
+
+    def _bend(self, update: int, left: float) -> None:
+        if not self.falls:  # it is for the progress bar alone, which may jump
+            self.plan = Plan(update / max(update + left, 1.0), update)
+        self.plan.bend(update, left)
