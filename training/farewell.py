@@ -60,7 +60,8 @@ class Farewell:
     def say_who_died(self) -> None:
         with self.lock:
             if not self._spoken():
-                self.say(f"error: {_sentence(self._missing(), self.hosts)}")
+                # the dead may have left a progress bar without an end of line
+                self.say(f"\nerror: {_sentence(self._missing(), self.hosts)}")
 
     def _missing(self) -> list[int]:
         """Ranks that do not check in."""

@@ -270,7 +270,7 @@ class Loop:
 
     def _go_back(self) -> None:
         """To the best weights: what came after them was no gain, and the cool-down must not start from that."""
-        best = self.candidates.best()
+        best = self.workers.given(self.candidates.best)
         if best is not None:
             self.network.load_state_dict(best)
             self.average.restart()

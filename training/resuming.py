@@ -42,7 +42,8 @@ def state_of(loop: Loop) -> dict[str, Any]:
 def machine(loop: Loop) -> str:
     """What the order of additions, and with it the last bits of a sum, depends on."""
     threads = f", {torch.get_num_threads()} threads" if loop.device.type == "cpu" else ""
-    return f"{loop.precision.format} on {loop.device.type}{threads}"
+    processes = f", {loop.workers.count} processes" if loop.workers.count > 1 else ""
+    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}"
 
 
 def restore(loop: Loop) -> None:
@@ -67,7 +68,7 @@ def restore(loop: Loop) -> None:
     loop.task.restore(state["carried"])
     generators.restore(state["random"], loop.workers.rank, loop.device)
     loop.report.resumed(loop.progress.update, *state["logged"])
-    if state["machine"] != machine(loop):
+    if state["machine"] != machine(loop) and loop.workers.writes:
         loop.report.note(
             f"This run goes on as {machine(loop)} and was {state['machine']} before: a sound run, though not bit for"
             " bit what it would have been."
