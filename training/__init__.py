@@ -9,9 +9,9 @@ record.py         what a run is told of itself, so that it can leave it behind
 errors.py         TrainingError: what ends a run with one sentence
 faults.py         what the operating system's errors mean to a user
 corpora/          files and data sets -> clean texts and pairs of texts, with a report of what was left out
-corpus.py         its former place, for imports that still say so
 vocabulary.py     texts -> a fitted tokenizer
 segmentation.py   pairs of texts -> token ids, anew each epoch where a recipe samples
+task.py           what the loop trains
 batches.py        token ids -> batches, bucketed by length, in a reproducible order
 translation.py    the task of a translator: its batches, loss and validation
 regularisers.py   R-Drop's and word dropout's options
@@ -32,12 +32,8 @@ candidates.py     the best validated weights, and their mean
 validation.py     what a validation measures, and when one is due
 judge.py          BLEU and sample translations at a validation
 meter.py          losses and norms, read from the device now and then
-generators.py     the random numbers of dropout
-parallel.py       the processes that share a run
-meeting.py        how the processes of one start find each other
-sharded.py        a task whose batches several processes share
-farewell.py       how a process ends where another has died
 loop.py           steps, validates, saves, resumes
+progress.py       where a run stands, and how it ended
 resuming.py       the loop's whole state
 snapshot.py       all that an exact resume needs, on the disk
 evaluate.py       scores through models.decoding

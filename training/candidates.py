@@ -52,6 +52,10 @@ class Candidates:
             for name, value in each[0].items()
         }
 
+    def named(self) -> str:
+        updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in self.kept))
+        return f"the mean of the {len(self.kept)} best validated weights (updates {updates})"
+
     def restore(self, kept: list[tuple[float, int]]) -> None:
         """TrainingError if a file is missing or broken."""
         self.kept = [(cost, update) for cost, update in kept]

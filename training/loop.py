@@ -12,15 +12,13 @@ from where it stands and falls over what is now left.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from training import optimizer as optimizers
 from training import snapshot
@@ -32,72 +30,15 @@ from training.meter import WAY_OUT, Meter, Reading, all_finite
 from training.parallel import Workers
 from training.planning import Planner
 from training.precision import MixedPrecision
+from training.progress import Outcome, Progress
 from training.report import Report
 from training.resuming import restore, state_of
 from training.schedule import rate
+from training.task import Task
 from training.validation import Judge, Quality, Validation, apart, is_due
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
-
-
-class Task(Protocol):
-    """What is trained. Batches of an epoch depend on (seed, epoch) alone."""
-
-    @property
-    def network(self) -> nn.Module: ...
-
-    def batches(self, epoch: int) -> Sequence[Any]: ...
-
-    def loss(self, batch: Any) -> tuple[Tensor, int]:
-        """The mean loss of a batch to descend, and how many tokens it counts."""
-        ...
-
-    def validate(self) -> float | None:
-        """Nats per token on the held-out set; None where there is none."""
-        ...
-
-    def part(self, batch: Any, rank: int, count: int) -> Any | None:
-        """Rows rank, rank + count, ... of a batch; None where there are none."""
-        ...
-
-    def carried(self) -> dict[str, Tensor]:
-        """What goes from batch to batch beside the weights; a batch's rows are dimension 1."""
-        ...
-
-    def restore(self, carried: dict[str, Tensor]) -> None: ...
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where a run stands; saved in every snapshot."""
-
-    epoch: int = 0  # finished ones
-    batch: int = 0  # finished in the running epoch
-    update: int = 0
-    skipped: int = 0  # whose gradients overflowed fp16: no updates
-    seconds: float = 0.0
-    validated: int = -1  # the last update that was
-    best_loss: float = math.inf  # of the best validation, by whatever measure chooses
-    best_bleu: float | None = None
-    best_update: int = 0
-    without_gain: int = 0
-    cooling: bool = False  # patience has ended, and the rate falls
-    epoch_loss: float = 0.0  # sums over the running epoch
-    epoch_tokens: int = 0
-    last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The weights to keep, and how they came about."""
-
-    weights: dict[str, Tensor]
-    progress: Progress
-    ended_by: str
-    epoch_losses: list[float] = field(default_factory=list)  # mean training loss of each epoch of this session
-    chosen: str = "the last weights"
-    validation: Validation | None = None  # of the chosen weights
 
 
 class Loop:
@@ -316,12 +257,14 @@ class Loop:
         outcome.validation = Validation(progress.best_loss, progress.best_bleu)
         if len(kept) > 1:
             mean = self.candidates.mean()
-            own = {name: t.clone() for name, t in self.network.state_dict().items()}
-            self.network.load_state_dict(mean)
-            measured, _ = self._measure()
-            self.network.load_state_dict(own)
+            measured = self._measured_with(mean)
             if measured and measured.cost(self.config.choose_by) < kept[0][0]:
-                updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in kept))
-                outcome.weights, outcome.validation = mean, measured
-                outcome.chosen = f"the mean of the {len(kept)} best validated weights (updates {updates})"
+                outcome.weights, outcome.validation, outcome.chosen = mean, measured, self.candidates.named()
         return outcome
+
+    def _measured_with(self, weights: dict[str, Tensor]) -> Validation | None:
+        own = {name: t.clone() for name, t in self.network.state_dict().items()}
+        self.network.load_state_dict(weights)
+        measured, _ = self._measure()
+        self.network.load_state_dict(own)
+        return measured

@@ -10,7 +10,7 @@ from training.config import LoopConfig, OptimizerConfig
 from training.schedule import FALLING, Plan
 
 if TYPE_CHECKING:
-    from training.loop import Progress
+    from training.progress import Progress
 
 CHECKS = 20  # so often in its time a run sees whether its plan fits the clock
 TOLERANCE = 0.05  # and follows the clock where the plan is further off

@@ -14,11 +14,13 @@ from torch import nn
 from training import events, generators
 from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
-from training.loop import Loop, Outcome, Task
+from training.loop import Loop
 from training.parallel import Workers, agree
+from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.report import METRICS, SAMPLES, Report
 from training.sharded import Sharded
+from training.task import Task
 from training.validation import Judge
 
 

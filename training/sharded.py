@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from training import generators
-from training.loop import Task
 from training.parallel import Workers
+from training.task import Task
 
 
 class Sharded:

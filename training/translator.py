@@ -23,9 +23,9 @@ from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
-from training.loop import Outcome
 from training.output import claimed, publish
 from training.parallel import Workers
+from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
 from training.report import last_samples

@@ -12,7 +12,7 @@ from tests.training.counting import Counting, looping
 from training import loop as loops
 from training import snapshot
 from training.errors import TrainingError
-from training.loop import Outcome
+from training.progress import Outcome
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 

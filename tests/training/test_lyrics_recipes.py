@@ -27,16 +27,20 @@ def test_the_chosen_recipe_is_said_and_trained(
     monkeypatch.setattr(recipes, "MEDIUM_TEXT", 400)
     monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
     assert main([*SING, *SHORT]) == 0
-    assert "Recipe small, for a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
+    assert "Recipe small, a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
     Path("song.txt").write_text(text(400))
     assert main([*SING, *SHORT, "--out", "n"]) == 0
-    assert "Recipe medium, for a text of 400 characters." in capsys.readouterr().err.splitlines()[0]
+    assert "Recipe medium, a text of 400 characters." in capsys.readouterr().err.splitlines()[0]
     assert checkpoints.read(here / "n").config.training["recipe"] == "medium"
 
 
-def test_a_recipe_that_is_named_is_not_talked_about(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SING, *SHORT, "--recipe", "small"]) == 0
-    assert "Recipe" not in capsys.readouterr().err
+def test_a_recipe_that_is_named_goes_before_the_size(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
+    assert main([*SING, *SHORT, "--recipe", "medium"]) == 0
+    assert "Recipe medium, a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
+    assert checkpoints.read(here / "m").config.training["recipe"] == "medium"
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])

@@ -13,7 +13,8 @@ from tests.training.counting import STEP_BY_ONE, Counting, looping
 from tests.training.runs import Killed, kill_at
 from training import loop as loops
 from training.config import OptimizerConfig
-from training.loop import Loop, Outcome
+from training.loop import Loop
+from training.progress import Outcome
 from training.schedule import Plan, rate
 
 pytestmark = pytest.mark.usefixtures("no_curves")

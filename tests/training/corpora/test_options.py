@@ -50,4 +50,4 @@ def test_the_whole_configuration_checks_its_rules() -> None:
     def build() -> TranslatorConfig:
         return TranslatorConfig(recipe="x", cleaning=CleaningConfig(ratio=0.0))
 
-    assert refusal(build) == "This run cannot start: ratio must be at least 1, not 0."
+    assert refusal(build) == "This run cannot start: cleaning.ratio must be at least 1, not 0."
