@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.report import finish, goal
 from models.checkpoint import is_checkpoint, read
 from training import snapshot
-from training.corpus import read_text
+from training.corpora.texts import read_text
 from training.recipes import lyricist_for
 from training.report import read_metrics
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from models.checkpoint import Checkpoint
 from training.batches import by_length, pair_batch
-from training.corpus import Pairs
+from training.corpora.pairs import Pairs
 
 TOKENS_PER_BATCH = 4096
 
