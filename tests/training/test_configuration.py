@@ -16,7 +16,7 @@ from tests.training.small import lyricist, translator
 from training import recipes
 from training.__main__ import main, parser
 from training.commands.configured import configured
-from training.config import LyricsConfig, TranslatorConfig
+from training.config import LoopConfig, LyricsConfig, TranslatorConfig
 from training.configuration.assembly import Statement, assemble
 from training.configuration.fields import comments, keys
 from training.configuration.tables import explained, literal
@@ -271,3 +271,13 @@ def test_nothing_can_be_chosen_by_the_bleu_of_no_pairs(here: Path, capsys: pytes
     message = refused(capsys, *TRANSLATE, "--set", "loop.choose_by=bleu")
     assert message == "This run cannot start: loop.choose_by = bleu needs held-out pairs: give --valid."
     assert not (here / "m").exists()
+
+
+def test_a_recipe_that_chooses_by_bleu_trains_on_few_pairs_too(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choosing = translator(loop=LoopConfig(max_epochs=1, choose_by="bleu"))
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", lambda: choosing)
+    assert main(TRANSLATE) == 0
+    said = "Too few pairs to hold some out: nothing is validated, and the last weights are kept."
+    assert said in capsys.readouterr().err.splitlines()

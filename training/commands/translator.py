@@ -43,8 +43,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     languages = {"source": config.source_language, "target": config.target_language}
     corpora = argparse.Namespace(**languages, **{name: data.get(name) for name in given})
     train, valid, test = options.read_run(corpora, config.cleaning, config.loop.seed)
-    unchosen = valid is None and config.loop.choose_by == "bleu"
-    raise_all(["loop.choose_by = bleu needs held-out pairs: give --valid" if unchosen else ""])
+    if valid is None:
+        asked = any(text.partition("=")[0].strip() == "loop.choose_by" for text in arguments.set)
+        raise_all(
+            ["loop.choose_by = bleu needs held-out pairs: give --valid"] * (asked and config.loop.choose_by == "bleu")
+        )
+        arguments.workers.say("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
     return train_translator(
         config,
         train,

@@ -5,13 +5,14 @@ import numpy as np
 from app.engine import messages as m
 from app.engine import views
 from models.tokenizer import SentencePieceTokenizer
+from training.config import TokenizerConfig
 from training.vocabulary import sentencepiece_tokenizer
 
 TEXTS = ["das kleine haus am see", "the small house by the lake", "größe über alles mögliche"] * 3
 
 
 def tokenizer() -> SentencePieceTokenizer:
-    return sentencepiece_tokenizer(TEXTS, 60, casefold=False)
+    return sentencepiece_tokenizer(TEXTS, TokenizerConfig(size=60), casefold=False)
 
 
 def test_given_and_decoded_texts_show_the_same_places() -> None:
