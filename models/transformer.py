@@ -4,6 +4,7 @@ looked into; `cached_transformer` steps it."""
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Sequence
 from typing import cast
 
@@ -47,7 +48,20 @@ class Transformer(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.output_bias else None
         self.register_buffer("position_table", torch.empty(0, config.d_model), persistent=False)
         self.embedding_scale = config.d_model**0.5 if config.scale_embedding else 1.0
+        self.compiled = False
         self._initialise()
+
+    def compile_training(self, longest: int, backend: str = "inductor") -> None:
+        """Train with `features` and the loss as torch.compile makes them, for sequences of any length up to `longest`.
+        What is decoded is as before."""
+        # the compiler itself looks at the gradient of what is no leaf, and PyTorch warns the user of it
+        warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
+        self.positions(longest)  # grown within a compiled function, the table would have it compiled again
+        self.features = torch.compile(self.features, dynamic=True, backend=backend)  # type: ignore[method-assign]
+        self.plain_cross_entropy = torch.compile(  # type: ignore[method-assign]
+            self.plain_cross_entropy, dynamic=True, backend=backend
+        )
+        self.compiled = True
 
     @property
     def encoder_layers(self) -> list[EncoderLayer]:
@@ -141,6 +155,10 @@ class Transformer(nn.Module):
         library = self._kernels()
         if library is not None:
             return cross_entropy(self, library, features, targets, smoothing, pull)
+        return self.plain_cross_entropy(features, targets, smoothing, pull)
+
+    def plain_cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float, pull: float) -> Tensor:
+        """The same in PyTorch's operators."""
         logits = self.project(features).float()
         total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
         if pull:
@@ -149,9 +167,11 @@ class Transformer(nn.Module):
         return total
 
     def _kernels(self) -> ctypes.CDLL | None:
-        """None where PyTorch is to train: on other devices, in other precisions, with an activation that they lack."""
+        """None where PyTorch is to train: on other devices, in other precisions, with an activation that they lack, and
+        where its operators are compiled."""
         weight = self.source_embedding.weight
         fit = weight.device.type == "cpu" and weight.dtype == torch.float32 and self.config.activation == "relu"
+        fit = fit and not self.compiled
         return build.training_library() if fit and not torch.is_autocast_enabled("cpu") else None
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

@@ -124,6 +124,7 @@ class LoopConfig:
     average_best: int = 0  # the mean of so many best validated weights is a candidate too; 0: off
     seed: int = 1  # of weights, order, dropout and held-out pairs
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # auto: what the device multiplies fastest with
+    compile: Literal["auto", "on", "off"] = "auto"  # a translator's step; auto: on CUDA (a CPU has kernels)
 
     def problems(self) -> Iterable[str]:
         yield f"max_epochs must be at least 1, not {self.max_epochs}" if self.max_epochs < 1 else ""

@@ -69,6 +69,8 @@ def _train(
     network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
         run.device
     )
+    if config.loop.compile == "on" or (config.loop.compile == "auto" and run.device.type == "cuda"):
+        network.compile_training(2 * config.max_tokens)
     draft = replace(
         draft, architecture=networks.architecture("transformer", network.config), parameters=parameter_count(network)
     )
