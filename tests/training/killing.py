@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "lyricist": (sing, {"optimizer": MUON, "loop": LoopConfig(**ENDING, precision="fp16", validate_every_epochs=2)}),
 }
-SNAPSHOT_EVERY = 23  # looks at the clock: every seven updates or so
+SNAPSHOT_EVERY = 7  # looks at the clock: every few updates
 
 
 class Moments:
