@@ -56,7 +56,8 @@ class Segmentation:
         tokenizer = self.checkpoint.tokenizers[side]
         if not share or not isinstance(tokenizer, SentencePieceTokenizer):
             return self.best[which]
-        drawn = tokenizer.sample(self.texts[which], share, self._generator(side, epoch).getrandbits(31))
+        seed = self._generator(side, epoch).getrandbits(64)
+        drawn = tokenizer.sample(self.texts[which], share, seed, self.config.tokenizer.algorithm)
         if side == "source":
             return [(*ids, *self.checkpoint.config.source_suffix) for ids in drawn]
         return [(*self.checkpoint.config.target_prefix, *ids, EOS) for ids in drawn]

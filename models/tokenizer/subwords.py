@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
+from models.tokenizer.cuts import DroppedMerges, LikelyCuts
 from models.tokenizer.protocol import Piece, SpecialTokens
+
+WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
 
 
 class SentencePieceTokenizer:
@@ -46,16 +51,28 @@ class SentencePieceTokenizer:
         ids: list[int] = self._processor.encode(text)
         return ids
 
-    def sample(self, texts: Sequence[str], share: float, seed: int) -> list[list[int]]:
-        """Texts cut at random, as (texts, share, seed) alone decide: `share` of the merges left out of a BPE model;
-        alpha of a unigram model. seed: 0 to 2^31-1."""
-        # SentencePiece keeps a generator for each thread, seeded when the thread first draws. A call with a list
-        # draws in a thread of its own, so that what was drawn before does not matter.
-        sentencepiece.set_random_generator_seed(seed)
-        drawn: list[list[int]] = self._processor.encode(
-            list(texts), out_type=int, enable_sampling=True, alpha=share, nbest_size=-1, num_threads=1
-        )
+    def sample(self, texts: Sequence[str], share: float, seed: int, algorithm: str = "bpe") -> list[list[int]]:
+        """Texts cut at random, as these arguments alone decide, in every process and on every machine alike: `share`
+        of the merges left out of a bpe model; alpha of a unigram model. Words must not reach over spaces, as in those
+        of `training.vocabulary` they do not."""
+        generator, cutter = random.Random(seed), (LikelyCuts if algorithm == "unigram" else DroppedMerges)
+        known = {self._processor.id_to_piece(i): i for i in range(self.size) if self._is_text(i)}
+        of = cutter({piece: self._processor.get_score(i) for piece, i in known.items()}, share)
+        unknown: int = self._processor.unk_id()
+        drawn = []
+        for text in self._processor.normalize(list(texts)):
+            ids: list[int] = []
+            for word in WORDS.findall(text):
+                for piece in of.cut(word, generator):
+                    token = known.get(piece, unknown)
+                    if token != unknown or ids[-1:] != [unknown]:  # what is unknown is one token, as in `encode`
+                        ids.append(token)
+            drawn.append(ids)
         return drawn
+
+    def _is_text(self, token: int) -> bool:
+        of = self._processor
+        return not (of.is_control(token) or of.is_unknown(token) or of.is_unused(token) or of.is_byte(token))
 
     def decode(self, ids: Iterable[int]) -> str:
         text: str = self._processor.decode([i for i in ids if i not in self._specials])

@@ -1,132 +1,90 @@
-"""Draws at their edges: impossible tokens, ties, cuts of many tokens, rows that must not matter to each other."""
+"""Random cuts into pieces: which ones, how often, and the same ones everywhere."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch import Tensor
 
-from models.sampling import CANDIDATES
-from tests.models.draws import ALMOST_1, chosen_by_definition, drawn, log, near, number_of, reachable, sampled
+from models.tokenizer import SentencePieceTokenizer
+from models.tokenizer.cuts import DroppedMerges, LikelyCuts
+from training.config import TokenizerConfig
+from training.vocabulary import fit
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
-
-def test_impossible_tokens_are_never_drawn() -> None:
-    probabilities = [0.0, 0.5, 0.0, 0.5, 0.0]
-    assert reachable(probabilities) == near({1: 0.5, 3: 0.5})
-    for number in (0.0, ALMOST_1):
-        for k in (0, 5):
-            assert drawn(probabilities, number, k=k) in (1, 3)
-    assert drawn([0.0, 0.0, 1.0], ALMOST_1) == 2
+ROOT = Path(__file__).parents[2]
+WORDS = ["der", "kleine", "hund", "rennt", "schnell", "über", "die", "wiese", "und", "katze", "hinter", "dem", "her"]
+TEXTS = [" ".join(random.Random(i).choices(WORDS, k=7)) for i in range(200)]
 
 
-@given(
-    st.lists(st.floats(-80, 0), min_size=1, max_size=12),
-    st.sampled_from([0.0, 0.3, 0.999999, ALMOST_1]),
-    st.floats(0.01, 50),
-    st.integers(0, 14),
-    st.floats(1e-9, 1.0),
-)
-def test_every_draw_is_one_of_the_kept(logits: list[float], number: float, t: float, k: int, p: float) -> None:
-    rows = torch.tensor([logits]).log_softmax(dim=-1)
-    token = sampled(rows, [(t, k, p, number)])[0]
-    weights = [math.exp((x - max(logits)) / t) for x in logits]
-    order = sorted(range(len(logits)), key=lambda i: -rows[0, i].item())
-    assert weights[token] > 0
-    assert order.index(token) < (k or len(logits)) or rows[0, token] == rows[0, order[k - 1]]
-    likelier = sum(w for w in weights if w > weights[token] * 1.001)
-    kept = sum(weights[i] for i in order[: k or None])
-    assert likelier < p * kept * 1.001
+def trained(algorithm: str) -> SentencePieceTokenizer:
+    made = fit(TokenizerConfig(size=60, algorithm=algorithm), TEXTS, casefold=False)  # type: ignore[arg-type]
+    assert isinstance(made, SentencePieceTokenizer)
+    return made
 
 
-def test_batch_mates_do_not_matter() -> None:
-    torch.manual_seed(4)
-    rows = (torch.randn(40, 30) * 2).log_softmax(dim=-1)
-    draws = [(0.5 + i / 20, i % 7, 1.0 if i % 3 else 0.8, number_of(i, 2)) for i in range(40)]
-    together = sampled(rows, draws)
-    assert together == [sampled(rows[i : i + 1], [draws[i]])[0] for i in range(40)]
-    assert together == sampled(rows.flip(0), draws[::-1])[::-1]
-    assert len(set(together)) > 5
+def printed(algorithm: str) -> str:
+    return str(trained(algorithm).sample(TEXTS, 0.3, 7, algorithm))
 
 
-def edges(logits: Tensor, t: float, k: int, p: float, count: int) -> list[float]:
-    """Uniform numbers on which the draw turns from one token to the next: any difference in rounding shows there."""
-    kept = chosen_by_definition(logits, t, k, p)
-    weights = ((logits[kept] - logits.max()).double() / t).exp()
-    places = (weights.cumsum(0) / weights.sum()).tolist()
-    steps = len(places) // count + 1
-    return [min(place, ALMOST_1) for place in places[::steps]]
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+def test_another_process_draws_the_same_cuts(algorithm: str) -> None:
+    command = [sys.executable, "-c", f"from tests.models.test_cuts import printed; print(printed({algorithm!r}))"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "5"}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == printed(algorithm)
 
 
-@pytest.mark.parametrize("size", [50, 640, 1000])
-def test_batch_mates_do_not_matter_even_where_rounding_decides(size: int) -> None:
-    """Next to: an uncut row, one so cold that float32 cannot hold it, one whose cut needs all tokens in order, one that
-    asks for more candidates, one of ties."""
-    torch.manual_seed(size)
-    mates = torch.randn(5, size) * 3
-    mates[2] = 0.01 * torch.randn(size)
-    mates[4] = mates[4].round()
-    company = [(1.0, 0, 1.0, 0.4), (1e-300, 0, 1.0, 0.4), (1.0, 0, 0.99, 0.4), (1.0, 300, 1.0, 0.4), (1.0, 3, 1.0, 0.4)]
-    for t, k, p in [(0.7, 0, 1.0), (1.3, 0, 0.9), (0.9, 20, 1.0), (1.1, 40, 0.8), (5.0, 0, 0.97)]:
-        row = torch.randn(size) * 2
-        draws = [(t, k, p, number) for number in edges(row, t, k, p, 20)]
-        alone = [sampled(row[None], [draw])[0] for draw in draws]
-        assert len(set(alone)) > 3
-        for mate, friend in zip(mates, company, strict=True):
-            both = [sampled(torch.stack([mate, row]), [friend, draw])[1] for draw in draws]
-            assert both == alone, friend
-            many = sampled(torch.stack([*[row] * len(draws), mate]), [*draws, friend])
-            assert many[:-1] == alone, friend
+def test_where_nothing_is_left_out_the_cut_is_that_of_sentencepiece() -> None:
+    made = trained("bpe")
+    strange = [*TEXTS, "zzz hund qxq", "  über   die ", ""]
+    assert made.sample(strange, 0.0, 1) == [made.encode(text) for text in strange]
 
 
-def test_ties_at_the_end_of_the_candidates() -> None:
-    """The last candidate ties with tokens that are not candidates, and alone completes the mass: the lowest id."""
-    size = CANDIDATES + 344
-    logits = torch.full((size,), -2.0)
-    places = torch.randperm(size, generator=torch.Generator().manual_seed(5))
-    logits[places[:CANDIDATES]] = torch.linspace(1, -1, CANDIDATES)
-    order = sorted(range(size), key=lambda token: (-logits[token].item(), token))
-    weights = logits[order].double().exp()
-    share = (weights[: CANDIDATES + 1].sum() - weights[CANDIDATES] / 2).item() / weights.sum().item()
-    assert chosen_by_definition(logits, 1.0, 0, share) == order[: CANDIDATES + 1]
-    draw = (1.0, 0, share, ALMOST_1)
-    assert sampled(logits[None], [draw]) == [order[CANDIDATES]]
-    assert sampled(logits.expand(2, -1), [draw, (1.0, 300, 1.0, 0.1)])[0] == order[CANDIDATES]
+def test_of_a_unigram_model_a_large_alpha_leaves_the_likeliest_cut() -> None:
+    made = trained("unigram")
+    assert made.sample([*TEXTS, "zzz hund"], 200.0, 1, "unigram") == [made.encode(t) for t in [*TEXTS, "zzz hund"]]
 
 
-@pytest.mark.parametrize("size", [7, 256, 257, 258, 320, 900, 1536])
-@pytest.mark.parametrize("tied", [False, True])
-def test_cuts_of_many_tokens_are_the_definitions(size: int, tied: bool) -> None:
-    chance = random.Random(size)
-    torch.manual_seed(size)
-    for _ in range(12):
-        logits = torch.randn(4, size) * chance.choice([0.05, 1.0, 3.0])
-        logits = logits.mul(2).round() / 2 if tied else logits
-        logits[:, chance.randrange(size)] = -math.inf
-        cuts = [(chance.uniform(0.3, 2), chance.choice([0, 1, 7, 300]), chance.uniform(0.1, 0.999)) for _ in range(4)]
-        numbers = [chance.random() for _ in range(4)]
-        found = sampled(logits, [(*cut, number) for cut, number in zip(cuts, numbers, strict=True)])
-        for row, cut, number, token in zip(logits, cuts, numbers, found, strict=True):
-            kept = chosen_by_definition(row, *cut)
-            weights = ((row[kept] - row.max()).double() / cut[0]).exp()
-            place = kept.index(token)
-            passed = weights.cumsum(0) / weights.sum()
-            assert (passed[place - 1] if place else 0) - 1e-6 <= number <= passed[place] + 1e-6
+def test_merges_are_left_out_as_often_as_if_each_were_drawn_for_when_it_comes_up() -> None:
+    scores = {"ab": -1.0, "bc": -2.0, "abc": -3.0, "cd": -4.0, "abcd": -5.0, "bcd": -6.0}
+    share, count, generator = 0.3, 40_000, random.Random(1)
+    cutter = DroppedMerges(scores, share)
+    found = Counter(tuple(cutter.cut("abcd", generator)) for _ in range(count))
+    p, q = share, 1 - share
+    expected = {  # each factor is a merge that comes up, the best first
+        ("abcd",): q * q * q + q * p * q * q + p * q * q * q + p * q * p * q * q + p * p * q * q * q,
+        ("abc", "d"): q * q * p + p * q * q * p,
+        ("ab", "cd"): q * p * q * p,
+        ("ab", "c", "d"): q * p * p,
+        ("a", "bcd"): p * q * p * q * p + p * p * q * q * p,
+        ("a", "bc", "d"): p * q * p * p,
+        ("a", "b", "cd"): p * p * q * p,
+        ("a", "b", "c", "d"): p * p * p,
+    }
+    assert math.isclose(sum(expected.values()), 1.0)
+    assert found.keys() == expected.keys()
+    for cut, probability in expected.items():
+        assert found[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut
 
 
-def test_a_row_of_nan_spoils_no_other() -> None:
-    rows = torch.cat([log([0.1, 0.9]), torch.full((1, 2), math.nan), torch.full((1, 2), -math.inf), log([0.9, 0.1])])
-    tokens = sampled(rows, [(1.0, 0, 1.0, 0.5)] * 4)
-    assert (tokens[0], tokens[3]) == (1, 0)
-    assert all(0 <= token < 2 for token in tokens)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_narrow_formats(dtype: torch.dtype) -> None:
-    assert sampled(log([0.1, 0.6, 0.3]).to(dtype), [(1.0, 0, 1.0, 0.75)]) == [2]
+def test_likely_cuts_are_as_likely_as_their_pieces() -> None:
+    scores = {"a": -1.0, "b": -1.5, "c": -2.0, "ab": -1.2, "bc": -2.2, "abc": -3.0}
+    alpha, count, generator = 0.7, 40_000, random.Random(2)
+    weights = {}
+    for ends in itertools.product([False, True], repeat=2):
+        places = [0, *(i + 1 for i in range(2) if ends[i]), 3]
+        cut = tuple("abc"[i:j] for i, j in itertools.pairwise(places))
+        weights[cut] = math.exp(alpha * sum(scores[piece] for piece in cut))
+    cutter = LikelyCuts(scores, alpha)
+    found = Counter(tuple(cutter.cut("abc", generator)) for _ in range(count))
+    assert found.keys() == weights.keys()
+    for cut, weight in weights.items():
+        probability = weight / sum(weights.values())
+        assert found[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from models.checkpoint import Checkpoint
-from models.tokenizer import SentencePieceTokenizer
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import translator
 from training.config import LoopConfig, TokenizerConfig
@@ -97,15 +96,6 @@ def test_too_long_pairs_are_left_out_of_every_epoch() -> None:
     assert len(cut.epoch(0)[0]) == len(cut.texts[0]) == 60
     with pytest.raises(TrainingError, match=r"longer than 3 tokens: nothing is left"):
         segmentation(max_tokens=3)
-
-
-def test_a_seed_of_any_epoch_is_one_that_sentencepiece_takes_for_a_seed() -> None:
-    """It reads 2^32-1 as "from the machine's own randomness"."""
-    tokenizer = segmentation().checkpoint.tokenizers["source"]
-    assert isinstance(tokenizer, SentencePieceTokenizer)
-    for seed in (0, 2**31 - 1):
-        drawn = tokenizer.sample(SENTENCES.sources, 0.3, seed)
-        assert drawn == tokenizer.sample(SENTENCES.sources, 0.3, seed)
 
 
 @pytest.mark.usefixtures("no_curves")
