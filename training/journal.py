@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ class Journal:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
-    def forget_after(self, update: int) -> None:
-        """A line that a kill has torn goes as well."""
+    def forget(self, again: Callable[[dict[str, Any]], bool]) -> None:
+        """The rows that are about to come again; a line that a kill has torn goes as well."""
         if self.path.exists():
             lines = self.path.read_text(encoding="utf-8").split("\n")
-            kept = [line for line in lines if line.endswith("}") and json.loads(line)["update"] <= update]
+            kept = [line for line in lines if line.endswith("}") and not again(json.loads(line))]
             self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def rows(self) -> list[dict[str, Any]]:

@@ -43,7 +43,8 @@ class Muon(torch.optim.Optimizer):
         betas: tuple[float, float],
         eps: float,
     ) -> None:
-        groups = [{**matrices, "muon": True}, *({**group, "muon": False} for group in rest)]
+        # fused: what tells a resume that the counts of updates lie where the weights do, on a GPU too
+        groups = [{**matrices, "muon": True}, *({**group, "muon": False, "fused": True} for group in rest)]
         groups = [group for group in groups if group["params"]]
         super().__init__(groups, {"lr": lr, "momentum": momentum, "betas": betas, "eps": eps})
 

@@ -94,14 +94,23 @@ class Report:
         if not self.bar.disable:
             self.bar.write(text, file=sys.stderr)
 
-    def resumed(self, update: int, loss: float, tokens: int) -> None:
-        """Forget what is said of updates after the snapshot: they are about to happen again. loss and tokens:
-        the sums since the last line, as they were."""
-        self.loss, self.tokens = loss, tokens
+    def resumed(
+        self, update: int, loss: float, tokens: int, last: dict[str, Any] | None = None, validated: int | None = None
+    ) -> None:
+        """Forget what is said of that which is about to happen again: updates after the snapshot, and at its update
+        what it does not know of. loss and tokens: the sums since the last line, as they were; last: what the next line
+        says beside them, should no step come before it; validated: the last update that was. The last two are None
+        where an earlier version has saved."""
+        self.loss, self.tokens, self.last = loss, tokens, dict(last or {"update": update})
         self.started = time.monotonic()
+
+        def again(row: dict[str, Any]) -> bool:
+            known = validated is None or (tokens == 0 if "loss" in row else validated == update)
+            return bool(row["update"] > update or (row["update"] == update and not known))
+
         if self.folder:
             for name in (METRICS, SAMPLES):
-                Journal(self.folder / name).forget_after(update)
+                Journal(self.folder / name).forget(again)
         if self.events:
             self.events.forget_after(update)
 

@@ -33,7 +33,7 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "best": loop.candidates.kept,
         "carried": loop.task.carried(),
         "random": loop.workers.gather(generators.states(loop.device)),
-        "logged": (loop.report.loss, loop.report.tokens),
+        "logged": (loop.report.loss, loop.report.tokens, loop.report.last),
         "fingerprint": loop.fingerprint,
         "launch": launch_name(),
     }
@@ -67,7 +67,7 @@ def restore(loop: Loop) -> None:
     loop.candidates.restore(state["best"])
     loop.task.restore(state["carried"])
     generators.restore(state["random"], loop.workers.rank, loop.device)
-    loop.report.resumed(loop.progress.update, *state["logged"])
+    loop.report.resumed(loop.progress.update, *state["logged"], validated=loop.progress.validated)
     if state["machine"] != machine(loop) and loop.workers.writes:
         loop.report.note(
             f"This run goes on as {machine(loop)} and was {state['machine']} before: a sound run, though not bit for"

@@ -50,7 +50,10 @@ class Plan:
 
     def remaining(self, update: int) -> float:
         """Updates until the end; inf where no end is known."""
-        return (1.0 - self.at(update)) / self.pace if self.pace else math.inf
+        left = 1.0 - self.at(update)
+        if not left:
+            return 0.0
+        return left / self.pace if self.pace else math.inf
 
     def bend(self, update: int, remaining: float) -> None:
         """From `update` on, the rest of the plan takes so many more updates."""

@@ -90,6 +90,23 @@ def test_it_steps_as_pytorchs_muon_and_adamw_do(monkeypatch: pytest.MonkeyPatch)
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
 
 
+def test_a_snapshot_read_into_the_hosts_memory_goes_to_the_weights_device() -> None:
+    """Its counts of updates too: the fused AdamW of a GPU reads them there."""
+    saved = trained(nn.Linear(4, 3))
+    resumed = build(MUON, nn.Linear(4, 3, device="meta"))
+    resumed.load_state_dict(saved.state_dict())
+    assert {value.device.type for state in resumed.state.values() for value in state.values()} == {"meta"}
+    assert saved.state_dict()["state"][1]["step"] == 1
+
+
+def trained(network: nn.Module) -> torch.optim.Optimizer:
+    optimizer = build(MUON, network)
+    for parameter in network.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return optimizer
+
+
 @pytest.mark.parametrize("train", [translate, sing])
 def test_a_killed_run_goes_on_with_its_momenta(tmp_path: Path, train: object) -> None:
     assert callable(train)

@@ -43,6 +43,7 @@ def test_a_plan_that_bends_does_not_jump() -> None:
     assert plan.remaining(58) == pytest.approx(2.0)
     plan.bend(60, 40)  # it is over and stays so
     assert plan.at(70) == 1.0
+    assert plan.remaining(70) == 0.0
 
 
 class Rates:
@@ -237,3 +238,13 @@ def test_a_cool_down_never_outlasts_the_plan() -> None:
     rates, outcome = run(looping(task, optimizer=LINEAR, max_epochs=5, patience=3, cooldown=1.0))
     assert rates == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
     assert outcome.progress.update == 5
+
+
+def test_patience_that_ends_with_the_plan_leaves_nothing_to_cool_down(tmp_path: Path) -> None:
+    """More epochs at a resume do not train at the last rate for ever."""
+    options = {"optimizer": LINEAR, "patience": 2, "cooldown": 0.5}
+    task = Counting([1.0, 2.0, 3.0])
+    rates, outcome = run(looping(task, tmp_path, max_epochs=3, **options))
+    assert (len(rates), outcome.ended_by) == (3, "the limit of 3 epochs")
+    rates, outcome = run(looping(Counting([4.0] * 9), tmp_path, max_epochs=9, **options), resume=True)
+    assert (rates, outcome.ended_by) == ([], "2 validations without a gain, and a cool-down")
