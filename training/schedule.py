@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 from training.config import OptimizerConfig
 
+LONGEST_WARMUP = 0.25  # of a run: one that is shorter than its recipe's warm-up would end before it has begun
 FALLING = ("cosine", "linear", "trapezoid")  # what a schedule falls by is the plan
 
 
 def rate(config: OptimizerConfig, update: int, progress: float) -> float:
-    """The learning rate of update 1, 2, ...; progress in [0, 1] is how much of the run was over before it."""
+    """The learning rate of update 1, 2, ...; progress in [0, 1] is how much of the run was over before it. Warm-up ends
+    after so many updates or a quarter of the run, whichever comes first."""
     warmup = max(config.warmup_updates, 1)
-    if update < warmup:
-        return config.rate * update / warmup
+    warm = max(update / warmup, progress / LONGEST_WARMUP)
+    if warm < 1:
+        return config.rate * warm
     if config.schedule == "inverse_sqrt":
-        return config.rate * math.sqrt(warmup / update)
+        return config.rate * math.sqrt(min(1.0, warmup / update))
     if config.schedule not in FALLING:
         return config.rate
     return config.rate * (config.final_fraction + (1 - config.final_fraction) * _height(config, min(progress, 1.0)))

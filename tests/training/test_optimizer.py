@@ -18,7 +18,7 @@ from training.schedule import rate
 
 @pytest.mark.parametrize(("update", "wanted"), [(1, 0.1), (2, 0.2), (9, 0.9), (10, 1.0), (11, 1.0), (10**6, 1.0)])
 def test_a_constant_rate_after_its_warm_up(update: int, wanted: float) -> None:
-    assert rate(OptimizerConfig(rate=1.0, warmup_updates=10), update, 0.5) == pytest.approx(wanted)
+    assert rate(OptimizerConfig(rate=1.0, warmup_updates=10), update, 0.0) == pytest.approx(wanted)
 
 
 def test_no_warm_up_starts_at_the_peak() -> None:
@@ -40,7 +40,18 @@ def test_cosine_ends_at_its_final_fraction(progress: float, wanted: float) -> No
 
 
 def test_cosine_warms_up_too() -> None:
-    assert rate(OptimizerConfig(rate=2.0, schedule="cosine", warmup_updates=8), 4, 0.9) == pytest.approx(1.0)
+    assert rate(OptimizerConfig(rate=2.0, schedule="cosine", warmup_updates=8), 4, 0.01) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("progress", "wanted"), [(0.125, 1.0), (0.2, 1.6), (0.5, 1.0)])
+def test_a_run_that_is_shorter_than_its_warm_up_has_a_quarter_of_itself_for_it(progress: float, wanted: float) -> None:
+    config = OptimizerConfig(rate=2.0, schedule="cosine", warmup_updates=10_000, final_fraction=0.0)
+    assert rate(config, 5, progress) == pytest.approx(wanted)
+
+
+def test_an_early_end_of_warm_up_does_not_pass_the_peak() -> None:
+    config = OptimizerConfig(rate=2.0, schedule="inverse_sqrt", warmup_updates=10_000)
+    assert rate(config, 5, 0.5) == 2.0
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
