@@ -134,6 +134,16 @@ def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bi
     assert_close(gradients, formula)
 
 
+@pytest.mark.parametrize("part", [name for name, p in network().named_parameters() if p.dim() == 2])
+def test_a_weight_that_is_no_number_makes_a_loss_that_is_none(part: str) -> None:
+    made = network()
+    with torch.no_grad():
+        made.get_parameter(part)[3, 5] = float("nan")
+    with kernels(variant(TRAINING[-1].name)):
+        loss, _ = learnt(made, batch())
+    assert loss != loss
+
+
 def test_what_counts_may_have_holes() -> None:
     library, made, (source, inputs, outputs) = variant(TRAINING[-1].name), network(), batch()
     counted = (outputs != 0) & (torch.arange(outputs.size(1)) % 3 == 1)

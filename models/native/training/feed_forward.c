@@ -39,7 +39,7 @@ static void forward_block(const void *job, int64_t block, float *scratch) {
         uint32_t key = key_of_row(&f->dropout, first + r);
         for (int64_t c = 0; c < inner; c += LANES) {
             Floats value = load_some(row + c, inner - c, all(0.0f));
-            value = choose(value > all(0.0f), value, all(0.0f));
+            value = choose(value <= all(0.0f), all(0.0f), value); /* what is no number stays none */
             if (f->dropout.rate > 0) value *= kept(&f->dropout, key, c);
             store_some(row + c, value, inner - c);
         }
