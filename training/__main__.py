@@ -13,7 +13,6 @@ import torch
 
 from training import parallel
 from training.commands import COMMANDS
-from training.config import raise_all
 from training.errors import TrainingError
 from training.farewell import Ended, peer_is_gone
 from training.faults import reason
@@ -52,8 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     workers = arguments.workers = Workers()
     try:
         if arguments.command in SHARED:
-            if arguments.processes != 1 and not parallel.launch_name():
-                raise_all([f"--processes must be at least 1, not {arguments.processes}" * (arguments.processes < 1)])
+            if arguments.processes > 1 and not parallel.launch_name():
                 return launch(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
             workers = arguments.workers = parallel.join()
             arguments.resume = workers.given(lambda: arguments.resume or parallel.restarted(arguments.out))

@@ -21,7 +21,7 @@ TAGS = {
 
 def problems() -> Iterator[str]:
     if find_spec("tensorboardX") is None:
-        yield "--tensorboard needs the package tensorboardX: pip install 'parlance[tensorboard]'"
+        yield "--tensorboard needs the package tensorboardX: pip install tensorboardX"
 
 
 class Events:

@@ -22,6 +22,8 @@ from training.curves import draw_curves
 from training.errors import TrainingError
 from training.report import read_metrics
 
+CORPUS = "corpus.json"  # what was read and left out
+
 
 @contextlib.contextmanager
 def claimed(out: Path, *, resume: bool) -> Iterator[None]:
@@ -43,8 +45,9 @@ def claimed(out: Path, *, resume: bool) -> Iterator[None]:
 def _tidy(out: Path, made: list[Path]) -> None:
     """What a run that failed before it had saved or logged anything leaves behind: nothing."""
     with contextlib.suppress(OSError):  # what went wrong first is what the user should hear of
-        if out.exists() and {path.name for path in out.iterdir()} == {run_file.NAME}:
-            (out / run_file.NAME).unlink()
+        if out.exists() and {path.name for path in out.iterdir()} <= {run_file.NAME, CORPUS}:
+            for name in (run_file.NAME, CORPUS):
+                (out / name).unlink(missing_ok=True)
         for folder in made:
             folder.rmdir()  # of an empty folder only
 

@@ -65,8 +65,13 @@ class Workers:
         return make()
 
     def say(self, sentence: str) -> None:
-        """To the terminal, on standard error; of all processes' sentences only the first that is said."""
+        """Why the run ends, on standard error; of all processes' sentences only the first that is said."""
         print(sentence, file=sys.stderr, flush=True)
+
+    def note(self, sentence: str) -> None:
+        """What a run says on its way, once for all processes. It is no last word: see `say`."""
+        if self.writes:
+            print(sentence, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Of this process, after `training.farewell.peer_is_gone`."""

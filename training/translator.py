@@ -23,7 +23,7 @@ from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
-from training.output import claimed, publish
+from training.output import CORPUS, claimed, publish
 from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
@@ -65,6 +65,7 @@ def _train(
 ) -> dict[str, Any]:
     torch.manual_seed(config.loop.seed)
     tokenizers = run.workers.given(lambda: translator_tokenizers(config.tokenizer, train.sources, train.targets))
+    _note_smaller(config, tokenizers, run)
     draft = _translator_draft(config, tokenizers)
     network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
         run.device
@@ -77,7 +78,7 @@ def _train(
     checkpoint = Checkpoint(run.out, draft, tokenizers)
     segmentation = Segmentation(checkpoint, train, config)
     if run.workers.writes:
-        segmentation.report.write(run.out / "corpus.json")
+        segmentation.report.write(run.out / CORPUS)
     validated = evenly(valid, config.loop.validate_sentences) if valid else None
     task = TranslationTask(
         network,
@@ -98,6 +99,14 @@ def _train(
     card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
+
+
+def _note_smaller(config: TranslatorConfig, tokenizers: dict[str, Tokenizer], run: Run) -> None:
+    asked, most = config.tokenizer.size, max(tokenizer.size for tokenizer in tokenizers.values())
+    if config.tokenizer.kind == "sentencepiece" and most < asked:
+        run.workers.note(
+            f"The corpus has enough for a vocabulary of {most:,} pieces, fewer than the {asked:,} asked for."
+        )
 
 
 def _scores(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,3 +166,10 @@ def draw(workers: Workers) -> Tensor:
     torch.manual_seed(1)
     generators.start(1, workers.rank)
     return torch.rand(4)
+
+
+def speak(workers: Workers) -> str:
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        workers.note("On the way.")
+        workers.say("error: The end.")
+    return said.getvalue()

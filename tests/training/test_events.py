@@ -63,6 +63,6 @@ def test_without_the_package_nothing_starts(
 ) -> None:
     monkeypatch.setattr(events, "find_spec", lambda name: None)
     message = refused(capsys, *SING, "--tensorboard", "--max-epochs", "0")
-    assert "--tensorboard needs the package tensorboardX: pip install 'parlance[tensorboard]'" in message
+    assert "--tensorboard needs the package tensorboardX: pip install tensorboardX" in message
     assert "loop.max_epochs must be at least 1, not 0" in message
     assert not (here / "m").exists()

@@ -37,6 +37,8 @@ def configured(
     ]
     found = {role: named or file.located(role) for role, named in data.items()}
     problems = [*unknown_options(arguments), *wrong_before]
+    if arguments.processes < 1:
+        problems.append(f"--processes must be at least 1, not {arguments.processes}")
     problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
     problems += events.problems() if arguments.tensorboard else []

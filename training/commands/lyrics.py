@@ -8,7 +8,7 @@ from typing import Any
 
 from training import recipes
 from training.commands.configured import configured
-from training.commands.options import add_configuration, add_override, add_run, device_of
+from training.commands.options import add_configuration, add_override, add_run, check_out, device_of
 from training.corpora.texts import read_text
 from training.lyricist import train_lyricist
 from training.record import Record
@@ -26,13 +26,14 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     given, needed = {"corpus": arguments.corpus}, {"corpus": "--corpus"}
     _, data, _ = configured(arguments, recipes.LYRICISTS, recipes.lyricist_for(0), given, needed)
+    check_out(arguments)
     corpus = str(data["corpus"])
     text = read_text(Path(corpus))
     # the text's length chooses the recipe where none is named, so the configuration is asked for again
     fitting = recipes.lyricist_for(len(text))
     config, data, file = configured(arguments, recipes.LYRICISTS, fitting, given, needed)
     device = device_of(arguments, file.machine)
-    arguments.workers.say(f"Recipe {config.recipe}, a text of {len(text):,} characters.")
+    arguments.workers.note(f"Recipe {config.recipe}, a text of {len(text):,} characters.")
     return train_lyricist(
         config,
         text,

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from training import output
 from training.config import raise_all
 from training.configuration.assembly import Statement
 from training.errors import TrainingError
@@ -70,6 +71,12 @@ def unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
             yield f"{name} is no option" + (f", did you mean {near[0]}?" if near else "")
     if arguments.unknown and not any(given.startswith("-") for given in arguments.unknown):
         yield f"nothing is to be done with {' '.join(arguments.unknown)}"
+
+
+def check_out(arguments: argparse.Namespace) -> None:
+    """Before a large corpus is read for nothing; TrainingError if the run may not write there."""
+    if arguments.workers.writes:
+        output.check(arguments.out, resume=arguments.resume)
 
 
 def add_device(command: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from training import recipes
 from training.commands.configured import configured
-from training.commands.options import add_configuration, add_override, add_run, device_of
+from training.commands.options import add_configuration, add_override, add_run, check_out, device_of
 from training.config import raise_all
 from training.configuration.assembly import Statement
 from training.corpora import options
@@ -40,15 +40,17 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     stated, problems = cleaning_statements(arguments.clean)
     config, data, file = configured(arguments, recipes.TRANSLATORS, "tiny", given, NEEDED, stated, problems)
     device = device_of(arguments, file.machine)
+    check_out(arguments)
     languages = {"source": config.source_language, "target": config.target_language}
     corpora = argparse.Namespace(**languages, **{name: data.get(name) for name in given})
     train, valid, test = options.read_run(corpora, config.cleaning, config.loop.seed)
+    arguments.workers.note("\n".join(train.reported().lines()))
     if valid is None:
         asked = any(text.partition("=")[0].strip() == "loop.choose_by" for text in arguments.set)
         raise_all(
             ["loop.choose_by = bleu needs held-out pairs: give --valid"] * (asked and config.loop.choose_by == "bleu")
         )
-        arguments.workers.say("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
+        arguments.workers.note("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
     return train_translator(
         config,
         train,

@@ -25,7 +25,7 @@ def rows(argument: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         import datasets
     except ImportError:
-        raise TrainingError(f"{argument} needs the datasets library: pip install 'parlance[hf]'.") from None
+        raise TrainingError(f"{argument} needs the datasets library: pip install datasets.") from None
     try:
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the library raises errors of many kinds, its own and those of its file readers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -69,8 +68,7 @@ def _value(name: str, value: str) -> Any:
 def read_run(
     arguments: argparse.Namespace, cleaning: CleaningConfig, seed: int
 ) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs. What was left out
-    is said on standard error."""
+    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs."""
     languages, columns = (arguments.source, arguments.target), columns_of(arguments.columns)
     valid, test = (
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
@@ -78,5 +76,4 @@ def read_run(
     train = clean(read_corpora(arguments.train, languages, columns), cleaning, validation=valid, test=test)
     if valid is None:
         train, valid = hold_out(train, seed)
-    print(*train.reported().lines(), sep="\n", file=sys.stderr)
     return train, valid, test

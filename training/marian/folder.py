@@ -39,8 +39,9 @@ class MarianFolder:
         path = self.path / name
         if not required and not path.is_file():
             return {}
+        self.required(name)
         try:
-            content = json.loads(self.required(name).read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise TrainingError(f"{path} cannot be read as JSON ({error}).") from error
         if not isinstance(content, dict):

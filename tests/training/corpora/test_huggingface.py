@@ -74,7 +74,7 @@ def test_a_text(asked: list[tuple[Any, ...]]) -> None:
 
 def test_without_the_library_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    wanted = "hf:name needs the datasets library: pip install 'parlance[hf]'."
+    wanted = "hf:name needs the datasets library: pip install datasets."
     assert fault("hf:name", ("de", "en")) == wanted
     assert refusal(read_text, "hf:name") == wanted
 

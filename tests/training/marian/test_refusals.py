@@ -87,7 +87,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "uneven heads": (config(encoder_attention_heads=5, decoder_attention_heads=5), "d_model 32 is no multiple of 5"),
     "a strange rate": (config(dropout=2), "embedding_dropout must lie in"),
     "padding outside": (config(pad_token_id=99_999), "pad_token_id 99999 lies outside the vocabulary"),
-    "no config": (without("config.json"), "config.json is missing"),
+    "no config": (without("config.json"), "config.json is missing: "),
     "a broken config": (holding("config.json", b"{"), "config.json cannot be read as JSON"),
     "a list": (holding("config.json", b"[]"), "config.json holds no JSON object"),
     "no weights": (without("model.safetensors"), "neither model.safetensors nor pytorch_model.bin"),
