@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -173,6 +174,12 @@ class Transformer(nn.Module):
         fit = weight.device.type == "cpu" and weight.dtype == torch.float32 and self.config.activation == "relu"
         fit = fit and not self.compiled
         return build.training_library() if fit and not torch.is_autocast_enabled("cpu") else None
+
+    @property
+    def kernels(self) -> str:
+        """Those that train it, down to their version: others draw other dropout. "": PyTorch's."""
+        library = self._kernels()
+        return Path(library._name).stem if library else ""
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> logits [B, T, V] of the token after each target token."""

@@ -40,10 +40,12 @@ def state_of(loop: Loop) -> dict[str, Any]:
 
 
 def machine(loop: Loop) -> str:
-    """What the order of additions, and with it the last bits of a sum, depends on."""
+    """What the order of additions, and with it the last bits of a sum, depends on; of kernels the draws, too."""
     threads = f", {torch.get_num_threads()} threads" if loop.device.type == "cpu" else ""
     processes = f", {loop.workers.count} processes" if loop.workers.count > 1 else ""
-    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}"
+    kernels = getattr(loop.network, "kernels", "") if loop.precision.format == "fp32" else ""
+    named = f", kernels {kernels}" if kernels else ""
+    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}{named}"
 
 
 def restore(loop: Loop) -> None:
@@ -67,7 +69,8 @@ def restore(loop: Loop) -> None:
     loop.candidates.restore(state["best"])
     loop.task.restore(state["carried"])
     generators.restore(state["random"], loop.workers.rank, loop.device)
-    loop.report.resumed(loop.progress.update, *state["logged"], validated=loop.progress.validated)
+    loss, tokens, last = (*state["logged"], None)[:3]  # an earlier version has saved but two
+    loop.report.resumed(loop.progress.update, loss, tokens, last, loop.progress.validated)
     if state["machine"] != machine(loop) and loop.workers.writes:
         loop.report.note(
             f"This run goes on as {machine(loop)} and was {state['machine']} before: a sound run, though not bit for"

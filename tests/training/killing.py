@@ -20,9 +20,10 @@ from typing import Any
 import torch
 
 from tests.training.runs import sing, translate
+from tests.training.small import translator
 from training import loop as loops
 from training import output, snapshot
-from training.config import LoopConfig, OptimizerConfig
+from training.config import LoopConfig, OptimizerConfig, TokenizerConfig
 
 FALLING = OptimizerConfig(name="adamw", rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
 MUON = OptimizerConfig(name="muon", rate=1e-2, schedule="trapezoid", warmup_updates=3)
@@ -33,6 +34,21 @@ KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "translator": (
         translate,
         {"optimizer": FALLING, "loop": LoopConfig(**ENDING, validate_every_updates=5, accumulate=2)},
+    ),
+    "every regulariser": (
+        translate,
+        {
+            "tokenizer": TokenizerConfig(size=40, source_sampling=0.1, target_sampling=0.2),
+            "network": {**translator().network, "tied": "all", "attention_dropout": 0.1},
+            "r_drop": 3.0,
+            "r_drop_after_epochs": 2,
+            "bidirectional_epochs": 1,
+            "source_word_dropout": 0.1,
+            "target_word_dropout": 0.1,
+            "tokens_per_batch": 80,
+            "optimizer": MUON,
+            "loop": LoopConfig(**ENDING, choose_by="bleu"),  # type: ignore[arg-type]
+        },
     ),
     "lyricist": (sing, {"optimizer": MUON, "loop": LoopConfig(**ENDING, precision="fp16", validate_every_epochs=2)}),
 }

@@ -19,9 +19,10 @@ SING = ["lyrics", "--corpus", "song.txt", "--device", "cpu", "--max-epochs", "4"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "song.txt").write_text(text(300))
-    given = pairs(41)
-    lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]
-    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    for name, seed in (("pairs", 0), ("others", 1)):
+        given = pairs(41, seed=seed)
+        lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
     return tmp_path
 
 
@@ -84,7 +85,7 @@ def test_torchrun_starts_a_run_again_that_then_goes_on_by_itself(folder: Path, a
 
 
 def test_a_translator(folder: Path) -> None:
-    translate = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--valid", "pairs.tsv"]
+    translate = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--valid", "others.tsv"]
     done = torchrun(folder, *translate, "--out", "m", "--max-epochs", "2", "--device", "cpu")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["validation (greedy)"]["sentences"] == 41

@@ -1,0 +1,31 @@
+"""A resume without the kernels that trained until then, or with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.native import build
+from tests.training.runs import translate
+from training import snapshot
+from training.report import Report
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+def test_a_resume_in_other_kernels_says_that_its_bits_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if build.training_library() is None:
+        pytest.skip("no C compiler")
+    notes: list[str] = []
+    monkeypatch.setattr(Report, "note", lambda report, text: notes.append(text))
+    translate(tmp_path, 1)
+    before = snapshot.load(tmp_path)["machine"]
+    assert ", kernels parlance-training" in before
+    monkeypatch.setenv("PARLANCE_NATIVE", "none")
+    translate(tmp_path, 2, resume=True)
+    plain = before.partition(", kernels")[0]
+    assert notes[0] == (
+        f"This run goes on as {plain} and was {before} before: a sound run, though not bit for bit what it would have"
+        " been."
+    )
