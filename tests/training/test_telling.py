@@ -42,7 +42,7 @@ def test_files_that_are_none(here: Path, capsys: pytest.CaptureFixture[str]) -> 
     (here / "folder").mkdir()
     assert refused(capsys, *TRANSLATE, "--train", "folder") == "folder is a folder, and a file is needed."
     (here / "pairs.tsv.gz").write_bytes(b"a\tA\n")
-    wanted = "pairs.tsv.gz cannot be read (it is no gzip file, or a damaged one): get it once more."
+    wanted = "pairs.tsv.gz cannot be read (no gzip file, or a damaged one): get it once more."
     assert refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m") == wanted
     with gzip.open(here / "pairs.tsv.gz", "wb") as file:
         file.write(b"a\tA\n")

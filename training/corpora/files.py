@@ -32,7 +32,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except IsADirectoryError:
         raise TrainingError(f"{path} is a folder, and a file is needed.") from None
     except gzip.BadGzipFile:
-        raise TrainingError(f"{path} cannot be read (it is no gzip file, or a damaged one): get it once more.") from None
+        raise TrainingError(f"{path} cannot be read (no gzip file, or a damaged one): get it once more.") from None
     except (OSError, EOFError, zlib.error) as error:
         said = getattr(error, "strerror", None) or error  # without the number and the path once more
         raise TrainingError(f"{path} cannot be read ({said}).") from error
