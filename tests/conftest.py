@@ -1,13 +1,31 @@
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from pathlib import Path
+from unittest import mock
 
 import pytest
+
+from models.native import build
+from models.native.variants import FP32, TRAINING, VARIANTS, cpu_flags
 
 # what test modules share asserts too, and its failures show their values only so
 pytest.register_assert_rewrite("tests.app", "tests.faults", "tests.models", "tests.training", "tests.serving")
 
 from tests import tiny  # noqa: E402
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The kernels are there before the tests: on a busy machine a compiler may need longer than a server waits for it.
+    Where they cannot be built, the tests that need them say so."""
+    if hasattr(config, "workerinput"):
+        return
+    with mock.patch.object(build, "BUILD_LIMIT_S", 300):
+        flags = cpu_flags()
+        for variant in (each for each in (*VARIANTS, *FP32, *TRAINING) if each.needed <= flags):
+            with contextlib.suppress(OSError, RuntimeError, subprocess.SubprocessError):
+                build.built(variant)
 
 
 @pytest.fixture(scope="session")
