@@ -13,6 +13,7 @@ from torch import nn
 from models import networks
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.tokenizer import VocabularyTokenizer
 from training import memorisation, snapshot
 from training.card import CardFacts
 from training.config import LyricsConfig
@@ -22,6 +23,7 @@ from training.hardware import hardware
 from training.lyrics import LyricsTask
 from training.output import claimed, publish
 from training.parallel import Workers
+from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
@@ -58,14 +60,7 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     held_out = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
-    draft = CheckpointConfig(
-        kind="lyrics",
-        architecture=networks.architecture("recurrent", network.config),
-        suppressed=tuple(sorted(tokenizer.special.ids())),
-        parameters=parameter_count(network),
-        tokenizers={"target": tokenizer.kind},
-        training=asdict(config),
-    )
+    draft = _draft(config, network, tokenizer)
     checkpoint = Checkpoint(run.out, draft, {"target": tokenizer})
 
     def judge() -> Quality:
@@ -74,32 +69,59 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run, judge)
     if not run.workers.writes:
         return {}
-    scores: dict[str, Any] = {}
+    scores = _scores(checkpoint, network, outcome, valid)
+    data = f"{origin}: {len(train):,} characters, {tokenizer.size:,} distinct; {len(valid):,} more held out"
+    memorised = memorisation.measured(checkpoint, network, train, valid, config.loop.seed)
+    card = replace(_card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised)
+    publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
+    return scores
+
+
+def _draft(config: LyricsConfig, network: RecurrentLanguageModel, tokenizer: VocabularyTokenizer) -> CheckpointConfig:
+    """All that a checkpoint says of itself, but its scores."""
+    return CheckpointConfig(
+        kind="lyrics",
+        architecture=networks.architecture("recurrent", network.config),
+        suppressed=tuple(sorted(tokenizer.special.ids())),
+        parameters=parameter_count(network),
+        tokenizers={"target": tokenizer.kind},
+        training=asdict(config),
+    )
+
+
+def _scores(
+    checkpoint: Checkpoint, network: RecurrentLanguageModel, outcome: Outcome, valid: str
+) -> dict[str, dict[str, Any]]:
+    scores: dict[str, dict[str, Any]] = {}
     if outcome.progress.epoch:
         loss = outcome.progress.last_epoch_loss
         scores["training text, last epoch"] = {"nats_per_character": round(loss, 4)}
     if valid and len(valid) > 1:
         scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
-    card = CardFacts(
-        title=f"Lyrics ({network.config.cell.upper()})",
+    return scores
+
+
+def _card(
+    config: LyricsConfig, scores: dict[str, dict[str, Any]], parameters: int, outcome: Outcome, run: Run
+) -> CardFacts:
+    """Its data and what it has memorised are not known here."""
+    return CardFacts(
+        title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
         summary="Continues a text, character by character.",
-        data=f"{origin}: {len(train):,} characters, {tokenizer.size:,} distinct; {len(valid):,} more held out",
+        data="",
         recipe=config.recipe,
         command=command(),
         configuration=asdict(config),
         scores=scores,
-        parameters=draft.parameters,
+        parameters=parameters,
         training=ended(outcome),
         device=hardware(run.device),
         use="For texts in the manner of its corpus.",
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
         licence=run.record.licence,
         task="text-generation",
-        memorised=memorisation.measured(checkpoint, network, train, valid, config.loop.seed),
         samples=last_samples(run.out),
     )
-    publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
-    return scores
 
 
 def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:

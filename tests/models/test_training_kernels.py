@@ -63,7 +63,7 @@ def kernels(library: ctypes.CDLL | None) -> Iterator[None]:
 def variant(name: str) -> ctypes.CDLL:
     found = next(each for each in TRAINING if each.name == name)
     if missing := found.needed - cpu_flags():
-        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))}")
+        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))} and would stop at its first such instruction")
     return compiled(build.first_of([found], "training"))
 
 

@@ -22,21 +22,15 @@ SOURCES = [(4, 5, 3), (6, 3), (7, 4, 5, 6, 3), (5, 5, 3)]
 TARGETS = [(2, 4, 3), (2, 5, 6, 7, 4, 3), (2, 3), (2, 6, 6, 3)]
 
 
-def translation_task(smoothing: float, **options: Any) -> TranslationTask:
+def eight_words(**options: Any) -> Transformer:
+    """One layer of width 8 on a vocabulary of 8, always with the same weights."""
     torch.manual_seed(0)
-    network = Transformer(
-        TransformerConfig(
-            source_vocabulary=8,
-            target_vocabulary=8,
-            d_model=8,
-            heads=2,
-            head_width=4,
-            d_ff=16,
-            encoder_layers=1,
-            decoder_layers=1,
-        )
-    ).eval()
-    data = (SOURCES, TARGETS)
+    sizes = {"source_vocabulary": 8, "target_vocabulary": 8, "d_model": 8, "heads": 2, "head_width": 4, "d_ff": 16}
+    return Transformer(TransformerConfig(**sizes, encoder_layers=1, decoder_layers=1, **options))
+
+
+def translation_task(smoothing: float, **options: Any) -> TranslationTask:
+    network, data = eight_words().eval(), (SOURCES, TARGETS)
     return TranslationTask(network, data, data, label_smoothing=smoothing, tokens_per_batch=12, seed=1, **options)
 
 

@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
-from tests.training.test_loss import SOURCES, TARGETS, by_hand, translation_task
+from tests.training.test_loss import SOURCES, TARGETS, by_hand, eight_words, translation_task
 from training.batches import pair_batch
 from training.regularisers import Regularisers, drop_words
 from training.translation import TranslationTask
@@ -41,22 +39,7 @@ def test_three_tokens_and_their_pull(kernels: bool, monkeypatch: pytest.MonkeyPa
 
 
 def dropping(**options: float) -> TranslationTask:
-    torch.manual_seed(0)
-    network = Transformer(
-        TransformerConfig(
-            source_vocabulary=8,
-            target_vocabulary=8,
-            d_model=8,
-            heads=2,
-            head_width=4,
-            d_ff=16,
-            encoder_layers=1,
-            decoder_layers=1,
-            embedding_dropout=0.3,
-            residual_dropout=0.3,
-        )
-    ).train()
-    data = (SOURCES, TARGETS)
+    network, data = eight_words(embedding_dropout=0.3, residual_dropout=0.3).train(), (SOURCES, TARGETS)
     regularisers = Regularisers(**options)
     return TranslationTask(
         network, data, data, label_smoothing=0.1, tokens_per_batch=99, seed=1, regularisers=regularisers

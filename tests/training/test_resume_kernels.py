@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.native import build
+from tests.models.kernels import compiled
 from tests.training.runs import translate
 from training import snapshot
 from training.report import Report
@@ -15,8 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 
 
 def test_a_resume_in_other_kernels_says_that_its_bits_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if build.training_library() is None:
-        pytest.skip("no C compiler")
+    compiled(build.training_library())
     notes: list[str] = []
     monkeypatch.setattr(Report, "note", lambda report, text: notes.append(text))
     translate(tmp_path, 1)
