@@ -43,7 +43,7 @@ def translate(
         DecodingOptions(max_new_tokens=new_token_limit(len(p.source), config.max_new_tokens), beam=beam)
         for p in prompts
     ]
-    rules = TokenRules(config.eos, tuple(config.suppressed))
+    rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
     found = decode(network, rules, prompts, options, slots=slots, precision=precision)
     return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in found]
 

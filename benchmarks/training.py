@@ -90,7 +90,7 @@ def race(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[s
         scan = scanned(plain, options.updates)
         threads = os.cpu_count() or 1
         ours = {f"ours, {n} threads": Ours(str(file), config, vocabulary, n) for n in sorted({1, threads})}
-        alone = next((turn for turn in scan if "1 threads" in turn.name), scan[0])
+        alone = next((turn for turn in scan if ", 1 threads," in turn.name), scan[0])
         peers = {turn.name: plain[turn.name] for turn in (scan[0], alone)}
         turns = interleaved({**ours, **peers}, options.updates, options.rounds)
     rows: list[dict[str, Any]] = [{"padding": side, "share": share} for side, share in lost.items()]

@@ -1,6 +1,6 @@
 """x·Wᵀ + b for networks that are only read: in a floating-point format, or in int8.
 
-int8: W is quantized once, a scale per output; x is quantized at each call, a scale per row, so that a row's result
+int8: W is quantized once, a scale per output; x is quantized at each call, a scale per row, so that a row's product
 depends on nothing but the row. |x| and |W| reach 127 and products are summed exactly in int32:
 y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j].
 

@@ -138,8 +138,9 @@ def folder() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "parlance"
 
 
-def compile_to(path: Path, variant: Variant) -> None:
-    """Processes that build at the same time each write a file of their own; the last one to finish stays."""
+def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
+    """Processes that build at the same time each write a file of their own; the last one to finish stays.
+    patient: however long it takes."""
     found = next(filter(None, map(shutil.which, COMPILERS)), None)
     compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
     if not compiler:
@@ -147,10 +148,12 @@ def compile_to(path: Path, variant: Variant) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
         sources = [str(HERE / source) for source in variant.sources]
+        limit_s = None if patient else BUILD_LIMIT_S
         command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm", "-pthread"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
+        fresh.chmod(0o755)  # by the umask of most users their group could write to it, and `built` would refuse it
         fresh.replace(path)
 
 
@@ -159,7 +162,7 @@ def main() -> int:
     status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
     for variant in (*VARIANTS, *FP32, *TRAINING) if x86 else [each for each in (*FP32, *TRAINING) if not each.needed]:
         try:
-            compile_to(HERE / file_name(variant), variant)
+            compile_to(HERE / file_name(variant), variant, patient=True)
         except (OSError, subprocess.SubprocessError) as error:
             sys.stderr.write(f"{variant.name}: {error}\n")
             status = 1

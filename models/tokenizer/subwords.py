@@ -10,7 +10,7 @@ from typing import Any
 
 import sentencepiece
 
-from models.tokenizer.cuts import DroppedMerges, LikelyCuts
+from models.tokenizer.cuts import Cutter, DroppedMerges, LikelyCuts
 from models.tokenizer.protocol import Piece, SpecialTokens
 
 WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
@@ -33,6 +33,7 @@ class SentencePieceTokenizer:
         )
         self.special = SpecialTokens(*(i if i >= 0 else None for i in ids))
         self._specials = self.special.ids()
+        self._cutters: dict[tuple[str, float], tuple[Cutter, dict[str, int]]] = {}
 
     @property
     def size(self) -> int:
@@ -55,20 +56,26 @@ class SentencePieceTokenizer:
         """Texts cut at random, as these arguments alone decide, in every process and on every machine alike: `share`
         of the merges left out of a bpe model; alpha of a unigram model. Words must not reach over spaces, as in those
         of `training.vocabulary` they do not."""
-        generator, cutter = random.Random(seed), (LikelyCuts if algorithm == "unigram" else DroppedMerges)
-        known = {self._processor.id_to_piece(i): i for i in range(self.size) if self._is_text(i)}
-        of = cutter({piece: self._processor.get_score(i) for piece, i in known.items()}, share)
+        generator, (of, known) = random.Random(seed), self._cutter(share, algorithm)
         unknown: int = self._processor.unk_id()
         drawn = []
         for text in self._processor.normalize(list(texts)):
             ids: list[int] = []
             for word in WORDS.findall(text):
-                for piece in of.cut(word, generator):
-                    token = known.get(piece, unknown)
-                    if token != unknown or ids[-1:] != [unknown]:  # what is unknown is one token, as in `encode`
-                        ids.append(token)
+                ids += [known.get(piece, unknown) for piece in of.cut(word, generator)]
+            if unknown in ids:  # it is one token wherever there are several in a row, as in `encode`
+                ids = [i for i, before in zip(ids, [None, *ids], strict=False) if i != unknown or before != unknown]
             drawn.append(ids)
         return drawn
+
+    def _cutter(self, share: float, algorithm: str) -> tuple[Cutter, dict[str, int]]:
+        """Kept from one epoch to the next with what it knows of words, and the id of each piece."""
+        if (algorithm, share) not in self._cutters:
+            known = {self._processor.id_to_piece(i): i for i in range(self.size) if self._is_text(i)}
+            cutter = LikelyCuts if algorithm == "unigram" else DroppedMerges
+            scores = {piece: self._processor.get_score(i) for piece, i in known.items()}
+            self._cutters[algorithm, share] = cutter(scores, share), known
+        return self._cutters[algorithm, share]
 
     def _is_text(self, token: int) -> bool:
         of = self._processor

@@ -67,7 +67,9 @@ def emulation() -> ctypes.CDLL | None:
         header, library = Path(folder) / "emulated.h", Path(folder) / "emulated.so"
         header.write_text(EMULATION, encoding="utf-8")
         try:
-            build.compile_to(library, Variant(EMULATED.name, EMULATED.needed, (*EMULATED.flags, "-I", folder)))
+            build.compile_to(
+                library, Variant(EMULATED.name, EMULATED.needed, (*EMULATED.flags, "-I", folder)), patient=True
+            )
         except FileNotFoundError:
             return None
         return ctypes.CDLL(str(library))

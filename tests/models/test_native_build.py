@@ -14,7 +14,7 @@ import pytest
 
 from models.cached_transformer import CachedTransformer
 from models.native import build
-from models.native.variants import AVX2, AVX512, CHOICE, FP32, VARIANTS, Variant, cpu_flags
+from models.native.variants import AVX2, AVX512, CHOICE, FP32, TRAINING, VARIANTS, Variant, cpu_flags
 from tests.models import tiny
 from tests.models.kernels import needs_exact_int8
 
@@ -28,10 +28,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.delenv(CHOICE, raising=False)
     monkeypatch.setattr(build, "cpu_flags", lambda: ALL)
-    for loaded in (build.loaded, build.fp32_loaded):
+    for loaded in (build.loaded, build.fp32_loaded, build.training_loaded):
         loaded.cache_clear()
     yield tmp_path
-    for loaded in (build.loaded, build.fp32_loaded):
+    for loaded in (build.loaded, build.fp32_loaded, build.training_loaded):
         loaded.cache_clear()
 
 
@@ -78,7 +78,7 @@ def test_another_source_or_flag_is_another_file(monkeypatch: pytest.MonkeyPatch)
     before = build.fingerprint(AVX2)
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-O2"))
     assert build.fingerprint(AVX2) != before
-    every = (*VARIANTS, *FP32)
+    every = (*VARIANTS, *FP32, *TRAINING)
     assert len({build.file_name(variant) for variant in every}) == len(every)
 
 
@@ -112,11 +112,12 @@ def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pyte
     assert asked == [AVX512]
 
 
-@pytest.mark.slow  # six compilations
+@pytest.mark.slow  # nine compilations
 def test_the_command_builds_all_variants_beside_the_sources(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    every = (*VARIANTS, *FP32)
+    every = (*VARIANTS, *FP32, *TRAINING)
+    (fresh / "training").mkdir()
     for source in {name for variant in every for name in variant.headers + variant.sources}:
         (fresh / source).write_bytes((build.HERE / source).read_bytes())
     monkeypatch.setattr(build, "HERE", fresh)

@@ -21,7 +21,7 @@ SIZES = (
     *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
     *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings", "pad_token_id"),
 )
-DEFAULTS = {"max_position_embeddings": 1024}  # transformers' own
+DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu"}  # transformers' own
 
 
 def transformer_config(config: Mapping[str, Any], tied: str) -> TransformerConfig:
@@ -77,7 +77,7 @@ def _problems(config: Mapping[str, Any]) -> Iterator[str]:
     for name, needed in ONLY.items():
         if config.get(name, needed) != needed:
             yield f"{name} is {config[name]!r}, and only {needed!r} is supported"
-    activation = config.get("activation_function", "gelu")
+    activation = config["activation_function"]
     if activation not in ACTIVATIONS:
         yield f"the activation {activation!r} is none of {', '.join(ACTIVATIONS)}"
     for name in ("attention_heads", "ffn_dim"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from models.native.training import structures
 from models.native.training.frame import Dropping
@@ -35,6 +36,7 @@ class Embed(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
         dy, dtable = dy.contiguous(), torch.empty(ctx.shape)
         ctx.call.dy, ctx.call.dtable = address(dy), address(dtable)
@@ -57,6 +59,7 @@ class Norm(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
         x, weight, bias, _ = ctx.saved_tensors
         dy, around = dy.contiguous(), ctx.call.around
@@ -95,17 +98,22 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         call.dlogits = address(held[-1])
         if learns:
             found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
+            ctx.found = found
             back = linear(weight, bias, (found[1], found[2]), held)
             call.output.straight, call.dx = back.straight, address(found[0])
             call.output.weight_gradient, call.output.bias_gradient = back.weight_gradient, back.bias_gradient
-            ctx.found = found
         if len(x) and not 0 <= int(targets.min()) <= int(targets.max()) < outputs:
             raise IndexError("a token is not in the vocabulary")
         check(library.cross_entropy(byref(call)))
         return losses.sum(dtype=torch.float64).float()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dloss: Tensor) -> tuple[Any, ...]:
+        if ctx.found is None:
+            raise RuntimeError(
+                "This loss was differentiated once already, which uses its gradients up: compute it anew."
+            )
         dx, dweight, dbias = (None if each is None else each.mul_(dloss) for each in ctx.found)
-        del ctx.found
+        ctx.found = None
         return None, dx, None, dweight, dbias, None, None, None

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from models.native.training import structures
 from models.native.training.frame import Around, Frame
@@ -38,6 +39,7 @@ class FeedForward(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
         frame: Frame = ctx.frame
         x, weight, bias, widen, widen_bias, narrow, narrow_bias, statistics, other, hidden = ctx.saved_tensors
@@ -75,6 +77,7 @@ class Attention(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
         frame: Frame = ctx.frame
         x, memory, weight, bias, *saved = ctx.saved_tensors

@@ -112,7 +112,8 @@ def cross_entropy(
 ) -> Tensor:
     """As `Transformer.cross_entropy`."""
     weight, bias = network.projection()
-    learns = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
+    parts = (features, weight) if bias is None else (features, weight, bias)
+    learns = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     total: Tensor = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         library, features, targets, weight, bias, smoothing, pull, learns
     )

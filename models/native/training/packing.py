@@ -51,7 +51,7 @@ def side(ids: Tensor, there: Tensor) -> Side:
     rows, places = there.nonzero(as_tuple=True)
     offsets = torch.zeros(len(ids) + 1, dtype=torch.int64)
     torch.cumsum(there.sum(1), 0, out=offsets[1:])
-    return Side(ids[rows, places], places, offsets)
+    return Side(ids[rows, places], places.contiguous(), offsets)  # PyTorch says nothing of how `nonzero` lays them
 
 
 def pack(source: Tensor, readable: Tensor, target: Tensor, counted: Tensor) -> tuple[Packed, Tensor | None]:

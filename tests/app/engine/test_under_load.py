@@ -1,8 +1,10 @@
 """Correctness under load: whoever shares a step with whom, and whoever leaves beside it, every answer is to the token
-the answer alone. Greedy, beam and sampling requests, short and long, arrive and are cancelled while others run."""
+the answer alone; in int8 where native kernels run it, and in PyTorch's nearly every one. Greedy, beam and sampling
+requests, short and long, arrive and are cancelled while others run."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -17,11 +19,15 @@ from app.engine.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Decodable, Network, Precision, Prompt
+from models.native import build
+from models.native.variants import CHOICE, cpu_flags, runnable
 from models.networks import load_network
 from models.products import exact_int8
+from tests.models.kernels import compiled
 
 FAR = 1e12
 needs_int8 = pytest.mark.skipif(not exact_int8(), reason="this CPU has no exact int8")
+MOST_DIFFERING = 0.03  # of PyTorch's answers in int8
 SLOTS = 16
 TRANSLATOR, LYRICIST = "tiny-de-en", "tiny-lyrics"
 
@@ -113,20 +119,41 @@ def alone(folder: Path, r: m.Decode, precision: Precision) -> list[list[int]]:
     return [list(h.tokens) for h in hypotheses]
 
 
-def check(folder: Path, count: int, seed: int, precision: Precision = "fp32") -> None:
+def check(folder: Path, count: int, seed: int, precision: Precision = "fp32", most_differing: float = 0.0) -> None:
     asked = requests(count, seed)
     finished, streamed = under_load(folder, asked, seed, precision)
     differing = [r for r in asked if finished[r.id] != alone(folder, r, precision)]
-    assert not differing, f"{len(differing)} of {count} answers differ, the first that of {differing[0]}"
+    assert len(differing) <= most_differing * count, f"{len(differing)} of {count} differ, the first of {differing[0]}"
     for request in asked:
         if request.wants_tokens and request.beam == 1:
             tokens, told = finished[request.id][0], streamed.get(request.id, [])
             assert told in (tokens, tokens[:-1]), request  # the token of the last step comes with the answer
 
 
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=needs_int8)])
-def test_a_hundred_mixed_requests_under_load_answer_as_each_alone(tiny_checkpoints: Path, precision: Precision) -> None:
-    check(tiny_checkpoints, 100, 1, precision)
+def test_a_hundred_mixed_requests_under_load_answer_as_each_alone(tiny_checkpoints: Path) -> None:
+    check(tiny_checkpoints, 100, 1)
+
+
+@needs_int8
+def test_in_native_int8_they_answer_as_each_alone(tiny_checkpoints: Path) -> None:
+    if not runnable(os.environ.get(CHOICE, ""), cpu_flags()):
+        pytest.skip(f"native int8 is not for this CPU, or {CHOICE} forbids it")
+    compiled(build.library())
+    check(tiny_checkpoints, 100, 1, "int8")
+
+
+@needs_int8
+def test_in_pytorch_int8_few_answers_hang_on_who_is_beside_them(
+    tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attention over another padded length differs in the last bits, and next to a border of two bytes that makes a
+    whole byte."""
+    monkeypatch.setattr(build, "library", lambda: None)
+    loaded.cache_clear()  # of a network that has native kernels, and afterwards of one that has none
+    try:
+        check(tiny_checkpoints, 100, 1, "int8", MOST_DIFFERING)
+    finally:
+        loaded.cache_clear()
 
 
 @pytest.mark.slow
