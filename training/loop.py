@@ -36,6 +36,7 @@ from training.resuming import restore, state_of
 from training.schedule import rate
 from training.task import Task
 from training.validation import Judge, Quality, Validation, apart, is_due
+from training.wording import counted
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
@@ -114,13 +115,13 @@ class Loop:
         progress, config = self.progress, self.config
         self._tick()
         if progress.epoch >= config.max_epochs:
-            return f"the limit of {config.max_epochs} epochs"
+            return f"the limit of {counted(config.max_epochs, 'epoch')}"
         if self.planner.is_over(progress):
-            return f"{config.patience} validations without a gain, and a cool-down"
+            return f"{counted(config.patience, 'validation')} without a gain, and a cool-down"
         if config.patience and progress.without_gain >= config.patience and not progress.cooling:
-            return f"{config.patience} validations without a gain"
+            return f"{counted(config.patience, 'validation')} without a gain"
         if config.max_minutes is not None and progress.seconds >= config.max_minutes * 60:
-            return f"the limit of {config.max_minutes:g} minutes"
+            return f"the limit of {counted(config.max_minutes, 'minute')}"
         return ""
 
     def _tick(self) -> None:

@@ -30,6 +30,7 @@ from training.run import Run, command, ended, parameter_count
 from training.samples import at_validation
 from training.validation import Quality
 from training.vocabulary import character_tokenizer
+from training.wording import counted
 
 
 def train_lyricist(
@@ -70,7 +71,7 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     if not run.workers.writes:
         return {}
     scores = _scores(checkpoint, network, outcome, valid)
-    data = f"{origin}: {len(train):,} characters, {tokenizer.size:,} distinct; {len(valid):,} more held out"
+    data = f"{origin}: {counted(len(train), 'character')}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
     memorised = memorisation.measured(checkpoint, network, train, valid, config.loop.seed)
     card = replace(_card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised)
     publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
@@ -132,7 +133,8 @@ def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:
     cut = len(text) - int(len(text) * config.valid_share)
     least = config.rows * 2 + 1
     if cut < least:
-        raise TrainingError(f"The text has {cut:,} characters to train on; recipe {config.recipe} needs {least:,}.")
+        has = counted(cut, "character")
+        raise TrainingError(f"The text has {has} to train on; recipe {config.recipe} needs {least:,}.")
     return text[:cut], text[cut:]
 
 

@@ -12,6 +12,7 @@ from training.errors import TrainingError
 from training.parallel import launch_name
 from training.planning import Pace
 from training.schedule import Plan
+from training.wording import counted
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -41,7 +42,7 @@ def state_of(loop: Loop) -> dict[str, Any]:
 
 def machine(loop: Loop) -> str:
     """What the order of additions, and with it the last bits of a sum, depends on; of kernels the draws, too."""
-    threads = f", {torch.get_num_threads()} threads" if loop.device.type == "cpu" else ""
+    threads = f", {counted(torch.get_num_threads(), 'thread')}" if loop.device.type == "cpu" else ""
     processes = f", {loop.workers.count} processes" if loop.workers.count > 1 else ""
     kernels = getattr(loop.network, "kernels", "") if loop.precision.format == "fp32" else ""
     named = f", kernels {kernels}" if kernels else ""

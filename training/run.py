@@ -22,6 +22,7 @@ from training.report import METRICS, SAMPLES, Report
 from training.sharded import Sharded
 from training.task import Task
 from training.validation import Judge
+from training.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +99,8 @@ def ended(outcome: Outcome) -> str:
     skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
     best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
     return (
-        f"Trained for {progress.seconds / 60:.1f} minutes, {progress.update:,} updates{skipped}, {progress.epoch} whole"
-        f" epochs; ended by {outcome.ended_by}{best}."
+        f"Trained for {progress.seconds / 60:.1f} minutes, {counted(progress.update, 'update')}{skipped},"
+        f" {counted(progress.epoch, 'whole epoch')}; ended by {outcome.ended_by}{best}."
     )
 
 

@@ -33,6 +33,7 @@ from training.run import Run, command, ended, parameter_count
 from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
+from training.wording import counted
 
 BEAM = 5  # of test sets, at the end of a run
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
@@ -105,7 +106,7 @@ def _note_smaller(config: TranslatorConfig, tokenizers: dict[str, Tokenizer], ru
     asked, most = config.tokenizer.size, max(tokenizer.size for tokenizer in tokenizers.values())
     if config.tokenizer.kind == "sentencepiece" and most < asked:
         run.workers.note(
-            f"The corpus has enough for a vocabulary of {most:,} pieces, fewer than the {asked:,} asked for."
+            f"The corpus has enough for a vocabulary of {counted(most, 'piece')}, fewer than the {asked:,} asked for."
         )
 
 
@@ -136,8 +137,8 @@ def _card(
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {report.read:,} pairs, of which {report.left_out:,} were left out"
-        + (f"; validation on {valid.origin}" if valid else ""),
+        data=f"{train.origin}: {counted(report.read, 'pair')}, of which {report.left_out:,}"
+        f" {'was' if report.left_out == 1 else 'were'} left out" + (f"; validation on {valid.origin}" if valid else ""),
         left_out=report.table(),
         recipe=config.recipe,
         command=command(),

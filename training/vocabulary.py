@@ -12,6 +12,7 @@ import sentencepiece
 from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
 from training.config import TokenizerConfig
 from training.errors import TrainingError
+from training.wording import counted
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 
@@ -69,8 +70,9 @@ def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefo
         if possible:
             return SentencePieceTokenizer(_train(iter(texts), config.algorithm, int(possible[1]), casefold))
         if needed:
+            asked = counted(config.size, "piece")
             raise TrainingError(
-                f"A vocabulary of {config.size} pieces cannot hold every character of this corpus: choose a larger one."
+                f"A vocabulary of {asked} cannot hold every character of this corpus: choose a larger one."
             ) from error
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 
