@@ -53,14 +53,17 @@ class Loop:
         report: Report,
         device: torch.device,
         fingerprint: str = "",
+        vocabulary: str = "",
         judge: Judge | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """fingerprint: of all that a resumed run must have in common with the snapshot. judge: translates held-out
-        sentences, where the task is to translate. workers: the processes that share `task`; None: this one alone."""
+        """fingerprint: of what the user has given, vocabulary: of what was made of it; a resumed run must have both in
+        common with the snapshot. judge: translates held-out sentences, where the task is to translate. workers: the
+        processes that share `task`; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint, self.judge, self.workers = fingerprint, judge, workers or Workers()
+        self.fingerprint, self.vocabulary = fingerprint, vocabulary
+        self.judge, self.workers = judge, workers or Workers()
         self.optimizer = optimizers.build(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)

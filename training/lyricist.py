@@ -29,7 +29,7 @@ from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.samples import at_validation
 from training.validation import Quality
-from training.vocabulary import character_tokenizer
+from training.vocabulary import character_tokenizer, digest
 from training.wording import counted
 
 
@@ -67,7 +67,8 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     def judge() -> Quality:
         return Quality(None, at_validation(checkpoint, network, train, config.loop.seed))
 
-    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run, judge)
+    title, vocabulary = f"lyrics ({network.config.cell})", digest(checkpoint.tokenizers)
+    outcome = run.train(task, config, title, print_of_run, vocabulary, judge)
     if not run.workers.writes:
         return {}
     scores = _scores(checkpoint, network, outcome, valid)

@@ -42,11 +42,13 @@ class Run:
         config: TranslatorConfig | LyricsConfig,
         title: str,
         fingerprint: str,
+        vocabulary: str,
         judge: Judge | None = None,
     ) -> Outcome:
-        """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
+        """Run the loop; the task's network then holds the weights to keep, in evaluation mode. fingerprint,
+        vocabulary: as in `Loop`."""
         if self.workers.count > 1:
-            agree(self.workers, fingerprint)
+            agree(self.workers, f"{fingerprint} {config.loop}")  # its limits, too: no fingerprint has them
             task = Sharded(task, self.workers, self.device)
             generators.start(config.loop.seed, self.workers.rank)
         writes = self.workers.writes
@@ -65,6 +67,7 @@ class Run:
                 report=report,
                 device=self.device,
                 fingerprint=fingerprint,
+                vocabulary=vocabulary,
                 judge=judge,
                 workers=self.workers,
             )

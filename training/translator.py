@@ -19,6 +19,7 @@ from training.card import CardFacts
 from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.corpora.report import CorpusReport
+from training.earlier_scores import with_earlier
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
@@ -32,7 +33,7 @@ from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
-from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
+from training.vocabulary import BOS, EOS, PAD, UNKNOWN, digest, translator_tokenizers
 from training.wording import counted
 
 BEAM = 5  # of test sets, at the end of a run
@@ -93,10 +94,11 @@ def _train(
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
     judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
-    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
+    fingerprint = snapshot.fingerprint(asdict(config), texts)
+    outcome = run.train(task, config, title, fingerprint, digest(tokenizers), judge)
     if not run.workers.writes:
         return {}
-    scores = _scores(checkpoint, network, valid, test, beam)
+    scores = with_earlier(_scores(checkpoint, network, valid, test, beam), network, run)
     card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
