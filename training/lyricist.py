@@ -25,7 +25,6 @@ from training.output import claimed, publish
 from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
-from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.samples import at_validation
 from training.validation import Quality
@@ -74,7 +73,10 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     scores = _scores(checkpoint, network, outcome, valid)
     data = f"{origin}: {counted(len(train), 'character')}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
     memorised = memorisation.measured(checkpoint, network, train, valid, config.loop.seed)
-    card = replace(_card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised)
+    samples = judge().samples if valid else ()
+    card = replace(
+        _card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised, samples=samples
+    )
     publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
     return scores
 
@@ -122,7 +124,6 @@ def _card(
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
         licence=run.record.licence,
         task="text-generation",
-        samples=last_samples(run.out),
     )
 
 

@@ -29,7 +29,6 @@ from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
-from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
@@ -100,6 +99,7 @@ def _train(
         return {}
     scores = with_earlier(_scores(checkpoint, network, valid, test, beam), network, run)
     card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
+    card = replace(card, samples=judge.examples() if judge else ())
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -155,7 +155,6 @@ def _card(
         licence=run.record.licence,
         languages=(config.source_language, config.target_language),
         task="translation",
-        samples=last_samples(run.out),
     )
 
 
