@@ -1,13 +1,13 @@
 """The loop: step, validate, keep the best, save, resume. It knows neither languages nor lyrics: a `Task` does.
 
 What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options, on a machine of
-the same kind with as many threads, computes bit for bit what it would have computed: weights, averages, choices and
-the lines of metrics.jsonl. For that, all that an update depends on is either in the snapshot (weights, optimizer,
-schedule, scale, averages, candidates, counters, random state) or follows from (seed, epoch) alone (the order of the
-data). Snapshots fall between updates, never inside one. A clock decides three things: when to save, which changes
-nothing; how fast a falling schedule with a time limit passes, which is saved before an update follows it
-(`planning.Planner`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then goes on
-from where it stands and falls over what is now left.
+the same kind with as many threads and the same PyTorch and kernels, computes bit for bit what it would have computed:
+weights, averages, choices and the lines of metrics.jsonl. For that, all that an update depends on is either in the
+snapshot (weights, optimizer, schedule, scale, averages, candidates, counters, random state) or follows from (seed,
+epoch) alone (the order of the data). Snapshots fall between updates, never inside one. A clock decides three things:
+when to save, which changes nothing; how fast a falling schedule with a time limit passes, which is saved before an
+update follows it (`planning.Planner`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the
+rate then goes on from where it stands and falls over what is now left.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from training import events, generators
+from training import events, generators, output
 from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
 from training.loop import Loop
@@ -35,6 +36,10 @@ class Run:
     quiet: bool = False
     workers: Workers = field(default_factory=Workers)
     record: Record = NOTHING_KNOWN
+
+    def claimed(self) -> AbstractContextManager[None]:
+        """Around all that this run writes; see `training.output.claimed`."""
+        return output.claimed(self.out, resume=self.resume) if self.workers.writes else nullcontext()
 
     def train(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
-from training.output import CORPUS, claimed, publish
+from training.output import CORPUS, publish
 from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
@@ -57,7 +56,7 @@ def train_translator(
     the user can mend. workers: the processes that share the run; all of them call this, and the first alone publishes
     and has scores."""
     run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
-    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+    with run.claimed():
         return _train(config, train, valid, test, run, beam)
 
 
