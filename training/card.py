@@ -17,6 +17,7 @@ import torch
 from training.configuration import run_file
 from training.memorisation import Overlap
 from training.samples import plain
+from training.wording import counted
 
 KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
@@ -154,8 +155,8 @@ def _memorised(measured: tuple[Overlap, Overlap | None] | None) -> str:
     texts = {"generated text": measured[0], "held-out text": measured[1]}
     rows = (
         [
-            f"{name}, {found.characters:,} characters",
-            f"{len(found.longest):,} characters: {json.dumps(found.longest, ensure_ascii=False)}",
+            f"{name}, {counted(found.characters, 'character')}",
+            f"{counted(len(found.longest), 'character')}: {json.dumps(found.longest, ensure_ascii=False)}",
             *("–" if share is None else f"{share:.2%}" for share in found.shares.values()),
         ]
         for name, found in texts.items()

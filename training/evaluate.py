@@ -111,8 +111,9 @@ def evaluate(
 def _tell_of_long_sources(found: dict[str, Any], most: int) -> None:
     count = found["longer_than_served"]
     if count:
+        longer = "is longer" if count == 1 else "are longer"
         print(
-            f"note: {count:,} of {found['sentences']:,} sources are longer than the {most:,} tokens that this model is"
-            " served with. They are translated and counted here; a server refuses them.",
+            f"note: {count:,} of {found['sentences']:,} sources {longer} than the {most:,} tokens that this model is"
+            " served with. A server refuses what is translated and counted here.",
             file=sys.stderr,
         )

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import torch
 
+from training.wording import counted
+
 GIB = 1 << 30
 
 
 def hardware(device: torch.device) -> str:
     """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"."""
     cores = os.cpu_count() or 1
-    machine = f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}, {torch.get_num_threads()} threads"
+    machine = f"{processor()}, {counted(cores, 'core')}, {counted(torch.get_num_threads(), 'thread')}"
     gpu = ""
     if device.type == "cuda":
         there = torch.cuda.get_device_properties(device)

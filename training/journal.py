@@ -22,10 +22,22 @@ class Journal:
         """The rows that are about to come again; a line that a kill has torn goes as well."""
         if self.path.exists():
             lines = self.path.read_text(encoding="utf-8").split("\n")
-            kept = [line for line in lines if line.endswith("}") and not again(json.loads(line))]
-            self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            rows = [(line, _row(line)) for line in lines]
+            aside = self.path.with_name(f"{self.path.name}.new")  # a kill leaves the old lines or the new ones
+            kept = [line for line, row in rows if row is not None and not again(row)]
+            aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            aside.replace(self.path)
 
     def rows(self) -> list[dict[str, Any]]:
         if not self.path.exists():
             return []
         return [json.loads(line) for line in self.path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    """None for a line that is not whole."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None

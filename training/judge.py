@@ -9,7 +9,7 @@ from models.interface import Network
 from training.config import LoopConfig
 from training.corpora.pairs import Pairs
 from training.evaluate import translate
-from training.validation import Quality
+from training.validation import Quality, Sample
 
 
 def spread(count: int, most: int) -> list[int]:
@@ -34,6 +34,12 @@ class TranslationJudge:
         self.whole = config.choose_by == "bleu"
         self.pairs = pairs if self.whole else evenly(pairs, config.sample_translations)
         self.samples = spread(len(self.pairs), config.sample_translations)
+
+    def examples(self) -> tuple[Sample, ...]:
+        """The samples alone, as the network now translates them."""
+        sources = [self.pairs.sources[i] for i in self.samples]
+        outputs = translate(self.checkpoint, self.network, sources)
+        return tuple((s, self.pairs.targets[i], out) for i, s, out in zip(self.samples, sources, outputs, strict=True))
 
     def __call__(self) -> Quality:
         sources, references = self.pairs.sources, self.pairs.targets

@@ -1,13 +1,13 @@
 """The loop: step, validate, keep the best, save, resume. It knows neither languages nor lyrics: a `Task` does.
 
 What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options, on a machine of
-the same kind with as many threads, computes bit for bit what it would have computed: weights, averages, choices and
-the lines of metrics.jsonl. For that, all that an update depends on is either in the snapshot (weights, optimizer,
-schedule, scale, averages, candidates, counters, random state) or follows from (seed, epoch) alone (the order of the
-data). Snapshots fall between updates, never inside one. A clock decides three things: when to save, which changes
-nothing; how fast a falling schedule with a time limit passes, which is saved before an update follows it
-(`planning.Planner`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then goes on
-from where it stands and falls over what is now left.
+the same kind with as many threads and the same PyTorch and kernels, computes bit for bit what it would have computed:
+weights, averages, choices and the lines of metrics.jsonl. For that, all that an update depends on is either in the
+snapshot (weights, optimizer, schedule, scale, averages, candidates, counters, random state) or follows from (seed,
+epoch) alone (the order of the data). Snapshots fall between updates, never inside one. A clock decides three things:
+when to save, which changes nothing; how fast a falling schedule with a time limit passes, which is saved before an
+update follows it (`planning.Planner`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the
+rate then goes on from where it stands and falls over what is now left.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from training.resuming import restore, state_of
 from training.schedule import rate
 from training.task import Task
 from training.validation import Judge, Quality, Validation, apart, is_due
+from training.wording import counted
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
@@ -52,14 +53,17 @@ class Loop:
         report: Report,
         device: torch.device,
         fingerprint: str = "",
+        vocabulary: str = "",
         judge: Judge | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """fingerprint: of all that a resumed run must have in common with the snapshot. judge: translates held-out
-        sentences, where the task is to translate. workers: the processes that share `task`; None: this one alone."""
+        """fingerprint: of what the user has given, vocabulary: of what was made of it; a resumed run must have both in
+        common with the snapshot. judge: translates held-out sentences, where the task is to translate. workers: the
+        processes that share `task`; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint, self.judge, self.workers = fingerprint, judge, workers or Workers()
+        self.fingerprint, self.vocabulary = fingerprint, vocabulary
+        self.judge, self.workers = judge, workers or Workers()
         self.optimizer = optimizers.build(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision)
         self.average = MovingAverage(task.network, config.average_decay)
@@ -114,13 +118,13 @@ class Loop:
         progress, config = self.progress, self.config
         self._tick()
         if progress.epoch >= config.max_epochs:
-            return f"the limit of {config.max_epochs} epochs"
+            return f"the limit of {counted(config.max_epochs, 'epoch')}"
         if self.planner.is_over(progress):
-            return f"{config.patience} validations without a gain, and a cool-down"
+            return f"{counted(config.patience, 'validation')} without a gain, and a cool-down"
         if config.patience and progress.without_gain >= config.patience and not progress.cooling:
-            return f"{config.patience} validations without a gain"
+            return f"{counted(config.patience, 'validation')} without a gain"
         if config.max_minutes is not None and progress.seconds >= config.max_minutes * 60:
-            return f"the limit of {config.max_minutes:g} minutes"
+            return f"the limit of {counted(config.max_minutes, 'minute')}"
         return ""
 
     def _tick(self) -> None:

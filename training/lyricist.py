@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,15 @@ from training.errors import TrainingError
 from training.evaluate import score_lyricist
 from training.hardware import hardware
 from training.lyrics import LyricsTask
-from training.output import claimed, publish
+from training.output import publish
 from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
-from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.samples import at_validation
 from training.validation import Quality
-from training.vocabulary import character_tokenizer
+from training.vocabulary import character_tokenizer, digest
+from training.wording import counted
 
 
 def train_lyricist(
@@ -47,7 +46,7 @@ def train_lyricist(
     """Train and publish a lyricist; its scores. TrainingError for what the user can mend. workers: the processes
     that share the run; all of them call this, and the first alone publishes and has scores."""
     run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
-    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+    with run.claimed():
         return _train(config, text, origin, run)
 
 
@@ -66,13 +65,17 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     def judge() -> Quality:
         return Quality(None, at_validation(checkpoint, network, train, config.loop.seed))
 
-    outcome = run.train(task, config, f"lyrics ({network.config.cell})", print_of_run, judge)
+    title, vocabulary = f"lyrics ({network.config.cell})", digest(checkpoint.tokenizers)
+    outcome = run.train(task, config, title, print_of_run, vocabulary, judge)
     if not run.workers.writes:
         return {}
     scores = _scores(checkpoint, network, outcome, valid)
-    data = f"{origin}: {len(train):,} characters, {tokenizer.size:,} distinct; {len(valid):,} more held out"
+    data = f"{origin}: {counted(len(train), 'character')}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
     memorised = memorisation.measured(checkpoint, network, train, valid, config.loop.seed)
-    card = replace(_card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised)
+    samples = judge().samples if valid else ()
+    card = replace(
+        _card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised, samples=samples
+    )
     publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
     return scores
 
@@ -120,7 +123,6 @@ def _card(
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
         licence=run.record.licence,
         task="text-generation",
-        samples=last_samples(run.out),
     )
 
 
@@ -132,7 +134,8 @@ def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:
     cut = len(text) - int(len(text) * config.valid_share)
     least = config.rows * 2 + 1
     if cut < least:
-        raise TrainingError(f"The text has {cut:,} characters to train on; recipe {config.recipe} needs {least:,}.")
+        has = counted(cut, "character")
+        raise TrainingError(f"The text has {has} to train on; recipe {config.recipe} needs {least:,}.")
     return text[:cut], text[cut:]
 
 

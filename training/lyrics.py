@@ -13,6 +13,7 @@ from models.recurrent import RecurrentLanguageModel
 from training.batches import TextBatch, consecutive_windows, random_windows
 from training.config import LyricsConfig
 from training.errors import TrainingError
+from training.wording import counted
 
 LEAD = 512  # characters that a strand reads before those that it counts
 VALIDATION_STRANDS = 32
@@ -58,7 +59,8 @@ class LyricsTask:
     def part(self, batch: TextBatch, rank: int, count: int) -> TextBatch:
         rows = len(batch.inputs)
         if rows < count:
-            raise TrainingError(f"{count} processes cannot share {rows} strands of text; start at most {rows}.")
+            strands = counted(rows, "strand")
+            raise TrainingError(f"{count} processes cannot share {strands} of text; start at most {rows}.")
         return TextBatch(batch.inputs[rank::count], batch.outputs[rank::count], batch.carry)
 
     def carried(self) -> dict[str, Tensor]:

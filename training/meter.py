@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training.errors import TrainingError
 
-WAY_OUT = "lower the learning rate, warm up longer or clip more tightly, and start anew; the last snapshot is sound"
+WAY_OUT = "lower the learning rate, warm up longer or clip more tightly, and start anew"
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from training import snapshot
 from training.errors import TrainingError
 from training.farewell import Farewell
 from training.meeting import meet
+from training.wording import counted
 
 Value = TypeVar("Value")
 
@@ -146,7 +147,8 @@ class Group(Workers):
             return torch.device(kind)
         gpus = torch.cuda.device_count()
         if self.local_rank >= gpus:
-            raise TrainingError(f"This machine has {gpus} GPUs for more processes: start one process for each.")
+            has = counted(gpus, "GPU")
+            raise TrainingError(f"This machine has {has} for more processes: start one process for each.")
         device = torch.device("cuda", self.local_rank)
         torch.cuda.set_device(device)
         return device

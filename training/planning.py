@@ -36,19 +36,19 @@ class Planner:
 
     def updates_left(self, progress: Progress, batches: int) -> float:
         """Until the first limit; batches: of this epoch."""
-        config = self.config
-        each = math.ceil(batches / config.accumulate)
-        left = float((config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / config.accumulate))
-        if config.max_minutes is not None and self.pace.each_s:
-            left = min(left, (config.max_minutes * 60 - progress.seconds) / self.pace.each_s)
+        left, limit = self._left_of_epochs(progress, batches), self.config.max_minutes
+        if limit is not None and self.pace.each_s:
+            left = min(left, (limit * 60 - progress.seconds) / self.pace.each_s)
         return max(left, 0.0)
 
     def begin_epoch(self, progress: Progress, batches: int) -> None:
+        """Without a look at the clock: nobody saves what this decides."""
         if progress.cooling or progress.batch:
             return
-        left = self.updates_left(progress, batches)
-        timed = self.config.max_minutes is not None  # of which no epoch knows how long it will be
-        self._bend(progress.update, min(left, self.plan.remaining(progress.update)) if timed else left)
+        left = self._left_of_epochs(progress, batches)
+        # what the clock has made shorter, no epoch makes longer
+        if self.config.max_minutes is None or left < self.plan.remaining(progress.update):
+            self._bend(progress.update, left)
 
     def follow_limits(self, progress: Progress, batches: int) -> str:
         """They have changed: what is left of the plan takes what they leave. A sentence about it, or ""."""
@@ -89,6 +89,13 @@ class Planner:
     def is_over(self, progress: Progress) -> bool:
         """Whether a cool-down is."""
         return progress.cooling and self.plan.remaining(progress.update) < 0.5
+
+    def _left_of_epochs(self, progress: Progress, batches: int) -> float:
+        """Updates, whatever the time limit."""
+        accumulate = self.config.accumulate
+        each = math.ceil(batches / accumulate)
+        left = (self.config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / accumulate)
+        return max(float(left), 0.0)
 
     def _bend(self, update: int, left: float) -> None:
         if not self.falls:  # it is for the progress bar alone, which may jump

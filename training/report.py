@@ -137,9 +137,3 @@ def _speed(count: list[Any]) -> float:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     return Journal(path).rows()
-
-
-def last_samples(folder: Path) -> list[Sample]:
-    """Those of the last validation."""
-    rows = Journal(folder / SAMPLES).rows()
-    return [(source, reference, made) for source, reference, made in rows[-1]["samples"]] if rows else []

@@ -12,6 +12,7 @@ from training.errors import TrainingError
 from training.parallel import launch_name
 from training.planning import Pace
 from training.schedule import Plan
+from training.wording import counted
 
 if TYPE_CHECKING:
     from training.loop import Loop
@@ -35,17 +36,19 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "random": loop.workers.gather(generators.states(loop.device)),
         "logged": (loop.report.loss, loop.report.tokens, loop.report.last),
         "fingerprint": loop.fingerprint,
+        "vocabulary": loop.vocabulary,
         "launch": launch_name(),
     }
 
 
 def machine(loop: Loop) -> str:
-    """What the order of additions, and with it the last bits of a sum, depends on; of kernels the draws, too."""
-    threads = f", {torch.get_num_threads()} threads" if loop.device.type == "cpu" else ""
+    """What the order of additions, and with it the last bits of a sum, depends on; of torch and kernels the draws,
+    too."""
+    threads = f", {counted(torch.get_num_threads(), 'thread')}" if loop.device.type == "cpu" else ""
     processes = f", {loop.workers.count} processes" if loop.workers.count > 1 else ""
     kernels = getattr(loop.network, "kernels", "") if loop.precision.format == "fp32" else ""
     named = f", kernels {kernels}" if kernels else ""
-    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}{named}"
+    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}, torch {torch.__version__}{named}"
 
 
 def restore(loop: Loop) -> None:
@@ -53,18 +56,22 @@ def restore(loop: Loop) -> None:
     folder = loop.folder
     assert folder is not None
     state = loop.workers.given(lambda: snapshot.load(folder))
+    another = f"{folder} was trained with another recipe, corpus or seed; resume it with the same ones."
+    if state.get("fingerprint") != loop.fingerprint:
+        raise TrainingError(another)
+    if state.get("vocabulary", loop.vocabulary) != loop.vocabulary:  # an earlier version has saved none
+        raise TrainingError(
+            f"{folder} was trained with another vocabulary than this version makes of the same corpus; resume it with"
+            " the versions of Parlance and SentencePiece that began it, or start anew with another --out."
+        )
     try:
-        if state["fingerprint"] != loop.fingerprint:
-            raise ValueError("another fingerprint")
         loop.network.load_state_dict(state["network"])
         loop.optimizer.load_state_dict(state["optimizer"])
         loop.progress = type(loop.progress)(**state["progress"])
         loop.planner.plan, loop.planner.pace = Plan(**state["plan"]), Pace(**state["pace"])
         loop.precision.restore(state["precision"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise TrainingError(
-            f"{loop.folder} was trained with another recipe, corpus or seed; resume it with the same ones."
-        ) from error
+        raise TrainingError(another) from error
     loop.average.values = [value.to(loop.device) for value in state["average"]]
     loop.candidates.restore(state["best"])
     loop.task.restore(state["carried"])

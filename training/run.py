@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from training import events, generators
+from training import events, generators, output
 from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
 from training.loop import Loop
@@ -22,6 +23,7 @@ from training.report import METRICS, SAMPLES, Report
 from training.sharded import Sharded
 from training.task import Task
 from training.validation import Judge
+from training.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +37,23 @@ class Run:
     workers: Workers = field(default_factory=Workers)
     record: Record = NOTHING_KNOWN
 
+    def claimed(self) -> AbstractContextManager[None]:
+        """Around all that this run writes; see `training.output.claimed`."""
+        return output.claimed(self.out, resume=self.resume) if self.workers.writes else nullcontext()
+
     def train(
         self,
         task: Task,
         config: TranslatorConfig | LyricsConfig,
         title: str,
         fingerprint: str,
+        vocabulary: str,
         judge: Judge | None = None,
     ) -> Outcome:
-        """Run the loop; the task's network then holds the weights to keep, in evaluation mode."""
+        """Run the loop; the task's network then holds the weights to keep, in evaluation mode. fingerprint,
+        vocabulary: as in `Loop`."""
         if self.workers.count > 1:
-            agree(self.workers, fingerprint)
+            agree(self.workers, f"{fingerprint} {config.loop}")  # its limits, too: no fingerprint has them
             task = Sharded(task, self.workers, self.device)
             generators.start(config.loop.seed, self.workers.rank)
         writes = self.workers.writes
@@ -64,6 +72,7 @@ class Run:
                 report=report,
                 device=self.device,
                 fingerprint=fingerprint,
+                vocabulary=vocabulary,
                 judge=judge,
                 workers=self.workers,
             )
@@ -98,8 +107,8 @@ def ended(outcome: Outcome) -> str:
     skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
     best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
     return (
-        f"Trained for {progress.seconds / 60:.1f} minutes, {progress.update:,} updates{skipped}, {progress.epoch} whole"
-        f" epochs; ended by {outcome.ended_by}{best}."
+        f"Trained for {progress.seconds / 60:.1f} minutes, {counted(progress.update, 'update')}{skipped},"
+        f" {counted(progress.epoch, 'whole epoch')}; ended by {outcome.ended_by}{best}."
     )
 
 

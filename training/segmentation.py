@@ -13,6 +13,7 @@ from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.vocabulary import EOS
+from training.wording import counted
 
 PairIds = tuple[Sequence[Ids], Sequence[Ids]]
 """Sources with their end token, targets with their start and end tokens."""
@@ -36,9 +37,9 @@ class Segmentation:
             if max(len(source), len(target)) <= most:
                 kept.append(i)
             else:
-                self.report.drop(f"over {most} tokens", pairs.place(i), pairs.sources[i], pairs.targets[i])
+                self.report.drop(f"over {counted(most, 'token')}", pairs.place(i), pairs.sources[i], pairs.targets[i])
         if not kept:
-            raise TrainingError(f"Every pair is longer than {most} tokens: nothing is left to train on.")
+            raise TrainingError(f"Every pair is longer than {counted(most, 'token')}: nothing is left to train on.")
         self.checkpoint, self.config = checkpoint, config
         self.best: PairIds = [sources[i] for i in kept], [targets[i] for i in kept]
         self.texts = [pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept]

@@ -33,7 +33,7 @@ def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
 
 
 def write(path: Path, state: dict[str, Any]) -> None:
-    """Whole or not at all. OSError, with the disk's error number, if it cannot be written."""
+    """Whole or not at all. OSError, with the disk's error number where it gives one, if it cannot be written."""
     aside = path.with_name(f"{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,7 +44,8 @@ def write(path: Path, state: dict[str, Any]) -> None:
     except (OSError, RuntimeError) as error:
         aside.unlink(missing_ok=True)
         number = getattr(error if isinstance(error, OSError) else error.__context__, "errno", None)
-        raise OSError(number, f"{path} could not be saved ({error})") from error
+        told = f"{path} could not be saved ({error})"
+        raise (OSError(number, told, str(path)) if number else OSError(told)) from error
     aside.replace(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:

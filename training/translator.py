@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,21 @@ from training.card import CardFacts
 from training.config import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.corpora.report import CorpusReport
+from training.earlier_scores import with_earlier
 from training.errors import TrainingError
 from training.evaluate import score_translator
 from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
-from training.output import CORPUS, claimed, publish
+from training.output import CORPUS, publish
 from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
-from training.report import last_samples
 from training.run import Run, command, ended, parameter_count
 from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
-from training.vocabulary import BOS, EOS, PAD, UNKNOWN, translator_tokenizers
+from training.vocabulary import BOS, EOS, PAD, UNKNOWN, digest, translator_tokenizers
+from training.wording import counted
 
 BEAM = 5  # of test sets, at the end of a run
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
@@ -56,7 +56,7 @@ def train_translator(
     the user can mend. workers: the processes that share the run; all of them call this, and the first alone publishes
     and has scores."""
     run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
-    with claimed(out, resume=resume) if run.workers.writes else nullcontext():
+    with run.claimed():
         return _train(config, train, valid, test, run, beam)
 
 
@@ -92,11 +92,13 @@ def _train(
     texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
     title = f"{config.source_language}→{config.target_language}"
     judge = TranslationJudge(checkpoint, network, validated, config.loop) if validated else None
-    outcome = run.train(task, config, title, snapshot.fingerprint(asdict(config), texts), judge)
+    fingerprint = snapshot.fingerprint(asdict(config), texts)
+    outcome = run.train(task, config, title, fingerprint, digest(tokenizers), judge)
     if not run.workers.writes:
         return {}
-    scores = _scores(checkpoint, network, valid, test, beam)
+    scores = with_earlier(_scores(checkpoint, network, valid, test, beam), network, run)
     card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
+    card = replace(card, samples=judge.examples() if judge else ())
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
 
@@ -105,7 +107,7 @@ def _note_smaller(config: TranslatorConfig, tokenizers: dict[str, Tokenizer], ru
     asked, most = config.tokenizer.size, max(tokenizer.size for tokenizer in tokenizers.values())
     if config.tokenizer.kind == "sentencepiece" and most < asked:
         run.workers.note(
-            f"The corpus has enough for a vocabulary of {most:,} pieces, fewer than the {asked:,} asked for."
+            f"The corpus has enough for a vocabulary of {counted(most, 'piece')}, fewer than the {asked:,} asked for."
         )
 
 
@@ -136,8 +138,8 @@ def _card(
     return CardFacts(
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {report.read:,} pairs, of which {report.left_out:,} were left out"
-        + (f"; validation on {valid.origin}" if valid else ""),
+        data=f"{train.origin}: {counted(report.read, 'pair')}, of which {report.left_out:,}"
+        f" {'was' if report.left_out == 1 else 'were'} left out" + (f"; validation on {valid.origin}" if valid else ""),
         left_out=report.table(),
         recipe=config.recipe,
         command=command(),
@@ -152,7 +154,6 @@ def _card(
         licence=run.record.licence,
         languages=(config.source_language, config.target_language),
         task="translation",
-        samples=last_samples(run.out),
     )
 
 

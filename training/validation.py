@@ -44,7 +44,7 @@ Judge = Callable[[], Quality]
 
 def is_due(config: LoopConfig, update: int, epoch: int | None) -> bool:
     """epoch: the number of finished ones at the end of one, None inside of one."""
-    if config.validate_every_updates and update % config.validate_every_updates == 0:
+    if config.validate_every_updates and update and update % config.validate_every_updates == 0:
         return True
     if epoch is None or not config.validate_every_epochs:
         return False

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import sentencepiece
 
+from models.checkpoint import sha256
 from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
 from training.config import TokenizerConfig
 from training.errors import TrainingError
+from training.wording import counted
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 
@@ -25,6 +29,17 @@ def translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: 
         "source": fit(config, sources, casefold=config.casefold_source),
         "target": fit(config, targets, casefold=False),
     }
+
+
+def digest(tokenizers: Mapping[str, Tokenizer]) -> str:
+    """Of the files that they are written to."""
+    with TemporaryDirectory() as folder:
+        digests = []
+        for side, tokenizer in sorted(tokenizers.items()):
+            path = Path(folder) / side
+            tokenizer.write(path)
+            digests.append(f"{side} {sha256(path)}")
+    return ", ".join(digests)
 
 
 def fit(config: TokenizerConfig, texts: list[str], *, casefold: bool) -> Tokenizer:
@@ -69,8 +84,9 @@ def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefo
         if possible:
             return SentencePieceTokenizer(_train(iter(texts), config.algorithm, int(possible[1]), casefold))
         if needed:
+            asked = counted(config.size, "piece")
             raise TrainingError(
-                f"A vocabulary of {config.size} pieces cannot hold every character of this corpus: choose a larger one."
+                f"A vocabulary of {asked} cannot hold every character of this corpus: choose a larger one."
             ) from error
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 

@@ -28,8 +28,6 @@ from training.config import LoopConfig, OptimizerConfig, TokenizerConfig
 FALLING = OptimizerConfig(name="adamw", rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
 MUON = OptimizerConfig(name="muon", rate=1e-2, schedule="trapezoid", warmup_updates=3)
 ENDING = {"patience": 2, "cooldown": 0.3, "average_best": 3, "average_decay": 0.9}
-BY_UPDATES = LoopConfig(**ENDING, validate_every_updates=5, accumulate=2, sample_translations=0)  # type: ignore[arg-type]
-IN_FP16 = LoopConfig(**ENDING, precision="fp16", validate_every_epochs=2)  # type: ignore[arg-type]
 KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "translator": (
         translate,

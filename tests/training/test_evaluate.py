@@ -174,8 +174,8 @@ def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: p
     found = json.loads(captured.out)
     assert (found["sentences"], found["longer_than_served"]) == (2, 1)
     assert captured.err == (
-        "note: 1 of 2 sources are longer than the 256 tokens that this model is served with. They are translated and"
-        " counted here; a server refuses them.\n"
+        "note: 1 of 2 sources is longer than the 256 tokens that this model is served with. A server refuses what is"
+        " translated and counted here.\n"
     )
 
 

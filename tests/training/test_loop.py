@@ -76,7 +76,7 @@ def test_minutes_end_a_run_in_the_middle_of_an_epoch(monkeypatch: pytest.MonkeyP
 
     task.after_loss = ten_seconds
     outcome = looping(task, max_epochs=10_000, max_minutes=1.0).run()
-    assert outcome.ended_by == "the limit of 1 minutes"
+    assert outcome.ended_by == "the limit of 1 minute"
     assert (outcome.progress.update, outcome.progress.epoch, outcome.progress.batch) == (6, 1, 2)
     assert task.seen == [4.0, 6.0]  # what was learnt since the last validation counts too
     assert weight(outcome) == 6.0

@@ -126,3 +126,16 @@ def test_each_device_gets_the_format_that_it_multiplies_fastest_with(monkeypatch
     has(amx=False, avx512_bf16=True, cuda_bf16=True)
     assert format_for(CPU, "auto") == "bf16"
     assert format_for(CPU, "fp32") == "fp32"
+
+
+def test_batches_that_overflow_before_the_first_update_are_not_validated() -> None:
+    task = Slope([2.0**14, 1.0, 1.0])
+    validated: list[list[float]] = []
+
+    def validate() -> float:
+        validated.append(task.weight())
+        return 1.0
+
+    task.validate = validate  # type: ignore[method-assign]
+    looping(task, optimizer=STEP_BY_ONE, max_epochs=1, precision="fp16", validate_every_updates=2).run()
+    assert validated == [[-6.0, -8.0]]

@@ -153,8 +153,8 @@ def test_a_machine_that_slows_down_lets_the_rate_fall_faster(monkeypatch: pytest
 def test_what_the_clock_decided_is_decided_still_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int
 ) -> None:
-    """Snapshots come every 50 seconds; whatever the killed run did after its last one, the resumed one does again,
-    though it is on a machine of another speed until the next look at the clock."""
+    """Snapshots come every 50 seconds; whatever the killed run did after its last one, the resumed one does again.
+    `test_clock_and_epochs` resumes on a machine of another speed."""
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 50.0)
     clock = Clock(monkeypatch)
     whole, _ = run(looping(clock.task(), optimizer=LINEAR, max_epochs=10_000, max_minutes=2.0))

@@ -78,7 +78,7 @@ def test_a_unigram_vocabulary_shrinks_too_and_cuts_otherwise() -> None:
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 @pytest.mark.parametrize("size", [-5, 0, 1, 2, 3, 4, 10])
 def test_a_vocabulary_too_small_for_the_characters(size: int, algorithm: str) -> None:
-    with pytest.raises(TrainingError, match=f"^A vocabulary of {size} pieces cannot hold every character") as caught:
+    with pytest.raises(TrainingError, match=f"^A vocabulary of {size} pieces? cannot hold every character") as caught:
         fitted(size=size, algorithm=algorithm)
     assert "INTERNAL" not in str(caught.value)
 

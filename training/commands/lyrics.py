@@ -12,6 +12,7 @@ from training.commands.options import add_configuration, add_override, add_run, 
 from training.corpora.texts import read_text
 from training.lyricist import train_lyricist
 from training.record import Record
+from training.wording import counted
 
 
 def add_parser(commands: Any) -> None:
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     fitting = recipes.lyricist_for(len(text))
     config, data, file = configured(arguments, recipes.LYRICISTS, fitting, given, needed)
     device = device_of(arguments, file.machine)
-    arguments.workers.note(f"Recipe {config.recipe}, a text of {len(text):,} characters.")
+    arguments.workers.note(f"Recipe {config.recipe}, a text of {counted(len(text), 'character')}.")
     return train_lyricist(
         config,
         text,

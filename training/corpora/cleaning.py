@@ -12,6 +12,7 @@ from training.corpora.overlap import Overlap, comparable
 from training.corpora.pairs import Pairs
 from training.corpora.report import CorpusReport
 from training.errors import TrainingError
+from training.wording import counted
 
 Rule = Callable[[str, str], bool]  # of a pair: is it to be left out?
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
@@ -49,7 +50,7 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
 def _too_few(report: CorpusReport, kept: int) -> str:
     reasons = ", ".join(f"{name} {reason.count:,}" for name, reason in report.dropped.items())
     cleaned = f" of {report.read:,} after cleaning ({reasons})" if reasons else ""
-    return f"{report.origin} has {kept or 'no'} pair{'s' if not kept else ''}{cleaned}; training needs at least two."
+    return f"{report.origin} has {counted(kept, 'pair') if kept else 'no pairs'}{cleaned}; training needs at least two."
 
 
 def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
@@ -58,7 +59,7 @@ def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
         rules["broken characters"] = lambda source, target: is_broken(source) or is_broken(target)
     if config.max_characters is not None:
         most = config.max_characters
-        rules[f"over {most:,} characters"] = lambda source, target: len(source) > most or len(target) > most
+        rules[f"over {counted(most, 'character')}"] = lambda source, target: len(source) > most or len(target) > most
     if config.identical_from is not None:
         least = config.identical_from
         rules["identical sides"] = lambda source, target: source == target and len(source) >= least

@@ -6,6 +6,7 @@ import random
 
 from training.corpora.overlap import comparable
 from training.corpora.pairs import Pairs
+from training.wording import counted
 
 
 def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> tuple[Pairs, Pairs | None]:
@@ -28,7 +29,7 @@ def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> 
     if not rest:
         return pairs, None
     report.held_out = len(chosen)
-    held_out = f"{len(chosen):,} pairs held out of {pairs.origin}"
+    held_out = f"{counted(len(chosen), 'pair')} held out of {pairs.origin}"
     return (
         pairs.only(rest, dropped=pairs.dropped, origin=pairs.origin, report=report),
         pairs.only(sorted(chosen), dropped=0, origin=held_out, report=None),

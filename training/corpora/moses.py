@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from training.corpora.files import numbered_lines, read_lines
 from training.corpora.pairs import Row
 from training.errors import TrainingError
+from training.wording import counted
 
 CLEARLY = 0.8  # the lengths must fit so much better behind a shift before a line is named
 WORST = 3.0  # of one line's cost: an outlier, or a blank line against a text, counts no more than this
@@ -30,7 +31,7 @@ def read_moses(source: Path, target: Path) -> Iterator[Row]:
 
 def _unequal(source: Path, target: Path) -> TrainingError:
     texts, others = read_lines(source), read_lines(target)
-    counts = f"{source} has {len(texts):,} lines and {target} has {len(others):,}"
+    counts = f"{source} has {counted(len(texts), 'line')} and {target} has {len(others):,}"
     most = min(len(texts), len(others)) + 1
     line = parting(texts, others)
     where = f"most likely at line {line:,}" if line < most else f"at line {most:,} at the latest"

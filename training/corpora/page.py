@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from training.corpora.report import CorpusReport
+from training.wording import counted
 
 BAR = 24  # columns of the longest bar
 SHOWN = 60  # characters of a text
@@ -24,14 +25,14 @@ def page_of_pairs(facts: Mapping[str, Any], report: CorpusReport) -> Iterator[st
 
 
 def page_of_text(facts: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{facts['origin']}: {facts['lines']:,} lines, {facts['blank_lines']:,} of them blank"
+    yield f"{facts['origin']}: {counted(facts['lines'], 'line')}, {facts['blank_lines']:,} of them blank"
     yield from _lengths("characters", facts["lengths"]["characters"])
     yield ""
     yield from _repeated(facts["repeated"])
     yield from _inventory(facts["inventory"])
     unseen = facts["only_at_the_end"]
     if unseen:
-        yield f"only in the end that is held out for validation: {len(unseen):,} characters: {_shown(unseen)}"
+        yield f"only in the end that is held out for validation: {counted(len(unseen), 'character')}: {_shown(unseen)}"
 
 
 def _lengths(unit: str, sides: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from training.wording import counted
+
 EXAMPLES = 3  # of each reason
 SHOWN = 60  # characters of an example's side
 
@@ -63,7 +65,8 @@ class CorpusReport:
     def lines(self, *, examples: bool = False) -> Iterator[str]:
         """For a terminal. A clean corpus is one line."""
         held_out = f", {self.held_out:,} held out" if self.held_out else ""
-        yield f"{self.origin}: {self.read:,} pairs read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
+        read = counted(self.read, "pair")
+        yield f"{self.origin}: {read} read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
         for name, reason in self.dropped.items():
             yield f"  {reason.count:>9,}  {name}"
             if examples:

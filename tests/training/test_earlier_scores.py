@@ -1,0 +1,67 @@
+"""A finished run that is resumed without --test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.training.commands import SHORT, TRANSLATE
+from training.__main__ import main
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+RUN = [*TRANSLATE, "--valid", "valid.tsv", "--clean", "off"]
+TEST = ["t.tsv (greedy)", "t.tsv (beam 5)"]
+
+
+@pytest.fixture
+def finished(here: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    lines = (here / "pairs.tsv").read_text().splitlines(keepends=True)
+    (here / "valid.tsv").write_text("".join(lines[:9]))  # what it learns by heart: every epoch is a gain
+    (here / "t.tsv").write_text("a b c\tC B A\n")
+    (here / "other.tsv").write_text("a b\tB A\nc\tC\n")
+    assert main([*RUN, *SHORT, "--test", "t.tsv"]) == 0
+    return scores(capsys)
+
+
+def scores(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return {name: {k: v for k, v in row.items() if k != "seconds"} for name, row in found.items()}
+
+
+def test_test_scores_of_the_same_weights_stay(
+    here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert list(finished) == ["validation (greedy)", *TEST]
+    for _ in range(2):
+        assert main([*RUN, *SHORT, "--resume"]) == 0
+        assert scores(capsys) == finished
+    assert checkpoints.read(here / "m").config.scores.keys() == finished.keys()
+    card = (here / "m" / "README.md").read_text()
+    assert all(f"| {name} |" in card for name in TEST)
+
+
+def test_another_test_set_comes_beside_them_and_the_same_one_instead(
+    here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RUN, *SHORT, "--resume", "--test", "other.tsv"]) == 0
+    found = scores(capsys)
+    assert list(found) == ["validation (greedy)", *TEST, "other.tsv (greedy)", "other.tsv (beam 5)"]
+    assert {name: found[name] for name in TEST} == {name: finished[name] for name in TEST}
+    (here / "t.tsv").write_text("a b\tB A\nc\tC\n")
+    assert main([*RUN, *SHORT, "--resume", "--test", "t.tsv"]) == 0
+    found = scores(capsys)
+    assert [found[name]["sentences"] for name in TEST] == [2, 2]
+
+
+def test_test_scores_of_other_weights_go_and_that_is_said(
+    here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RUN, "--max-epochs", "3", "--resume"]) == 0
+    captured = capsys.readouterr()
+    assert list(json.loads(captured.out)) == ["validation (greedy)"]
+    said = "The scores of t.tsv (greedy), t.tsv (beam 5) were other weights': give --test again to have them."
+    assert said in captured.err.splitlines()
