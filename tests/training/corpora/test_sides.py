@@ -24,6 +24,7 @@ ROWS = [
     ("Sie hat zwei Kinder und einen Hund.", "She has two children and a dog."),
 ]
 ENGLISH_FIRST = [(english, german) for german, english in ROWS]
+Rows = Callable[[list[tuple[str, str]]], str]
 CREDIT = "CC-BY 2.0 (France) Attribution: tatoeba.org #1 (somebody) & #2 (somebody)"
 TURNED = "holds en first and de second, and is read so; if that is wrong, say --columns"
 ASKED = "reads as en on its source side and as de on its target side: are they the other way around?"
@@ -34,7 +35,7 @@ def anki(rows: list[tuple[str, str]]) -> str:
 
 
 @pytest.mark.parametrize("write_rows", [anki, tsv])
-def test_columns_are_found_by_their_languages(tmp_path: Path, write_rows: Callable[[list[tuple[str, str]]], str]) -> None:
+def test_columns_are_found_by_their_languages(tmp_path: Path, write_rows: Rows) -> None:
     path = write(tmp_path / "deu.txt", write_rows(ENGLISH_FIRST))
     english, german = read_pairs(str(path), ("en", "de")), read_pairs(str(path), ("de-AT", "en_GB"))
     assert list(zip(german.sources, german.targets, strict=True)) == ROWS
