@@ -16,7 +16,7 @@ import torch
 
 from training.configuration import run_file
 from training.memorisation import Overlap
-from training.samples import plain
+from training.samples import plain, shortened
 
 KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
@@ -176,7 +176,6 @@ def _samples(samples: Sequence[tuple[str, str, str]]) -> str:
     reference = any(wanted for _, wanted, _ in samples)
     head = ["source", "reference", "model"] if reference else ["opening", "model"]
     lines = [head, ["---"] * len(head)]
-    lines += [
-        [*map(plain, [source, wanted, made] if reference else [source, made])] for source, wanted, made in samples
-    ]
+    texts = ((source, wanted, shortened(made)) for source, wanted, made in samples)
+    lines += [[*map(plain, text if reference else (text[0], text[2]))] for text in texts]
     return "\n## Samples\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
