@@ -37,7 +37,7 @@ FIRST_IS_READY_WITHIN = timedelta(days=2)  # a vocabulary of a large corpus take
 class Workers:
     """One process alone: what it decides and what it sums is what it has."""
 
-    rank, count, local_rank = 0, 1, 0
+    rank, count, local_rank, machines = 0, 1, 0, 1
     together = True  # whether the next backward pass brings the gradients of all processes together
 
     @property
@@ -100,7 +100,9 @@ class Group(Workers):
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self._calls = 0
         own_connection = self.store.clone()  # type: ignore[attr-defined]
-        self.farewell = Farewell(own_connection, self.rank, self.gather(socket.gethostname()))
+        hosts = self.gather(socket.gethostname())
+        self.machines = len(set(hosts))
+        self.farewell = Farewell(own_connection, self.rank, hosts)
         self.farewell.watch()
 
     def first(self, value: float) -> float:
