@@ -84,7 +84,7 @@ def model_card(facts: CardFacts) -> str:
 - Data: {facts.data}
 - Recipe: `{facts.recipe}`, {facts.parameters:,} parameters, seed {loop.get("seed", "unknown")}
 - Command: `{facts.command}`
-- Again, exactly: `{run_file.NAME}` beside this file holds every option
+- {_again(loop)}
 - {facts.training}
 - Hardware: {facts.device}; torch {torch.__version__}, Python {platform.python_version()}
 - Source revision: {commit()}
@@ -96,6 +96,13 @@ def model_card(facts: CardFacts) -> str:
 {json.dumps(facts.configuration, ensure_ascii=False, indent=1)}
 ```
 """
+
+
+def _again(loop: Mapping[str, Any]) -> str:
+    holds = f"`{run_file.NAME}` beside this file holds every option"
+    if loop.get("max_minutes") is None:
+        return f"Again, exactly: {holds}"
+    return f"Again, but for what a clock decided (`loop.max_minutes`): {holds}"
 
 
 def _head(facts: CardFacts) -> str:

@@ -162,9 +162,11 @@ def environment_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def restarted(out: Path) -> bool:
+def restarted(out: Path | None) -> bool:
     """Whether `out` holds what this very torchrun had trained before it lost a process and started all again."""
-    return bool(launch_name()) and snapshot.exists(out) and snapshot.load(out).get("launch") == launch_name()
+    if out is None or not launch_name() or not snapshot.exists(out):
+        return False
+    return bool(snapshot.load(out).get("launch") == launch_name())
 
 
 def launch_name() -> str:
