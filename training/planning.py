@@ -57,7 +57,8 @@ class Planner:
             return ""
         self._bend(progress.update, self.updates_left(progress, batches))
         over = f"{self.plan.at(progress.update):.0%} of the schedule is over"
-        falls = "the learning rate falls from there over what is left"
+        ended = self.plan.at(progress.update) >= 1
+        falls = "the learning rate " + ("stays at its lowest" if ended else "falls from there over what is left")
         return f"The limits have changed: {over}, and {falls}." if self.falls else ""
 
     def follow_clock(self, progress: Progress, batches: int) -> bool:
@@ -89,8 +90,9 @@ class Planner:
         if end >= self.warmup:
             return ""
         self._told = True
-        least = f"{math.ceil(end):,} updates, a quarter of this run"
-        return f"The learning rate warms up over {least}, and not over {self.warmup:,} (optimizer.warmup_updates)."
+        about = "" if self.config.max_minutes is None else "about "
+        over = f"{about}{math.ceil(end):,} update{'' if end <= 1 else 's'}, a quarter of this run"
+        return f"The learning rate warms up over {over}, and not over {self.warmup:,} (optimizer.warmup_updates)."
 
     def cools_down(self, progress: Progress) -> bool:
         """Whether patience has just ended at a high rate, which falls first, for a share of the updates so far."""

@@ -37,6 +37,11 @@ def test_a_warm_up_with_room_is_nothing_to_tell_of() -> None:
     assert notes_of(looping(Counting(batches=20), optimizer=STEP_BY_ONE, max_epochs=1))[0] == []
 
 
+def test_one_update_is_no_updates() -> None:
+    ((_, note),) = notes_of(looping(Counting(batches=4), optimizer=WARM, max_epochs=1))[0]
+    assert note.startswith("The learning rate warms up over 1 update, a quarter of this run, and not over 30 ")
+
+
 @pytest.mark.parametrize("schedule", ["cosine", "inverse_sqrt"])
 def test_a_clock_that_leaves_no_room(monkeypatch: pytest.MonkeyPatch, schedule: str) -> None:
     clock = Clock(monkeypatch)
@@ -44,6 +49,7 @@ def test_a_clock_that_leaves_no_room(monkeypatch: pytest.MonkeyPatch, schedule: 
     notes, rates = notes_of(looping(clock.task(), optimizer=optimizer, max_epochs=10_000, max_minutes=2.0))
     (note,) = notes
     assert 0 < note[0] <= 10
+    assert note[1].startswith("The learning rate warms up over about ")
     assert " updates, a quarter of this run, and not over 60" in note[1]
     assert len(rates) == 120
     assert max(rates) > 0.8  # it has reached its peak, from which a cosine has fallen a little by then
