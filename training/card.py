@@ -16,7 +16,7 @@ import torch
 
 from training.configuration import run_file
 from training.memorisation import Overlap
-from training.samples import plain
+from training.samples import plain, shortened
 from training.wording import counted
 
 KNOWN_LICENCES = re.compile(
@@ -85,7 +85,7 @@ def model_card(facts: CardFacts) -> str:
 - Data: {facts.data}
 - Recipe: `{facts.recipe}`, {facts.parameters:,} parameters, seed {loop.get("seed", "unknown")}
 - Command: `{facts.command}`
-- Again, exactly: `{run_file.NAME}` beside this file holds every option
+- {_again(loop)}
 - {facts.training}
 - Hardware: {facts.device}; torch {torch.__version__}, Python {platform.python_version()}
 - Source revision: {commit()}
@@ -97,6 +97,13 @@ def model_card(facts: CardFacts) -> str:
 {json.dumps(facts.configuration, ensure_ascii=False, indent=1)}
 ```
 """
+
+
+def _again(loop: Mapping[str, Any]) -> str:
+    holds = f"`{run_file.NAME}` beside this file holds every option"
+    if loop.get("max_minutes") is None:
+        return f"Again, exactly: {holds}"
+    return f"Again, but for what a clock decided (`loop.max_minutes`): {holds}"
 
 
 def _head(facts: CardFacts) -> str:
@@ -177,7 +184,6 @@ def _samples(samples: Sequence[tuple[str, str, str]]) -> str:
     reference = any(wanted for _, wanted, _ in samples)
     head = ["source", "reference", "model"] if reference else ["opening", "model"]
     lines = [head, ["---"] * len(head)]
-    lines += [
-        [*map(plain, [source, wanted, made] if reference else [source, made])] for source, wanted, made in samples
-    ]
+    texts = ((source, wanted, shortened(made)) for source, wanted, made in samples)
+    lines += [[*map(plain, text if reference else (text[0], text[2]))] for text in texts]
     return "\n## Samples\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)

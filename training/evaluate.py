@@ -97,7 +97,10 @@ def evaluate(
             raise TrainingError(f"{folder} is a translator: give --test SOURCE,TARGET.")
         config = checkpoint.config
         languages = (config.source_language or "source", config.target_language or "target")
-        found = score_translator(checkpoint, network, read_pairs(test, languages, columns), beam=beam)
+        pairs = read_pairs(test, languages, columns)
+        for note in pairs.reported().notes:
+            print(f"note: {note}", file=sys.stderr)
+        found = score_translator(checkpoint, network, pairs, beam=beam)
         _tell_of_long_sources(found, config.max_source_tokens)
         return found
     if corpus is None:

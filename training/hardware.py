@@ -13,15 +13,19 @@ from training.wording import counted
 GIB = 1 << 30
 
 
-def hardware(device: torch.device) -> str:
-    """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"."""
-    cores = os.cpu_count() or 1
-    machine = f"{processor()}, {counted(cores, 'core')}, {counted(torch.get_num_threads(), 'thread')}"
+def hardware(device: torch.device, processes: int = 1, machines: int = 1) -> str:
+    """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"; of several
+    machines this one."""
     gpu = ""
     if device.type == "cuda":
-        there = torch.cuda.get_device_properties(device)
-        gpu = f"{there.name}, 1 of {torch.cuda.device_count()}, {there.total_memory / GIB:.0f} GiB; "
-    return f"{gpu}{machine}{_memory()}"
+        there, used = torch.cuda.get_device_properties(device), processes // machines
+        each = " each" if used > 1 else ""
+        gpu = f"{there.name}, {used} of {torch.cuda.device_count()}, {there.total_memory / GIB:.0f} GiB{each}; "
+    threads = counted(torch.get_num_threads(), "thread")
+    if processes > 1:
+        where = f" on {machines} machines," if machines > 1 else ""
+        threads = f"{processes} processes{where} of {threads} each"
+    return f"{gpu}{processor()}, {counted(os.cpu_count() or 1, 'core')}, {threads}{_memory()}"
 
 
 def processor() -> str:

@@ -96,6 +96,7 @@ class Loop:
                     return ended_by
                 if self.planner.follow_clock(progress, len(batches)):
                     self._save(force=True)
+                    self._tell(self.planner.short_warmup(progress.update))
                 self._step(batches[progress.batch : progress.batch + accumulate])
                 if progress.batch < len(batches):
                     self._validate_if_due()
@@ -110,8 +111,12 @@ class Loop:
             self.limits_changed = False
             note = self.planner.follow_limits(self.progress, batches)
             self._save(force=True)
-            if note:
-                self.report.note(note)
+            self._tell(note)
+        self._tell(self.planner.short_warmup(self.progress.update))
+
+    def _tell(self, note: str) -> None:
+        if note:
+            self.report.note(note)
 
     def _ended(self) -> str:
         """By which limit, or "" if the run goes on."""

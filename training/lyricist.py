@@ -118,7 +118,7 @@ def _card(
         scores=scores,
         parameters=parameters,
         training=ended(outcome),
-        device=hardware(run.device),
+        device=hardware(run.device, run.workers.count, run.workers.machines),
         use="For texts in the manner of its corpus.",
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
         licence=run.record.licence,

@@ -90,15 +90,20 @@ def staging(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def save_weights(network: nn.Module, folder: Path, out: Path) -> None:
+    """Into `folder`, from where they go to `out`."""
+    try:
+        networks.save_weights(network, folder / checkpoints.WEIGHTS)
+    except SafetensorError as error:  # it is no OSError, but the disk is what fails here
+        raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
+
+
 def publish(
     out: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer], network: nn.Module, card: CardFacts
 ) -> None:
     """Weights, curves and card are made aside and then moved over; see `models.checkpoint.write`."""
     with staging(out) as folder:
-        try:
-            networks.save_weights(network, folder / checkpoints.WEIGHTS)
-        except SafetensorError as error:  # it is no OSError, but the disk is what fails here
-            raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
+        save_weights(network, folder, out)
         draw_curves(read_metrics(out / "metrics.jsonl"), folder / "curves.png")
         (folder / "README.md").write_text(model_card(card), encoding="utf-8")
         checkpoints.write(folder, out, config, tokenizers)

@@ -38,7 +38,7 @@ FIRST_IS_READY_WITHIN = timedelta(days=2)  # a vocabulary of a large corpus take
 class Workers:
     """One process alone: what it decides and what it sums is what it has."""
 
-    rank, count, local_rank = 0, 1, 0
+    rank, count, local_rank, machines = 0, 1, 0, 1
     together = True  # whether the next backward pass brings the gradients of all processes together
 
     @property
@@ -101,7 +101,9 @@ class Group(Workers):
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self._calls = 0
         own_connection = self.store.clone()  # type: ignore[attr-defined]
-        self.farewell = Farewell(own_connection, self.rank, self.gather(socket.gethostname()))
+        hosts = self.gather(socket.gethostname())
+        self.machines = len(set(hosts))
+        self.farewell = Farewell(own_connection, self.rank, hosts)
         self.farewell.watch()
 
     def first(self, value: float) -> float:
@@ -162,9 +164,11 @@ def environment_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def restarted(out: Path) -> bool:
+def restarted(out: Path | None) -> bool:
     """Whether `out` holds what this very torchrun had trained before it lost a process and started all again."""
-    return bool(launch_name()) and snapshot.exists(out) and snapshot.load(out).get("launch") == launch_name()
+    if out is None or not launch_name() or not snapshot.exists(out):
+        return False
+    return bool(snapshot.load(out).get("launch") == launch_name())
 
 
 def launch_name() -> str:

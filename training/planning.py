@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from training.config import LoopConfig, OptimizerConfig
-from training.schedule import FALLING, Plan
+from training.schedule import FALLING, LONGEST_WARMUP, Plan
 
 if TYPE_CHECKING:
     from training.progress import Progress
@@ -32,6 +32,7 @@ class Planner:
 
     def __init__(self, optimizer: OptimizerConfig, config: LoopConfig) -> None:
         self.config, self.falls = config, optimizer.schedule in FALLING
+        self.warmup, self._told = optimizer.warmup_updates, False
         self.plan, self.pace = Plan(), Pace()
 
     def updates_left(self, progress: Progress, batches: int) -> float:
@@ -56,13 +57,15 @@ class Planner:
             return ""
         self._bend(progress.update, self.updates_left(progress, batches))
         over = f"{self.plan.at(progress.update):.0%} of the schedule is over"
-        falls = "the learning rate falls from there over what is left"
+        ended = self.plan.at(progress.update) >= 1
+        falls = "the learning rate " + ("stays at its lowest" if ended else "falls from there over what is left")
         return f"The limits have changed: {over}, and {falls}." if self.falls else ""
 
     def follow_clock(self, progress: Progress, batches: int) -> bool:
         """Whether the plan did not fit the time, so that the rest of it now passes faster or more slowly."""
         limit, pace = self.config.max_minutes, self.pace
-        if limit is None or progress.cooling or not self.falls:
+        follows = self.falls or self.warms_up(progress.update)
+        if limit is None or progress.cooling or not follows:
             return False
         due = int(progress.seconds / (limit * 60) * CHECKS)
         if due <= pace.checks:
@@ -75,6 +78,21 @@ class Planner:
             return False
         self._bend(progress.update, left)
         return True
+
+    def warms_up(self, update: int) -> bool:
+        return update < self.warmup and self.plan.at(update) < LONGEST_WARMUP
+
+    def short_warmup(self, update: int) -> str:
+        """A sentence about a warm-up that the plan ends early, once for a session; "" where there is none."""
+        if self._told or not self.plan.pace or not self.warms_up(update):
+            return ""
+        end = update + (LONGEST_WARMUP - self.plan.at(update)) / self.plan.pace
+        if end >= self.warmup:
+            return ""
+        self._told = True
+        about = "" if self.config.max_minutes is None else "about "
+        over = f"{about}{math.ceil(end):,} update{'' if end <= 1 else 's'}, a quarter of this run"
+        return f"The learning rate warms up over {over}, and not over {self.warmup:,} (optimizer.warmup_updates)."
 
     def cools_down(self, progress: Progress) -> bool:
         """Whether patience has just ended at a high rate, which falls first, for a share of the updates so far."""

@@ -93,7 +93,7 @@ class Run:
         shutil.rmtree(self.out / events.FOLDER, ignore_errors=True)
 
     def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
-        text = run_file.text(config, self.record.data, self.device)
+        text = run_file.text(config, self.record.data, self.device, self.workers.count)
         (self.out / run_file.NAME).write_text(text, encoding="utf-8")
 
 

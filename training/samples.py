@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ Sample = tuple[str, str, str]
 """Source, reference, what the network made. A lyricist's reference is ""."""
 DRAWN_CHARACTERS = 120  # at a validation
 TEMPERATURE = 0.8
+REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
+LONG = 40  # characters of a run, before it is shortened
 
 
 def drawn(
@@ -46,9 +49,23 @@ def readable(rows: Sequence[dict[str, Any]]) -> str:
     parts = ["# Samples\n\nWhat the network made of these texts while it learnt.\n"]
     for (source, reference), versions in said.items():
         wanted = f"Reference: {plain(reference)}\n\n" if reference else ""
-        table = "".join(f"| {update:,} | {plain(made)} |\n" for update, made in versions)
+        table = "".join(f"| {update:,} | {plain(shortened(made))} |\n" for update, made in versions)
         parts.append(f"## {plain(source)}\n\n{wanted}| update | text |\n|---:|---|\n{table}")
     return "\n".join(parts)
+
+
+def shortened(text: str) -> str:
+    """A phrase that is said over and over stands twice, with its count; a network that has learnt little says it until
+    the limit."""
+
+    def counted(found: re.Match[str]) -> str:
+        run, phrase = found[0], found[1]
+        if len(run) < LONG:
+            return run
+        apart = "" if found.string[found.end() :][:1] in ("", " ") else " "
+        return f"{(phrase * 2).rstrip()} … ({len(run) // len(phrase)} times){apart}"
+
+    return REPEATED.sub(counted, text).rstrip(" ")
 
 
 def plain(text: str) -> str:

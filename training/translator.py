@@ -147,7 +147,7 @@ def _card(
         scores=scores,
         parameters=parameters,
         training=ended(outcome),
-        device=hardware(run.device),
+        device=hardware(run.device, run.workers.count, run.workers.machines),
         use="For sentences like those of its data.",
         limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but that data: names, numbers and topics"
         " from elsewhere may come out wrong, and nothing marks where.",

@@ -127,3 +127,11 @@ def test_nothing_in_common_and_nothing_long_enough() -> None:
     assert overlap(["xyz"], "abc") == Overlap("", {20: None, 50: None}, 3)
     assert overlap(["abc" * 30], "") == Overlap("", {20: 0.0, 50: 0.0}, 90)
     assert overlap(["b"], "abc").longest == "b"
+
+
+def test_only_a_run_without_a_clock_can_be_had_again_exactly(here: Path) -> None:
+    assert main([*SING, *SHORT]) == 0
+    assert "- Again, exactly: `run.toml` beside" in (here / "m/README.md").read_text()
+    assert main([*SING, *SHORT, "--out", "timed", "--max-minutes", "5"]) == 0
+    card = (here / "timed/README.md").read_text()
+    assert "- Again, but for what a clock decided (`loop.max_minutes`): `run.toml` beside" in card

@@ -44,7 +44,6 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
         ["nonsense"],
         ["evaluate", "m", "--nonsense"],
         [*TRANSLATE, "--device", "tpu"],
-        ["translator", "--train", "pairs.tsv"],
         ["evaluate"],
     ],
 )

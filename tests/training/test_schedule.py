@@ -100,8 +100,12 @@ def test_more_epochs_at_a_resume_let_the_rate_fall_from_where_it_stood(tmp_path:
 def test_more_epochs_after_the_end_do_not_raise_the_rate_again(tmp_path: Path) -> None:
     optimizer = replace(LINEAR, final_fraction=0.1)
     run(looping(Counting(), tmp_path, optimizer=optimizer, max_epochs=3))
-    rates, _ = run(looping(Counting(), tmp_path, optimizer=optimizer, max_epochs=5), resume=True)
-    assert rates == pytest.approx([0.1, 0.1])
+    loop, notes = looping(Counting(), tmp_path, optimizer=optimizer, max_epochs=5), list[str]()
+    loop.report.note = notes.append  # type: ignore[method-assign]
+    assert run(loop, resume=True)[0] == pytest.approx([0.1, 0.1])
+    assert notes == [
+        "The limits have changed: 100% of the schedule is over, and the learning rate stays at its lowest."
+    ]
 
 
 class Clock:

@@ -69,3 +69,9 @@ def test_a_smaller_vocabulary_than_asked_for_is_told(here: Path, capsys: pytest.
     assert size < 500
     sentence = f"The corpus has enough for a vocabulary of {size:,} pieces, fewer than the 90,000 asked for."
     assert sentence in capsys.readouterr().err.splitlines()
+
+
+def test_a_forgotten_folder_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = "This run cannot start: --sead is no option, did you mean --seed?; --out is missing."
+    assert refused(capsys, *SING[:3], "--sead", "3") == wanted
+    assert refused(capsys, "translator", "--resume").endswith("; --train is missing; --out is missing.")

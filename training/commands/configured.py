@@ -44,6 +44,7 @@ def configured(
     problems += events.problems() if arguments.tensorboard else []
     stated_keys = {s.key for s in stated}
     problems += [f"{option} is missing" for key, option in needed.items() if not (key in stated_keys or found.get(key))]
+    problems += ["--out is missing"] * (arguments.out is None)
     base, wrong = _base(recipes, default, stated, file)
     if not file.complete and "loop.max_minutes" in stated_keys and "loop.max_epochs" not in stated_keys:
         stated.append(Statement("loop.max_epochs", NO_END, "--max-minutes"))

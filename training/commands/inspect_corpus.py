@@ -14,6 +14,8 @@ from training.corpora.reading import JSON_LINES, columns_of, read_corpora, read_
 from training.corpora.texts import read_text
 from training.errors import TrainingError
 
+AS_PAIRS = "To read pairs of texts, give --source and --target."
+
 
 def add_parser(commands: Any) -> None:
     command = commands.add_parser("inspect-corpus", help="say what is in a corpus, and train nothing")
@@ -50,7 +52,10 @@ def is_text(corpus: str) -> bool:
 
 
 def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    text = "".join(read_text(corpus) for corpus in arguments.corpus)
+    try:
+        text = "".join(read_text(corpus) for corpus in arguments.corpus)
+    except TrainingError as error:
+        raise TrainingError(f"{error} {AS_PAIRS}") from error
     origin = " + ".join(arguments.corpus)
     if not text.strip():
         raise TrainingError(f"{origin} has no text.")
@@ -58,6 +63,8 @@ def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
     if arguments.json:
         return found
     print(*page.page_of_text(found), sep="\n")
+    if all("\t" in line for line in text.splitlines() if line.strip()):
+        print(f"\nEvery line holds a tab. {AS_PAIRS}")
     return None
 
 
@@ -71,5 +78,6 @@ def _inspect_pairs(arguments: argparse.Namespace) -> dict[str, Any] | None:
     found = facts.of_pairs(pairs, arguments.subwords)
     if arguments.json:
         return found
-    print(*page.page_of_pairs(found, pairs.reported()), sep="\n")
+    sides = dict(zip(("source", "target"), languages or ("source", "target"), strict=True))
+    print(*page.page_of_pairs(found, pairs.reported(), sides), sep="\n")
     return None

@@ -42,7 +42,7 @@ def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, An
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")
+    command.add_argument("--out", type=Path, help="the checkpoint folder to write")
     add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", "stop after so long")
     add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", "stop after so many passes over the corpus")
     add_override(command, "--seed", "loop.seed", "SEED", "of every random choice (default: 1)")

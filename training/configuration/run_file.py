@@ -77,7 +77,7 @@ class RunFile:
         recorded = self.data.get("sha256", {})
         located = self.located(role) or ""
         for part, digest in digests(located).items():
-            name = next((name for name in recorded if Path(part).as_posix().endswith(name)), None)
+            name = next((name for name in recorded if f"/{Path(part).as_posix()}".endswith(f"/{name}")), None)
             if name is not None and recorded[name] != digest:
                 yield f"{part} is not what {self.name} recorded; to train on it as it is now, name it with --{role}"
 
@@ -101,10 +101,12 @@ def read(path: Path, command: str) -> RunFile:
     return RunFile(path.name, path.parent, complete is True, content, data, machine)
 
 
-def text(config: TranslatorConfig | LyricsConfig, data: Mapping[str, Named], device: torch.device) -> str:
+def text(
+    config: TranslatorConfig | LyricsConfig, data: Mapping[str, Named], device: torch.device, processes: int = 1
+) -> str:
     """What `read` gives back. data: role -> as the command line named it; none for a corpus that is no file."""
-    command = COMMANDS[type(config)]
-    head = f"# The same run again: python -m training {command} --config {NAME} --out FOLDER\n"
+    command, shared = COMMANDS[type(config)], f" --processes {processes}" if processes > 1 else ""
+    head = f"# The same run again: python -m training {command} --config {NAME}{shared} --out FOLDER\n"
     if not data:
         head = "# The corpus of this run was no file: name one with the command's own options.\n"
     options = {"command": command, "complete": True, **asdict(config)}

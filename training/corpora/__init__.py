@@ -8,6 +8,7 @@ tsv.py           columns between tabs, Tatoeba's and Anki's layouts among them
 jsonl.py         one JSON object a line
 tmx.py           translation memories
 huggingface.py   hf:NAME through the `datasets` library
+sides.py         which side is which, where only the order says so
 reading.py       an argument of the command line -> Pairs, in whichever format it is
 texts.py         a text for a lyricist: a file, a folder, JSONL
 cleaning.py      the rules that leave pairs out
@@ -16,4 +17,7 @@ report.py        what was left out and why, with examples
 hold_out.py      validation pairs out of the training pairs
 lengths.py       histograms and quantiles, in text
 characters.py    which characters a text has, and which of them are odd
+facts.py         what `inspect-corpus` finds out
+page.py          and how it tells people
+options.py       the options that say which pairs are read and how they are cleaned
 """

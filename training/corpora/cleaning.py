@@ -29,6 +29,7 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
     report = pairs.reported()
     rules = list(_rules(pairs, config).items())  # a loop over a list: a million pairs take seconds
     held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
+    report.notes += [note for held in held_out.values() for note in held.reported().notes]
     overlaps = _Overlaps(held_out, config, report)
     kept = []
     for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):

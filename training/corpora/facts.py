@@ -28,6 +28,7 @@ def of_pairs(pairs: Pairs, vocabulary: int | None = None) -> dict[str, Any]:
     targets_of = Counter(source for source, _ in set(zip(pairs.sources, pairs.targets, strict=True)))
     return {
         "report": pairs.reported().as_json(),
+        "first": {side: texts[0] for side, texts in sides.items()},
         "lengths": counted,
         "characters_per_source_character": quantiles(ratios),
         "repeated": {side: _repeated(texts) for side, texts in sides.items()},

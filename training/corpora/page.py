@@ -12,8 +12,10 @@ BAR = 24  # columns of the longest bar
 SHOWN = 60  # characters of a text
 
 
-def page_of_pairs(facts: Mapping[str, Any], report: CorpusReport) -> Iterator[str]:
+def page_of_pairs(facts: Mapping[str, Any], report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
+    """sides: "source" and "target", and what to call their first texts."""
     yield from report.lines(examples=True)
+    yield from (f"first pair, {sides[side]}: {_shown(text)}" for side, text in facts["first"].items())
     for unit, sides in facts["lengths"].items():
         yield from _lengths(unit, sides)
     yield ""

@@ -10,6 +10,7 @@ from training.corpora.huggingface import PREFIX, read_huggingface
 from training.corpora.jsonl import Languages, read_jsonl
 from training.corpora.moses import read_moses
 from training.corpora.pairs import Pairs, Row, collect, joined
+from training.corpora.sides import facing
 from training.corpora.tmx import read_tmx
 from training.corpora.tsv import Columns, read_tsv
 from training.errors import TrainingError
@@ -20,8 +21,11 @@ FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .
 
 def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
     """languages: codes of source and target, by which JSONL, TMX and data sets are read. columns: of a
-    tab-separated file. TrainingError, in one sentence, for what cannot be read as pairs."""
-    return collect(_rows(argument, languages, columns), argument)
+    tab-separated file, whose order is otherwise found. TrainingError, in one sentence, for what is not pairs."""
+    pairs = collect(_rows(argument, languages, columns), argument)
+    if languages is None or not _goes_by_order(argument):
+        return pairs
+    return facing(pairs, languages, may_turn=columns is None and Path(argument).exists())
 
 
 def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
@@ -43,6 +47,11 @@ def _rows(argument: str, languages: Languages | None, columns: Columns | None) -
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
         return read_tmx(path, languages)
     return read_tsv(path, columns)
+
+
+def _goes_by_order(argument: str) -> bool:
+    """Whether nothing but the order of columns or files says which side is the source."""
+    return not argument.startswith(PREFIX) and stem_suffix(Path(argument)) not in (*JSON_LINES, ".tmx")
 
 
 def _two_files(argument: str) -> tuple[Path, Path]:

@@ -39,6 +39,7 @@ class CorpusReport:
     dropped: dict[str, Reason] = field(default_factory=dict)
     overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
     held_out: int = 0  # pairs set aside for validation
+    notes: list[str] = field(default_factory=list)  # doubts about the files, without a full stop
 
     @property
     def left_out(self) -> int:
@@ -61,12 +62,19 @@ class CorpusReport:
             mine = self.dropped.setdefault(name, Reason())
             mine.count += reason.count
             mine.examples = [*mine.examples, *reason.examples][:EXAMPLES]
+        self.notes += other.notes
+
+    def turn(self) -> None:
+        """Sources are targets now."""
+        for reason in self.dropped.values():
+            reason.examples = [Example(e.place, e.target, e.source) for e in reason.examples]
 
     def lines(self, *, examples: bool = False) -> Iterator[str]:
         """For a terminal. A clean corpus is one line."""
         held_out = f", {self.held_out:,} held out" if self.held_out else ""
         read = counted(self.read, "pair")
         yield f"{self.origin}: {read} read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
+        yield from (f"  note: {note}" for note in self.notes)
         for name, reason in self.dropped.items():
             yield f"  {reason.count:>9,}  {name}"
             if examples:
@@ -85,7 +93,13 @@ class CorpusReport:
     def as_json(self) -> dict[str, Any]:
         dropped = {name: asdict(reason) for name, reason in self.dropped.items()}
         counts = {"read": self.read, "held_out": self.held_out, "kept": self.kept}
-        return {"origin": self.origin, **counts, "dropped": dropped, "overlaps": self.overlaps}
+        return {
+            "origin": self.origin,
+            **counts,
+            "notes": self.notes,
+            "dropped": dropped,
+            "overlaps": self.overlaps,
+        }
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

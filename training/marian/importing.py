@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from models import checkpoint as checkpoints
 from models import networks
 from models.checkpoint import MOST_TOKENS, CheckpointConfig
@@ -22,7 +20,7 @@ from training.marian.hub import marian_folder
 from training.marian.languages import Languages, languages_of
 from training.marian.vocabulary import OPTIONS, tokenizers_of
 from training.marian.weights import network_of
-from training.output import check, claimed, staging
+from training.output import check, claimed, save_weights, staging
 
 ORIGINAL_CARD = "README.original.md"
 
@@ -109,10 +107,7 @@ def _publish(
     original: str,
 ) -> None:
     with staging(out) as folder:
-        try:
-            networks.save_weights(network, folder / checkpoints.WEIGHTS)
-        except SafetensorError as error:  # it is no OSError, but the disk is what fails here
-            raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
+        save_weights(network, folder, out)
         (folder / "README.md").write_text(card, encoding="utf-8")
         if original:
             (folder / ORIGINAL_CARD).write_text(original, encoding="utf-8")

@@ -167,3 +167,14 @@ def test_what_can_be_mended(
 ) -> None:
     write(folder / "empty.txt", "\n \n")
     assert refused(capsys, "inspect-corpus", *arguments).startswith(wanted)
+
+
+def test_what_looks_like_pairs_is_said_to_be_read_as_a_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hint = "To read pairs of texts, give --source and --target."
+    write(folder / "deck.txt", tsv(ROWS))
+    write(folder / "p.jsonl", '{"de": "Hund", "en": "dog"}\n')
+    assert main(["inspect-corpus", "deck.txt"]) == 0
+    assert capsys.readouterr().out.endswith(f"\nEvery line holds a tab. {hint}\n")
+    assert main(["inspect-corpus", "s.txt"]) == 0
+    assert hint not in capsys.readouterr().out
+    assert refused(capsys, "inspect-corpus", "p.jsonl").endswith(f"'lyrics' or 'content'. {hint}")
