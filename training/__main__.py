@@ -67,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         workers.say(f"error: The run cannot go on: {reason(error)}.")
         return 2
     except KeyboardInterrupt:
-        workers.say("Stopped. Go on with --resume where it had saved.")
+        shared = arguments.command in SHARED
+        workers.say("Stopped. Go on with --resume where it had saved." if shared else "Stopped.")
         return 130
     except (Ended, RuntimeError) as error:
         if not peer_is_gone(error):

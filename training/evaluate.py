@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from models import checkpoint as checkpoints
-from models.checkpoint import Checkpoint, new_token_limit
+from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Network, Prompt
 from models.networks import load_network
@@ -27,6 +27,11 @@ from training.scores import perplexity, reference_nats, text_scores
 MOST_BEAMS = 64
 
 
+def rules_of(config: CheckpointConfig) -> TokenRules:
+    """Which tokens a checkpoint may say, and how it ends."""
+    return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
+
+
 def translate(
     checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, slots: int = 64
 ) -> list[str]:
@@ -34,8 +39,7 @@ def translate(
     config = checkpoint.config
     prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
     options = [DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam) for p in prompts]
-    rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
-    results = decode(network, rules, prompts, options, slots=slots)
+    results = decode(network, rules_of(config), prompts, options, slots=slots)
     return [checkpoint.decode(hypotheses[0].tokens) if hypotheses else "" for hypotheses in results]
 
 

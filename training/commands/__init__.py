@@ -6,6 +6,7 @@ translator.py   train a translator
 lyrics.py       train a lyricist
 demo.py         train the demo models
 evaluate.py     score a model
+distil.py       a translator's translations, for another one to learn from
 inspect_corpus.py  what is in a corpus
 recipes.py      list and explain the recipes
 
@@ -14,7 +15,7 @@ A new command is a module here and its name in COMMANDS.
 
 from __future__ import annotations
 
-from training.commands import demo, evaluate, inspect_corpus, lyrics, recipes, translator
+from training.commands import demo, distil, evaluate, inspect_corpus, lyrics, recipes, translator
 from training.marian import command as import_marian
 
-COMMANDS = (translator, lyrics, demo, evaluate, recipes, inspect_corpus, import_marian)
+COMMANDS = (translator, lyrics, demo, evaluate, distil, recipes, inspect_corpus, import_marian)

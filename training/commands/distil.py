@@ -1,0 +1,119 @@
+"""The `distil` command: a translator's own translations of a corpus, for another one to learn from."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import sacrebleu
+import torch
+from tqdm import tqdm
+
+from training.commands.options import add_device, device_of
+from training.config import raise_all
+from training.corpora import options
+from training.corpora.files import stem_suffix
+from training.corpora.pairs import Pairs
+from training.corpora.reading import columns_of, read_corpora
+from training.distillation import Chosen, Teacher, Teaching, chunks, taught
+from training.errors import TrainingError
+from training.evaluate import MOST_BEAMS
+
+PRECISIONS = ("fp32", "bf16", "fp16", "int8")
+
+
+def add_parser(commands: Any) -> None:
+    command = commands.add_parser("distil", help="have a translator translate a corpus for another one to learn from")
+    command.set_defaults(run=run)
+    command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
+    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=options.PAIRS)
+    options.add_columns(command)
+    command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
+    command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MOST_BEAMS}")
+    command.add_argument("--precision", choices=PRECISIONS, default="fp32", help="int8 is the fastest on most CPUs")
+    command.add_argument("--processes", type=int, default=1, metavar="N", help="on a CPU, one for each core")
+    add_device(command)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was written, and how near it is to the references."""
+    device = device_of(arguments)
+    raise_all(_problems(arguments, device))
+    teaching = Teaching(beam=arguments.beam, precision=arguments.precision)
+    teacher = Teacher.load(arguments.folder, device, teaching)
+    config = teacher.checkpoint.config
+    languages = (config.source_language or "source", config.target_language or "target")
+    pairs = read_corpora(arguments.train, languages, columns_of(arguments.columns))
+    for note in pairs.reported().notes:
+        print(f"note: {note}", file=sys.stderr)
+    fitting = [i for i, source in enumerate(pairs.sources) if teacher.fits(source)]
+    if not fitting:
+        raise TrainingError(f"{pairs.origin} has no source that the teacher can read.")
+    started = time.monotonic()
+    with _written_aside(arguments.out) as file:
+        chosen = _choose(teacher, arguments, chunks(pairs, fitting), len(fitting))
+        for index, _, text in chosen:
+            file.write(json.dumps({"source": pairs.sources[index], "target": text}, ensure_ascii=False) + "\n")
+    return {**_facts(pairs, chosen), "too_long": len(pairs) - len(fitting), "seconds": round(_since(started), 1)}
+
+
+def _problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[str]:
+    yield "" if arguments.train else "--train is missing: the pairs to translate"
+    yield "" if 1 <= arguments.beam <= MOST_BEAMS else f"--beam must be 1 to {MOST_BEAMS}, not {arguments.beam}"
+    yield "" if arguments.processes >= 1 else f"--processes must be at least 1, not {arguments.processes}"
+    if arguments.processes > 1 and device.type != "cpu":
+        yield "--processes is for CPUs: one process keeps a GPU busy"
+    out = arguments.out
+    if out is None:
+        yield "--out is missing: the file to write"
+    elif stem_suffix(out) != ".jsonl":
+        yield f"--out must end in .jsonl or .jsonl.gz, not be {out}"
+    elif out.exists():
+        yield f"{out} exists; choose another --out"
+
+
+def _choose(teacher: Teacher, arguments: argparse.Namespace, parts: Sequence[Any], count: int) -> list[Chosen]:
+    """In the order of the corpus. What is nothing but white space teaches nothing."""
+    chosen: list[Chosen] = []
+    with tqdm(total=count, desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
+        for part in taught(teacher, arguments.folder, parts, arguments.processes):
+            chosen += part
+            bar.update(len(part))
+    return sorted(each for each in chosen if each[2].strip())
+
+
+def _facts(pairs: Pairs, chosen: Sequence[Chosen]) -> dict[str, Any]:
+    references = [[pairs.targets[index] for index, _, _ in chosen]]
+    first, nearest = [each[1] for each in chosen], [each[2] for each in chosen]
+    metric = sacrebleu.BLEU()
+    scores = {
+        name: round(metric.corpus_score(texts, references).score, 2) if texts else 0.0
+        for name, texts in (("bleu_of_first", first), ("bleu", nearest))
+    }
+    return {"pairs": len(chosen), **scores, "signature": str(metric.get_signature()) if chosen else ""}
+
+
+def _since(started: float) -> float:
+    return time.monotonic() - started
+
+
+@contextmanager
+def _written_aside(path: Path) -> Iterator[TextIO]:
+    """The file appears whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with (
+            gzip.open(aside, "wt", encoding="utf-8") if path.suffix == ".gz" else aside.open("w", encoding="utf-8")
+        ) as file:
+            yield file
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""A teacher's translations of a corpus, for a student to learn from beside the corpus or instead of it.
+
+Sequence-level interpolation (Kim and Rush 2016, "Sequence-Level Knowledge Distillation", section 3.3): of the
+hypotheses in the teacher's beam the one that is nearest to the reference. They vary less than what people write, so
+that a student without a beam comes close to its teacher with one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+import sacrebleu
+import torch
+
+from models import checkpoint as checkpoints
+from models.checkpoint import Checkpoint, new_token_limit
+from models.decoding import DecodingOptions, decode
+from models.interface import Network, Precision, Prompt
+from models.networks import load_network
+from training.corpora.pairs import Pairs
+from training.errors import TrainingError
+from training.evaluate import rules_of
+
+CHUNK = 500  # pairs that are translated between two looks at the progress bar
+Chosen = tuple[int, str, str]  # which pair, the beam's first hypothesis, and the one nearest to the reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teaching:
+    """beam: its width, and the number of hypotheses to choose from. slots: rows that are decoded side by side."""
+
+    beam: int = 5
+    precision: Precision = "fp32"
+    slots: int = 64
+
+
+class Teacher:
+    def __init__(self, checkpoint: Checkpoint, network: Network, teaching: Teaching) -> None:
+        self.checkpoint, self.network, self.teaching = checkpoint, network, teaching
+        # effective order: a sentence of three words has no four in a row, and would have no score
+        self.metric = sacrebleu.BLEU(effective_order=True)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device, teaching: Teaching) -> Teacher:
+        """TrainingError where there is no translator that can be loaded, or not in such a precision."""
+        try:
+            checkpoint = checkpoints.read(folder)
+            if checkpoint.config.kind != "translator":
+                raise TrainingError(f"{folder} is a lyricist, and only a translator can teach one.")
+            network = load_network(checkpoint, device)
+            network.decodable(teaching.precision)
+        except (checkpoints.CheckpointError, ValueError) as error:
+            raise TrainingError(str(error)) from error
+        return cls(checkpoint, network, teaching)
+
+    def fits(self, source: str) -> bool:
+        """Whether the model is served with sources of that length; it has learnt little of longer ones."""
+        return len(self.checkpoint.source_ids(source)) <= self.checkpoint.config.max_source_tokens
+
+    def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
+        """Of each source the beam's, best first; at least one, which may be empty."""
+        config, beam = self.checkpoint.config, self.teaching.beam
+        prompts = [Prompt(self.checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
+        options = [
+            DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam, n_best=beam)
+            for p in prompts
+        ]
+        found = decode(
+            self.network,
+            rules_of(config),
+            prompts,
+            options,
+            slots=self.teaching.slots,
+            precision=self.teaching.precision,
+        )
+        return [[self.checkpoint.decode(each.tokens) for each in beam] or [""] for beam in found]
+
+    def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
+        """By sentence BLEU; of equals the one that the teacher likes best."""
+        return max(hypotheses, key=lambda text: self.metric.sentence_score(text, [reference]).score)
+
+    def choose(self, pairs: Sequence[tuple[int, str, str]]) -> list[Chosen]:
+        """pairs: which one, its source and its reference."""
+        found = self.hypotheses([source for _, source, _ in pairs])
+        return [
+            (index, each[0], self.nearest(each, reference))
+            for (index, _, reference), each in zip(pairs, found, strict=True)
+        ]
+
+
+def chunks(pairs: Pairs, indices: Sequence[int]) -> list[list[tuple[int, str, str]]]:
+    """Of like lengths, so that few rows wait for longer ones; the longest first, lest one process ends late."""
+    order = sorted(indices, key=lambda i: len(pairs.sources[i]), reverse=True)
+    rows = [(i, pairs.sources[i], pairs.targets[i]) for i in order]
+    return [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
+
+
+_teacher: Teacher | None = None  # of a process that helps
+
+
+def _begin(folder: Path, threads: int, teaching: Teaching) -> None:
+    global _teacher
+    torch.set_num_threads(threads)
+    _teacher = Teacher.load(folder, torch.device("cpu"), teaching)
+
+
+def _help(part: list[tuple[int, str, str]]) -> list[Chosen]:
+    assert _teacher is not None
+    return _teacher.choose(part)
+
+
+def taught(
+    teacher: Teacher, folder: Path, parts: Sequence[list[tuple[int, str, str]]], processes: int = 1
+) -> Iterator[list[Chosen]]:
+    """Each part as soon as it is done, in any order. folder: where processes of one's own load the teacher from."""
+    if processes == 1:
+        yield from map(teacher.choose, parts)
+        return
+    threads = max(1, torch.get_num_threads() // processes)
+    begin = (folder, threads, teacher.teaching)
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin, begin) as pool:
+        try:
+            for done in as_completed([pool.submit(_help, part) for part in parts]):
+                yield done.result()
+        except BrokenProcessPool:
+            raise TrainingError("A process of this command has died, perhaps for lack of memory.") from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
