@@ -1,7 +1,7 @@
 """Multi30k from text to scores: train with several seeds, score the test set once each, serve the first one.
 
 python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--processes 2]
-                              [--minutes 90] [--recipe tiny] [--json] [--results FILE]
+                              [--minutes 90] [--plain] [--recipe tiny] [--json] [--results FILE]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,11 @@ from typing import Any
 import torch
 
 from benchmarks.asked import serve_and_ask
+from benchmarks.multi30k_training import pairs, trained
 from benchmarks.published_bleu import scores
 from benchmarks.report import finish, goal
-from models.checkpoint import is_checkpoint, read
+from models.checkpoint import read
 from models.networks import load_network
-from training import snapshot
 from training.corpora.reading import read_pairs
 from training.evaluate import translate
 
@@ -38,25 +36,6 @@ GOALS = {  # direction -> (which score, with which beam, the goal, what others h
     "de-en": ("spacy", 1, 41.0, "36.52, bentrevett's Transformer"),
 }
 BEAMS = (1, 5)
-
-
-def pairs(data: Path, part: str, direction: str) -> str:
-    return ",".join(f"{data}/{part}.{language}.gz" for language in direction.split("-"))
-
-
-def train(arguments: argparse.Namespace, seed: int, out: Path) -> None:
-    """Run the training command as a user would, or go on where it was cut off."""
-    source, target = arguments.direction.split("-")
-    command = [sys.executable, "-m", "training", "translator", "--processes", str(arguments.processes)]
-    command += ["--source", source, "--target", target, "--recipe", arguments.recipe]
-    command += ["--train", pairs(arguments.data, "train", arguments.direction)]
-    command += ["--valid", pairs(arguments.data, "val", arguments.direction)]
-    command += ["--seed", str(seed), "--out", str(out)]
-    if arguments.minutes:
-        command += ["--max-minutes", f"{arguments.minutes:g}"]
-    if snapshot.exists(out):
-        command += ["--resume"]
-    subprocess.run(command, stdout=sys.stderr, check=True)
 
 
 def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -106,7 +85,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--direction", choices=sorted(GOALS), default="de-en")
     top.add_argument("--seeds", type=int, nargs="+", default=[1])
     top.add_argument("--recipe", default="tiny")
-    top.add_argument("--minutes", type=float, help="a limit for each training (default: the recipe's own length)")
+    top.add_argument("--minutes", type=float, help="a limit for the training of each model, its teacher's included")
+    top.add_argument("--plain", action="store_true", help="no teacher: one run of as many epochs as the teacher's")
     top.add_argument("--processes", type=int, default=1, help="training processes, of one thread each")
     top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
     top.add_argument("--json", action="store_true")
@@ -117,10 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
     results = {}
     for seed in arguments.seeds:
-        folder = arguments.out / f"multi30k-{arguments.direction}-{seed}"
-        if not is_checkpoint(folder):
-            train(arguments, seed, folder)
-        results[seed] = test(arguments, folder)
+        results[seed] = test(arguments, trained(arguments, seed))
     rows = rows_of(results)
     source, target = arguments.direction.split("-")
     name = f"multi30k-{arguments.direction}-{arguments.seeds[0]}"
