@@ -11,7 +11,7 @@ from contextlib import nullcontext, redirect_stderr
 
 import torch
 
-from training import interruption, parallel
+from training import parallel
 from training.commands import COMMANDS
 from training.errors import TrainingError
 from training.farewell import Ended, peer_is_gone
@@ -49,7 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command not in SHARED and parallel.environment_rank() != 0:
         return 0
     workers = arguments.workers = Workers()
-    interruption.heed()
     try:
         if arguments.command in SHARED:
             if arguments.processes > 1 and not parallel.launch_name():

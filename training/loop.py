@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training import interruption, snapshot
 from training import optimizer as optimizers
+from training import snapshot
 from training.averaging import MovingAverage
 from training.candidates import Candidates, Listed
 from training.config import LoopConfig, OptimizerConfig
@@ -134,7 +134,6 @@ class Loop:
 
     def _tick(self) -> None:
         """The one place where a clock enters what a run decides."""
-        interruption.check()
         self.progress.seconds = self.workers.first(time.monotonic() - self._started)
 
     def _step(self, group: Sequence[Any]) -> None:

@@ -47,28 +47,6 @@ def test_an_interrupt_is_said_and_resumable(
     assert weights[0] == weights[1]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_is_lost_in_a_destructor_ends_the_run_all_the_same(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Interrupting:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
-
-    step, calls = loops.Loop._step, [0]
-
-    def interrupted(self: loops.Loop, *arguments: Any) -> None:
-        calls[0] += 1
-        if calls[0] == 5:
-            Interrupting()
-        step(self, *arguments)
-
-    monkeypatch.setattr(loops.Loop, "_step", interrupted)
-    assert main(SING) == 130
-    assert calls == [5]
-    assert capsys.readouterr().err.splitlines()[-1] == "Stopped. Go on with --resume where it had saved."
-
-
 def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "training", *arguments],
