@@ -38,9 +38,12 @@ resuming.py       the loop's whole state
 snapshot.py       all that an exact resume needs, on the disk
 evaluate.py       scores through models.decoding
 scores.py         what the numbers of an evaluation are
+earlier_scores.py test scores that outlive a resume of the same weights
+distillation.py   a teacher's translations, for a student to learn from
 memorisation.py   how much of what a lyricist writes stands in its corpus
 report.py         progress, metrics.jsonl, samples.jsonl
 journal.py        files of one JSON object a line
+wording.py        how sentences count
 samples.py        texts that a network makes while it learns
 events.py         TensorBoard events
 curves.py         curves.png

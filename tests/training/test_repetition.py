@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from training.report import Report, last_samples
+from training.report import Report
 from training.samples import shortened
 
 ENDLESS = "The man " + "looks for " * 40
@@ -34,4 +34,3 @@ def test_what_is_kept_is_whole(tmp_path: Path) -> None:
     Report(tmp_path, "", quiet=True).samples(5, [("ein Mann", "a man", ENDLESS)])
     assert "| 5 | The man looks for looks for … (40 times) |\n" in (tmp_path / "samples.md").read_text()
     assert json.loads((tmp_path / "samples.jsonl").read_text())["samples"][0][2] == ENDLESS
-    assert last_samples(tmp_path) == [("ein Mann", "a man", ENDLESS)]

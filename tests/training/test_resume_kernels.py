@@ -25,7 +25,7 @@ def test_a_resume_in_other_kernels_says_that_its_bits_differ(tmp_path: Path, mon
     monkeypatch.setenv("PARLANCE_NATIVE", "none")
     translate(tmp_path, 2, resume=True)
     plain = before.partition(", kernels")[0]
-    assert notes[0] == (
+    assert (
         f"This run goes on as {plain} and was {before} before: a sound run, though not bit for bit what it would have"
         " been."
-    )
+    ) in notes
