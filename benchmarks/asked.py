@@ -53,4 +53,8 @@ def serve_and_ask(
         return translation, round(ready, 2), [model["name"] for model in ask(f"{base}/models")]
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            raise

@@ -20,6 +20,8 @@ from training.launch import launch
 from training.parallel import Workers
 
 MODULE = "training"
+NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
+ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # how PyTorch's says so, on Linux and on Windows
 SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
 
 
@@ -59,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TrainingError as error:
         workers.say(f"error: {error}")
         return 2
+    except MemoryError:
+        workers.say(NO_MEMORY)
+        return 2
     except torch.OutOfMemoryError:
         workers.say("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
@@ -70,6 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         workers.say("Stopped. Go on with --resume where it had saved." if shared else "Stopped.")
         return 130
     except (Ended, RuntimeError) as error:
+        if any(sign in str(error) for sign in ALLOCATOR):
+            workers.say(NO_MEMORY)
+            return 2
         if not peer_is_gone(error):
             raise
         workers.end()

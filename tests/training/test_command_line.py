@@ -138,3 +138,18 @@ def test_languages_that_nobody_can_ask_for_are_refused(capsys: pytest.CaptureFix
     said = capsys.readouterr().err
     assert "source_language must be a language code such as de or pt-BR, not ''" in said
     assert "target_language must be a language code such as de or pt-BR, not 'auto'" in said
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_too_little_memory_is_a_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def without_memory(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("training.commands.lyrics.train_lyricist", without_memory)
+    (here / "song.txt").write_text("la la la\n" * 40, encoding="utf-8")
+    expected = "This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
+    assert refused(capsys, *SING) == expected

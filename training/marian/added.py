@@ -46,6 +46,10 @@ def added_tokens(folder: MarianFolder, options: Mapping[str, Any]) -> AddedToken
     numbered: dict[str, int] = {}
     if "added_tokens_decoder" in options:
         for number, token in options["added_tokens_decoder"].items():
+            if not number.isdecimal():
+                raise TrainingError(
+                    f"tokenizer_config.json has {number!r} in added_tokens_decoder, where an id stands."
+                )
             numbered[piece_of(token)] = int(number)
     else:
         options |= folder.object("special_tokens_map.json", required=False)
