@@ -121,7 +121,10 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "sampling": (options(sp_model_kwargs={"alpha": 0.1}), "sets sp_model_kwargs"),
     "a stripping token": (options(eos_token={"content": "</s>", "lstrip": True}), "The token </s> has lstrip set"),
     "a number for a token": (options(pad_token=5), "name a token 5, which is none"),
-    "a word for an id": (options(added_tokens_decoder={"x": "</s>"}), "has 'x' in added_tokens_decoder"),
+    "a word for the id of an added token": (
+        options(added_tokens_decoder={"x": "</s>"}),
+        "has 'x' in added_tokens_decoder",
+    ),
     "a forced start": (settings(forced_bos_token_id=3), "sets forced_bos_token_id"),
     "another forced end": (settings(forced_eos_token_id=3), "sets forced_eos_token_id to 3"),
     "two ends": (settings(eos_token_id=[0, 1]), "gives eos_token_id as [0, 1]"),
