@@ -14,7 +14,7 @@ steps.py         the time of one step, and the host's share of it
 precision.py     what int8 and bf16 change in BLEU and in answers
 limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained with several seeds, scored once each, served
-multi30k_training.py  the teacher, its translations, and the student
+multi30k_training.py  the teachers, what they make of the training set, and the student
 published_bleu.py  BLEU in the forms in which others published theirs
 asked.py         the server over a folder of models, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching

@@ -1,6 +1,7 @@
-"""The training of `benchmarks.multi30k`, by the commands that a user has: a teacher, its translations of the training
-set, and a student of both the people's and the teacher's. What is there already is not made again, and a run that
-was cut off is gone on with."""
+"""The training of `benchmarks.multi30k`, by the commands that a user has: a teacher of each direction, what both make
+of the training set, and a student of the people's pairs and of theirs. The other direction's teacher makes other
+sources of the same targets (Nguyen et al. 2020, "Data Diversification", has several of each). What is there already
+is not made again, and a run that was cut off is gone on with."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from models.products import exact_int8
 from training import snapshot
 
 TEACHERS = "teachers"  # a folder below --out, where a server does not look for models
-TEACHER_EPOCHS, STUDENT_EPOCHS = 20, 10  # a student's epoch is twice as long
+TEACHER_EPOCHS, STUDENT_EPOCHS = 20, 10  # a student's epoch is three times as long
 BEAM = 5
-SHARE = 0.45  # of a time limit for each training; what is left is for the teacher's translations
+TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; what is left is for the teachers' translations
 
 
 def pairs(data: Path, part: str, direction: str) -> str:
@@ -30,42 +31,52 @@ def command(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "training", *arguments], stdout=sys.stderr, check=True)
 
 
-def train(arguments: argparse.Namespace, seed: int, out: Path, epochs: int, more: Sequence[str] = ()) -> None:
-    """more: a corpus beside the training set."""
+def train(
+    arguments: argparse.Namespace,
+    direction: str,
+    seed: int,
+    out: Path,
+    epochs: int,
+    share: float,
+    more: Sequence[str] = (),
+) -> None:
+    """share: of the time limit. more: corpora beside the training set."""
     if is_checkpoint(out):
         return
-    source, target = arguments.direction.split("-")
+    source, target = direction.split("-")
     options = ["--processes", str(arguments.processes), "--source", source, "--target", target]
     options += ["--recipe", arguments.recipe, "--max-epochs", str(epochs), "--seed", str(seed), "--out", str(out)]
-    options += ["--train", pairs(arguments.data, "train", arguments.direction), *more]
-    options += ["--valid", pairs(arguments.data, "val", arguments.direction)]
+    options += ["--train", pairs(arguments.data, "train", direction), *more]
+    options += ["--valid", pairs(arguments.data, "val", direction)]
     if arguments.minutes:
-        share = 1.0 if arguments.plain else SHARE
         options += ["--max-minutes", f"{arguments.minutes * share:g}"]
     if snapshot.exists(out):
         options += ["--resume"]
     command("translator", *options)
 
 
-def translations(arguments: argparse.Namespace, teacher: Path) -> Path:
-    """The teacher's, in a file beside it."""
+def translations(arguments: argparse.Namespace, direction: str, seed: int) -> str:
+    """A teacher's, in a file beside it; the teacher is made if it is not there."""
+    teacher = arguments.out / TEACHERS / f"multi30k-{direction}-{seed}"
+    train(arguments, direction, seed, teacher, TEACHER_EPOCHS, TEACHER_SHARE)
     out = teacher.with_name(f"{teacher.name}.jsonl.gz")
     if not out.exists():
         on_cpu = not torch.cuda.is_available()
-        options = ["--train", pairs(arguments.data, "train", arguments.direction), "--beam", str(BEAM)]
+        options = ["--train", pairs(arguments.data, "train", direction), "--beam", str(BEAM)]
         options += ["--precision", "int8" if on_cpu and exact_int8() else "fp32"]
         options += ["--processes", str(arguments.processes if on_cpu else 1)]
         command("distil", str(teacher), "--out", str(out), *options)
-    return out
+    return str(out)
 
 
 def trained(arguments: argparse.Namespace, seed: int) -> Path:
     """The folder of the model that is to be tested."""
-    out: Path = arguments.out / f"multi30k-{arguments.direction}-{seed}"
+    direction: str = arguments.direction
+    out: Path = arguments.out / f"multi30k-{direction}-{seed}"
     if arguments.plain:
-        train(arguments, seed, out, TEACHER_EPOCHS)
+        train(arguments, direction, seed, out, TEACHER_EPOCHS, 1.0)
     elif not is_checkpoint(out):
-        teacher = arguments.out / TEACHERS / out.name
-        train(arguments, seed, teacher, TEACHER_EPOCHS)
-        train(arguments, seed, out, STUDENT_EPOCHS, [str(translations(arguments, teacher))])
+        other = "-".join(reversed(direction.split("-")))
+        taught = [translations(arguments, each, seed) for each in (direction, other)]
+        train(arguments, direction, seed, out, STUDENT_EPOCHS, STUDENT_SHARE, taught)
     return out

@@ -38,24 +38,33 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     return called
 
 
-def test_a_teacher_its_translations_and_a_student_once_each(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
-    given = arguments(tmp_path, minutes=90.0)
+def test_a_teacher_of_each_direction_what_they_make_and_a_student(
+    tmp_path: Path, commands: list[tuple[str, ...]]
+) -> None:
+    given = arguments(tmp_path, minutes=100.0)
     model = steps.trained(given, 3)
     assert model == tmp_path / "out" / "multi30k-de-en-3"
-    teaching, distilling, learning = commands
-    teacher = tmp_path / "out" / "teachers" / "multi30k-de-en-3"
-    assert (option(teaching, "--out"), option(teaching, "--max-epochs")) == (str(teacher), "20")
-    assert distilling[:2] == ("distil", str(teacher))
-    train = str(tmp_path / "data" / "train")
-    assert option(distilling, "--train") == f"{train}.de.gz,{train}.en.gz"
-    corpora = learning[learning.index("--train") + 1 :][:2]
-    assert corpora == (f"{train}.de.gz,{train}.en.gz", option(distilling, "--out"))
+    assert [each[0] for each in commands] == ["translator", "distil", "translator", "distil", "translator"]
+    train, teachers = tmp_path / "data" / "train", tmp_path / "out" / "teachers"
+    for direction, teaching, distilling in (("de-en", *commands[:2]), ("en-de", *commands[2:4])):
+        source, target = direction.split("-")
+        name = str(teachers / f"multi30k-{direction}-3")
+        assert (option(teaching, "--source"), option(teaching, "--target")) == (source, target)
+        assert (option(teaching, "--out"), option(teaching, "--max-epochs")) == (name, "20")
+        assert distilling[1] == name
+        corpus = f"{train}.{source}.gz,{train}.{target}.gz"
+        assert option(teaching, "--train") == option(distilling, "--train") == corpus
+    learning = commands[4]
+    corpora = learning[learning.index("--train") + 1 :][:4]
+    made = [option(commands[place], "--out") for place in (1, 3)]
+    assert corpora == (f"{train}.de.gz,{train}.en.gz", *made, "--valid")
     assert (option(learning, "--out"), option(learning, "--max-epochs")) == (str(model), "10")
-    assert {option(each, "--seed") for each in (teaching, learning)} == {"3"}
-    assert {option(each, "--max-minutes") for each in (teaching, learning)} == {"40.5"}
+    trainings = [each for each in commands if each[0] == "translator"]
+    assert {option(each, "--seed") for each in trainings} == {"3"}
+    assert [option(each, "--max-minutes") for each in trainings] == ["25", "25", "42"]
     assert not any("test_2016_flickr" in part for each in commands for part in each)
     assert steps.trained(given, 3) == model
-    assert len(commands) == 3
+    assert len(commands) == 5
 
 
 def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
@@ -77,6 +86,11 @@ def test_the_commands_are_those_of_training(tmp_path: Path, monkeypatch: pytest.
             (tmp_path / "data" / f"{part}.{language}.gz").write_bytes(gzip.compress(text.encode()))
     model = steps.trained(arguments(tmp_path), 1)
     assert checkpoints.read(model).config.kind == "translator"
-    taught = read_pairs(str(tmp_path / "out" / "teachers" / "multi30k-de-en-1.jsonl.gz"), ("de", "en"))
-    assert set(taught.sources) <= set(read_pairs(steps.pairs(tmp_path / "data", "train", "de-en")).sources)
-    assert len(taught) > 30
+    people = read_pairs(steps.pairs(tmp_path / "data", "train", "de-en"))
+    teachers = tmp_path / "out" / "teachers"
+    forward, back = (
+        read_pairs(str(teachers / f"multi30k-{direction}-1.jsonl.gz"), ("de", "en")) for direction in ("de-en", "en-de")
+    )
+    assert set(forward.sources) <= set(people.sources)
+    assert set(back.targets) <= set(people.targets)
+    assert min(len(forward), len(back)) > 30

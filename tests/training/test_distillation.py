@@ -37,7 +37,7 @@ def teacher(folder: Path, beam: int) -> Teacher:
 
 def written(path: Path) -> list[tuple[str, str]]:
     text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
-    return [(row["source"], row["target"]) for row in map(json.loads, text.splitlines())]
+    return [(row["de"], row["en"]) for row in map(json.loads, text.splitlines())]
 
 
 def distil(folder: Path, out: str, *more: str) -> int:
@@ -75,7 +75,9 @@ def test_the_file_has_the_corpus_in_its_order_and_can_be_trained_on(
     said = json.loads(capsys.readouterr().out)
     assert (said["pairs"], said["too_long"]) == (len(expected), 0)
     assert said["bleu"] >= said["bleu_of_first"]
-    assert read_pairs("d.jsonl.gz", ("de", "en")).targets == [" ".join(text.split()) for _, text in expected]
+    targets = [" ".join(text.split()) for _, text in expected]
+    assert read_pairs("d.jsonl.gz", ("de", "en")).targets == targets
+    assert read_pairs("d.jsonl.gz", ("en", "de")).sources == targets  # what it is to a student of the other direction
 
 
 def test_two_processes_write_what_one_does(here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:

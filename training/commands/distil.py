@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     teaching = Teaching(beam=arguments.beam, precision=arguments.precision)
     teacher = Teacher.load(arguments.folder, device, teaching)
     config = teacher.checkpoint.config
+    # keys by language: a corpus of the other direction's teacher is then read the right way around, too
     languages = (config.source_language or "source", config.target_language or "target")
     pairs = read_corpora(arguments.train, languages, columns_of(arguments.columns))
     for note in pairs.reported().notes:
@@ -60,7 +61,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     with _written_aside(arguments.out) as file:
         chosen = _choose(teacher, arguments, chunks(pairs, fitting), len(fitting))
         for index, _, text in chosen:
-            file.write(json.dumps({"source": pairs.sources[index], "target": text}, ensure_ascii=False) + "\n")
+            row = dict(zip(languages, (pairs.sources[index], text), strict=True))
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return {**_facts(pairs, chosen), "too_long": len(pairs) - len(fitting), "seconds": round(_since(started), 1)}
 
 
