@@ -163,8 +163,9 @@ def test_the_training_commands(tmp_path: Path) -> None:
     (tmp_path / "test.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs[:50]))
     (tmp_path / "songs.txt").write_text(lyrics()[:4000])
     (tmp_path / "more-songs.txt").write_text(lyrics()[4000:4500])
-    (example,) = [e for e in examples() if "-m training" in e.commands[0]]
-    for command in example.commands:
+    commands = [command for e in examples() if "-m training" in e.commands[0] for command in e.commands]
+    assert len(commands) == 7
+    for command in commands:
         shown = command.replace("--max-minutes 15", "--max-minutes 0.1")
         words = shlex.split(shown.replace(".venv/bin/python", shlex.quote(sys.executable)))
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -178,5 +179,6 @@ def test_the_training_commands(tmp_path: Path) -> None:
             assert {"bleu", "chrf", "signature", "sentences", "seconds"} <= last.keys()
         elif "evaluate" in command:
             assert {"nats_per_character", "bits_per_character", "perplexity", "characters"} <= last.keys()
-    assert checkpoints.read(tmp_path / "checkpoints" / "my-de-en").config.kind == "translator"
+    for translator in ("my-de-en", "student"):
+        assert checkpoints.read(tmp_path / "checkpoints" / translator).config.kind == "translator"
     assert checkpoints.read(tmp_path / "checkpoints" / "my-lyrics").config.kind == "lyrics"

@@ -160,9 +160,10 @@ class CleaningConfig:
     ratio_tolerance: int = 20  # characters beyond that: short sentences vary more
     duplicates: bool = True  # all but the first of equal pairs
     overlap: Literal["off", "pair", "source", "either"] = "source"  # what a pair must share with a held-out one
+    least_pairs: int = 2  # that must be left; of a single one nothing but itself can be learnt
 
     def problems(self) -> Iterable[str]:
-        for name in ("max_characters", "identical_from"):
+        for name in ("max_characters", "identical_from", "least_pairs"):
             value = getattr(self, name)
             yield f"{name} must be at least 1, not {value}" if value is not None and value < 1 else ""
         if self.ratio is not None and not self.ratio >= 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.config import CleaningConfig, LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
 
 MEDIUM_TEXT = 300_000  # characters
 
@@ -97,6 +97,7 @@ def classic() -> TranslatorConfig:
         label_smoothing=0.0,
         optimizer=OptimizerConfig(rate=1e-4, schedule="constant", warmup_updates=8, clip_norm=1.0),
         loop=LoopConfig(max_epochs=20),
+        cleaning=CleaningConfig(least_pairs=1),  # the tutorial's whole corpus is one sentence
     )
 
 

@@ -24,7 +24,7 @@ DROPS = {"pair": {"pair"}, "source": {"pair", "source"}, "either": {"pair", "sou
 def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = None, test: Pairs | None = None) -> Pairs:
     """The pairs that no rule leaves out, in their order, with the report. The first rule that applies is the reason.
 
-    TrainingError if fewer than two pairs are left.
+    TrainingError if fewer than `config.least_pairs` are left.
     """
     report = pairs.reported()
     rules = list(_rules(pairs, config).items())  # a loop over a list: a million pairs take seconds
@@ -43,15 +43,16 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
             kept.append(index)
         else:
             report.drop(reason, pairs.place(index), source, target)
-    if len(kept) < 2:
-        raise TrainingError(_too_few(report, len(kept)))
+    if len(kept) < config.least_pairs:
+        raise TrainingError(_too_few(report, len(kept), config.least_pairs))
     return pairs.only(kept, dropped=report.left_out, origin=pairs.origin, report=report)
 
 
-def _too_few(report: CorpusReport, kept: int) -> str:
+def _too_few(report: CorpusReport, kept: int, least: int) -> str:
     reasons = ", ".join(f"{name} {reason.count:,}" for name, reason in report.dropped.items())
     cleaned = f" of {report.read:,} after cleaning ({reasons})" if reasons else ""
-    return f"{report.origin} has {counted(kept, 'pair') if kept else 'no pairs'}{cleaned}; training needs at least two."
+    found, needed = counted(kept, "pair") if kept else "no pairs", {1: "one", 2: "two"}.get(least, f"{least:,}")
+    return f"{report.origin} has {found}{cleaned}; training needs at least {needed}."
 
 
 def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
