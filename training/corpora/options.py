@@ -14,7 +14,7 @@ from training.corpora.pairs import Pairs
 from training.corpora.reading import columns_of, read_corpora, read_pairs
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
-RULES = "broken, max-characters, identical-from, ratio, ratio-tolerance, duplicates, overlap"
+RULES = "broken, max-characters, identical-from, ratio, ratio-tolerance, duplicates, overlap, least-pairs"
 
 
 def add_columns(command: argparse.ArgumentParser) -> None:
