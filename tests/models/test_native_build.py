@@ -122,7 +122,7 @@ def test_the_command_builds_all_variants_beside_the_sources(
         (fresh / source).write_bytes((build.HERE / source).read_bytes())
     monkeypatch.setattr(build, "HERE", fresh)
     if not any(map(shutil.which, build.COMPILERS)):
-        pytest.skip("no C compiler is installed, and this command is one's")
+        pytest.skip("no C compiler is installed, and to call one is all that this command does")
     assert build.main() == 0, capsys.readouterr().err
     assert {path.name for path in fresh.glob("*.so")} == {build.file_name(variant) for variant in every}
     monkeypatch.setenv("CC", "no-such-compiler")
