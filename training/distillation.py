@@ -17,14 +17,11 @@ from pathlib import Path
 import sacrebleu
 import torch
 
-from models import checkpoint as checkpoints
-from models.checkpoint import Checkpoint, new_token_limit
-from models.decoding import DecodingOptions, decode
-from models.interface import Network, Precision, Prompt
-from models.networks import load_network
+from models.checkpoint import Checkpoint
+from models.interface import Network, Precision
 from training.corpora.pairs import Pairs
 from training.errors import TrainingError
-from training.evaluate import rules_of
+from training.evaluate import hypotheses, loaded
 
 CHUNK = 500  # pairs that are translated between two looks at the progress bar
 Chosen = tuple[int, str, str]  # which pair, the beam's first hypothesis, and the one nearest to the reference
@@ -48,13 +45,12 @@ class Teacher:
     @classmethod
     def load(cls, folder: Path, device: torch.device, teaching: Teaching) -> Teacher:
         """TrainingError where there is no translator that can be loaded, or not in such a precision."""
+        checkpoint, network = loaded(folder, device)
+        if checkpoint.config.kind != "translator":
+            raise TrainingError(f"{folder} is a lyricist, and only a translator can teach one.")
         try:
-            checkpoint = checkpoints.read(folder)
-            if checkpoint.config.kind != "translator":
-                raise TrainingError(f"{folder} is a lyricist, and only a translator can teach one.")
-            network = load_network(checkpoint, device)
             network.decodable(teaching.precision)
-        except (checkpoints.CheckpointError, ValueError) as error:
+        except ValueError as error:
             raise TrainingError(str(error)) from error
         return cls(checkpoint, network, teaching)
 
@@ -64,21 +60,16 @@ class Teacher:
 
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
         """Of each source the beam's, best first; at least one, which may be empty."""
-        config, beam = self.checkpoint.config, self.teaching.beam
-        prompts = [Prompt(self.checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
-        options = [
-            DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam, n_best=beam)
-            for p in prompts
-        ]
-        found = decode(
+        how = self.teaching
+        return hypotheses(
+            self.checkpoint,
             self.network,
-            rules_of(config),
-            prompts,
-            options,
-            slots=self.teaching.slots,
-            precision=self.teaching.precision,
+            sources,
+            beam=how.beam,
+            n_best=how.beam,
+            slots=how.slots,
+            precision=how.precision,
         )
-        return [[self.checkpoint.decode(each.tokens) for each in beam] or [""] for beam in found]
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
         """By sentence BLEU; of equals the one that the teacher likes best."""

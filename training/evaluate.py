@@ -14,7 +14,7 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding import DecodingOptions, TokenRules, decode
-from models.interface import Network, Prompt
+from models.interface import Network, Precision, Prompt
 from models.networks import load_network
 from training.corpora.pairs import Pairs
 from training.corpora.reading import read_pairs
@@ -27,20 +27,44 @@ from training.scores import perplexity, reference_nats, text_scores
 MOST_BEAMS = 64
 
 
+def loaded(folder: Path, device: torch.device) -> tuple[Checkpoint, Network]:
+    """TrainingError where there is no sound checkpoint."""
+    try:
+        checkpoint = checkpoints.read(folder)
+        return checkpoint, load_network(checkpoint, device)
+    except checkpoints.CheckpointError as error:
+        raise TrainingError(str(error)) from error
+
+
 def rules_of(config: CheckpointConfig) -> TokenRules:
     """Which tokens a checkpoint may say, and how it ends."""
     return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
 
 
-def translate(
-    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, slots: int = 64
-) -> list[str]:
-    """The best translation of each source."""
+def hypotheses(
+    checkpoint: Checkpoint,
+    network: Network,
+    sources: Sequence[str],
+    *,
+    beam: int = 1,
+    n_best: int = 1,
+    slots: int = 64,
+    precision: Precision = "fp32",
+) -> list[list[str]]:
+    """Of each source the beam's, best first; at least one, which may be empty."""
     config = checkpoint.config
     prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
-    options = [DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam) for p in prompts]
-    results = decode(network, rules_of(config), prompts, options, slots=slots)
-    return [checkpoint.decode(hypotheses[0].tokens) if hypotheses else "" for hypotheses in results]
+    options = [
+        DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam, n_best=n_best)
+        for p in prompts
+    ]
+    found = decode(network, rules_of(config), prompts, options, slots=slots, precision=precision)
+    return [[checkpoint.decode(each.tokens) for each in best] or [""] for best in found]
+
+
+def translate(checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1) -> list[str]:
+    """The best translation of each source."""
+    return [best[0] for best in hypotheses(checkpoint, network, sources, beam=beam)]
 
 
 def score_translator(checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam: int = 1) -> dict[str, Any]:
@@ -91,11 +115,7 @@ def evaluate(
     columns: Columns | None = None,
 ) -> dict[str, Any]:
     """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists)."""
-    try:
-        checkpoint = checkpoints.read(folder)
-        network = load_network(checkpoint, device)
-    except checkpoints.CheckpointError as error:
-        raise TrainingError(str(error)) from error
+    checkpoint, network = loaded(folder, device)
     if checkpoint.config.kind == "translator":
         if test is None:
             raise TrainingError(f"{folder} is a translator: give --test SOURCE,TARGET.")

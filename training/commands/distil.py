@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import sacrebleu
 import torch
 from tqdm import tqdm
 
+from models.interface import Precision
 from training.commands.options import add_device, device_of
 from training.config import raise_all
 from training.corpora import options
@@ -26,8 +27,6 @@ from training.distillation import Chosen, Teacher, Teaching, chunks, taught
 from training.errors import TrainingError
 from training.evaluate import MOST_BEAMS
 
-PRECISIONS = ("fp32", "bf16", "fp16", "int8")
-
 
 def add_parser(commands: Any) -> None:
     command = commands.add_parser("distil", help="have a translator translate a corpus for another one to learn from")
@@ -37,7 +36,9 @@ def add_parser(commands: Any) -> None:
     options.add_columns(command)
     command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
     command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MOST_BEAMS}")
-    command.add_argument("--precision", choices=PRECISIONS, default="fp32", help="int8 is the fastest on most CPUs")
+    command.add_argument(
+        "--precision", choices=get_args(Precision), default="fp32", help="int8 is the fastest on most CPUs"
+    )
     command.add_argument("--processes", type=int, default=1, metavar="N", help="on a CPU, one for each core")
     add_device(command)
 
@@ -63,7 +64,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         for index, _, text in chosen:
             row = dict(zip(languages, (pairs.sources[index], text), strict=True))
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return {**_facts(pairs, chosen), "too_long": len(pairs) - len(fitting), "seconds": round(_since(started), 1)}
+    seconds = round(time.monotonic() - started, 1)
+    return {**_facts(pairs, chosen), "too_long": len(pairs) - len(fitting), "seconds": seconds}
 
 
 def _problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[str]:
@@ -100,10 +102,6 @@ def _facts(pairs: Pairs, chosen: Sequence[Chosen]) -> dict[str, Any]:
         for name, texts in (("bleu_of_first", first), ("bleu", nearest))
     }
     return {"pairs": len(chosen), **scores, "signature": str(metric.get_signature()) if chosen else ""}
-
-
-def _since(started: float) -> float:
-    return time.monotonic() - started
 
 
 @contextmanager
