@@ -18,7 +18,7 @@ import sacrebleu
 import torch
 
 from models.checkpoint import Checkpoint
-from models.interface import Network, Precision
+from models.interface import Decodable, Network, Precision
 from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.evaluate import hypotheses, loaded
@@ -36,8 +36,19 @@ class Teaching:
     slots: int = 64
 
 
+class Prepared:
+    """A network in one precision, whose weights are made ready once and not again for each chunk. ValueError where it
+    has no such precision."""
+
+    def __init__(self, network: Network, precision: Precision) -> None:
+        self.made = network.decodable(precision)
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        return self.made
+
+
 class Teacher:
-    def __init__(self, checkpoint: Checkpoint, network: Network, teaching: Teaching) -> None:
+    def __init__(self, checkpoint: Checkpoint, network: Prepared, teaching: Teaching) -> None:
         self.checkpoint, self.network, self.teaching = checkpoint, network, teaching
         # effective order: a sentence of three words has no four in a row, and would have no score
         self.metric = sacrebleu.BLEU(effective_order=True)
@@ -49,10 +60,9 @@ class Teacher:
         if checkpoint.config.kind != "translator":
             raise TrainingError(f"{folder} is a lyricist, and only a translator can teach one.")
         try:
-            network.decodable(teaching.precision)
+            return cls(checkpoint, Prepared(network, teaching.precision), teaching)
         except ValueError as error:
             raise TrainingError(str(error)) from error
-        return cls(checkpoint, network, teaching)
 
     def fits(self, source: str) -> bool:
         """Whether the model is served with sources of that length; it has learnt little of longer ones."""
@@ -68,7 +78,6 @@ class Teacher:
             beam=how.beam,
             n_best=how.beam,
             slots=how.slots,
-            precision=how.precision,
         )
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:

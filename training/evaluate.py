@@ -14,7 +14,7 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding import DecodingOptions, TokenRules, decode
-from models.interface import Network, Precision, Prompt
+from models.interface import Network, Prompt
 from models.networks import load_network
 from training.corpora.pairs import Pairs
 from training.corpora.reading import read_pairs
@@ -49,7 +49,6 @@ def hypotheses(
     beam: int = 1,
     n_best: int = 1,
     slots: int = 64,
-    precision: Precision = "fp32",
 ) -> list[list[str]]:
     """Of each source the beam's, best first; at least one, which may be empty."""
     config = checkpoint.config
@@ -58,7 +57,7 @@ def hypotheses(
         DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam, n_best=n_best)
         for p in prompts
     ]
-    found = decode(network, rules_of(config), prompts, options, slots=slots, precision=precision)
+    found = decode(network, rules_of(config), prompts, options, slots=slots)
     return [[checkpoint.decode(each.tokens) for each in best] or [""] for best in found]
 
 
