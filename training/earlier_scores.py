@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from torch import nn
 
 from models import checkpoint as checkpoints
 from models import networks
+from models.checkpoint import CheckpointConfig
+from training.output import STAGING
 from training.run import Run
 
 Scores = dict[str, dict[str, Any]]
@@ -21,28 +23,29 @@ Scores = dict[str, dict[str, Any]]
 def with_earlier(scores: Scores, network: nn.Module, run: Run) -> Scores:
     """`scores`, and those that `run.out` has on other texts, which need not be given again: where the weights are still
     the same. Where they are not, a note says what is gone."""
-    earlier = _scores(run.out)
-    others = [name for name in earlier if name not in scores]
-    if not others:
+    config = _config(run.out)
+    others = [name for name in config.scores if name not in scores] if config else []
+    if config is None or not others:
         return scores
-    if _holds(run.out, network):
-        return {**earlier, **scores}
+    if _holds(run.out, config, network):
+        return {**config.scores, **scores}
     run.workers.note(f"The scores of {', '.join(others)} were other weights': give --test again to have them.")
     return scores
 
 
-def _scores(folder: Path) -> Mapping[str, dict[str, Any]]:
-    try:
-        return checkpoints.read_config(folder).scores
-    except checkpoints.CheckpointError:
-        return {}  # none was published, or a kill came between its files
+def _config(out: Path) -> CheckpointConfig | None:
+    """The published one, or where a kill came between the files of a model the one that was to come last."""
+    for folder in (out, out / STAGING):
+        with contextlib.suppress(checkpoints.CheckpointError):
+            return checkpoints.read_config(folder)
+    return None
 
 
-def _holds(folder: Path, network: nn.Module) -> bool:
-    """Whether these very weights lie there."""
-    try:
-        found = load_file(folder / checkpoints.WEIGHTS)
-    except (OSError, SafetensorError):
-        return False
-    wanted = networks.unique_tensors(network)
-    return found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+def _holds(out: Path, config: CheckpointConfig, network: nn.Module) -> bool:
+    """Whether the weights that `config` speaks of are these very ones."""
+    for path in (out / checkpoints.WEIGHTS, out / STAGING / checkpoints.WEIGHTS):
+        with contextlib.suppress(OSError, SafetensorError):
+            if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
+                found, wanted = load_file(path), networks.unique_tensors(network)
+                return found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+    return False

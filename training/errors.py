@@ -10,8 +10,8 @@ class TrainingError(ValueError):
 
 
 class CannotStart(TrainingError):
-    """All that is wrong with a run's options, in one list."""
+    """All that is wrong with a command's options, in one list."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
-        super().__init__("This run cannot start: " + "; ".join(self.problems) + ".")
+        super().__init__("This cannot start: " + "; ".join(self.problems) + ".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,29 +109,40 @@ def evaluate(
     *,
     test: str | None,
     corpus: Path | None,
-    beam: int,
+    beam: int | None,
     device: torch.device,
     columns: Columns | None = None,
 ) -> dict[str, Any]:
-    """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists)."""
+    """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists). An option of the
+    other kind is refused: it would measure nothing."""
     checkpoint, network = loaded(folder, device)
     if checkpoint.config.kind == "translator":
-        if test is None:
-            raise TrainingError(f"{folder} is a translator: give --test SOURCE,TARGET.")
+        _only(f"{folder} is a translator: give --test SOURCE,TARGET", test, {"--corpus": corpus})
+        assert test is not None
         config = checkpoint.config
         languages = (config.source_language or "source", config.target_language or "target")
         pairs = read_pairs(test, languages, columns)
         for note in pairs.reported().notes:
             print(f"note: {note}", file=sys.stderr)
-        found = score_translator(checkpoint, network, pairs, beam=beam)
+        found = score_translator(checkpoint, network, pairs, beam=beam or 1)
         _tell_of_long_sources(found, config.max_source_tokens)
         return found
-    if corpus is None:
-        raise TrainingError(f"{folder} is a lyricist: give --corpus FILE.")
+    others = {"--test": test, "--columns": columns, "--beam": beam}
+    _only(f"{folder} is a lyricist: give --corpus FILE", corpus, others)
+    assert corpus is not None
     text = read_text(corpus)
     if checkpoint.config.training.get("newline_as_space"):
         text = text.replace("\n", " ").replace("\r", " ")
     return score_lyricist(checkpoint, network, text)
+
+
+def _only(sentence: str, wanted: object, others: Mapping[str, object]) -> None:
+    """TrainingError unless `wanted` is given and none of the others is."""
+    given = [option for option, value in others.items() if value is not None]
+    if given:
+        raise TrainingError(f"{sentence} and no {' and no '.join(given)}.")
+    if wanted is None:
+        raise TrainingError(f"{sentence}.")
 
 
 def _tell_of_long_sources(found: dict[str, Any], most: int) -> None:

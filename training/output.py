@@ -23,6 +23,7 @@ from training.errors import TrainingError
 from training.report import read_metrics
 
 CORPUS = "corpus.json"  # what was read and left out
+STAGING = ".staging"  # where the files of a model are made, before they are moved to the folder itself
 
 
 @contextlib.contextmanager
@@ -81,7 +82,7 @@ def check(out: Path, *, resume: bool) -> None:
 
 @contextlib.contextmanager
 def staging(out: Path) -> Iterator[Path]:
-    folder = out / ".staging"
+    folder = out / STAGING
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.checkpoint import Checkpoint
-from models.decoding import DecodingOptions, TokenRules, decode
+from models.decoding import DecodingOptions, decode
 from models.interface import Network, Prompt
+from training.evaluate import rules_of
 
 Sample = tuple[str, str, str]
 """Source, reference, what the network made. A lyricist's reference is ""."""
@@ -28,8 +29,7 @@ def drawn(
         DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + place, scores=False)
         for place in range(len(prompts))
     ]
-    rules = TokenRules(checkpoint.config.eos, tuple(checkpoint.config.suppressed))
-    results = decode(network, rules, prompts, options, slots=min(64, len(prompts)))
+    results = decode(network, rules_of(checkpoint.config), prompts, options, slots=min(64, len(prompts)))
     return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
 
 

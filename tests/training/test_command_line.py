@@ -66,7 +66,7 @@ def test_every_wrong_limit_is_named_in_one_message(
 ) -> None:
     message = refused(capsys, *arguments, "--max-minutes", "0", "--seed", "-1", "--max-epochs", "0")
     assert message == (
-        "This run cannot start: loop.max_epochs must be at least 1, not 0; loop.max_minutes must be more than 0,"
+        "This cannot start: loop.max_epochs must be at least 1, not 0; loop.max_minutes must be more than 0,"
         " not 0; loop.seed must lie in 0..2^63-1, not -1."
     )
     assert not (here / "m").exists()

@@ -103,8 +103,8 @@ threads = 0
         "source_language must be a language code such as de or pt-BR, not 'auto'",
         "label_smoothing must lie in [0, 1), not 1.5",
     ]
-    assert message.startswith("This run cannot start: ")
-    assert sorted(message.removeprefix("This run cannot start: ").removesuffix(".").split("; ")) == sorted(
+    assert message.startswith("This cannot start: ")
+    assert sorted(message.removeprefix("This cannot start: ").removesuffix(".").split("; ")) == sorted(
         "; ".join(wanted).split("; ")
     )
     assert not (here / "m").exists()
@@ -269,7 +269,7 @@ def test_cleaning_is_configuration_like_any_other(here: Path, capsys: pytest.Cap
 
 def test_nothing_can_be_chosen_by_the_bleu_of_no_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(capsys, *TRANSLATE, "--set", "loop.choose_by=bleu")
-    assert message == "This run cannot start: loop.choose_by = bleu needs held-out pairs: give --valid."
+    assert message == "This cannot start: loop.choose_by = bleu needs held-out pairs: give --valid."
     assert not (here / "m").exists()
 
 

@@ -11,6 +11,7 @@ import pytest
 from models import checkpoint as checkpoints
 from tests.training.commands import SHORT, TRANSLATE
 from training.__main__ import main
+from training.output import STAGING
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 RUN = [*TRANSLATE, "--valid", "valid.tsv", "--clean", "off"]
@@ -65,3 +66,38 @@ def test_test_scores_of_other_weights_go_and_that_is_said(
     assert list(json.loads(captured.out)) == ["validation (greedy)"]
     said = "The scores of t.tsv (greedy), t.tsv (beam 5) were other weights': give --test again to have them."
     assert said in captured.err.splitlines()
+
+
+@pytest.mark.parametrize("moved", [0, 2, 9])
+def test_test_scores_outlive_a_kill_between_the_files_of_a_model(
+    here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str], moved: int
+) -> None:
+    """As `models.checkpoint.write` leaves its folders after so many files."""
+    staging = here / "m" / STAGING
+    staging.mkdir()
+    content = checkpoints.read_config(here / "m").files.keys() | {"curves.png", "README.md", checkpoints.CONFIG}
+    files = sorted((path for path in (here / "m").iterdir() if path.name in content), key=is_config)
+    for path in files[min(moved, len(files) - 1) :]:
+        path.rename(staging / path.name)
+    assert not checkpoints.is_checkpoint(here / "m")
+    assert main([*RUN, *SHORT, "--resume"]) == 0
+    assert scores(capsys) == finished
+    assert not staging.exists()
+
+
+def test_weights_that_are_not_those_of_the_scores_bring_none(
+    here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kill came before the weights were moved, and the run is resumed to those before them."""
+    staging = here / "m" / STAGING
+    staging.mkdir()
+    config = json.loads((here / "m" / checkpoints.CONFIG).read_text())
+    config["files"][checkpoints.WEIGHTS] = "0" * 64
+    (staging / checkpoints.CONFIG).write_text(json.dumps(config))
+    (here / "m" / checkpoints.CONFIG).unlink()
+    assert main([*RUN, *SHORT, "--resume"]) == 0
+    assert list(scores(capsys)) == ["validation (greedy)"]
+
+
+def is_config(path: Path) -> tuple[bool, str]:
+    return path.name == checkpoints.CONFIG, path.name

@@ -130,9 +130,13 @@ def test_newlines_are_read_as_in_training(folders: dict[str, Path], capsys: pyte
 
 def test_the_wrong_kind_of_data(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     model, song, table = folders["translator"], folders["lyricist"], folders["test.tsv"]
-    assert refused(capsys, model, "--corpus", table) == f"{model} is a translator: give --test SOURCE,TARGET."
-    assert refused(capsys, model) == f"{model} is a translator: give --test SOURCE,TARGET."
-    assert refused(capsys, song, "--test", table) == f"{song} is a lyricist: give --corpus FILE."
+    wanted = f"{model} is a translator: give --test SOURCE,TARGET"
+    assert refused(capsys, model, "--corpus", table) == f"{wanted} and no --corpus."
+    assert refused(capsys, model) == f"{wanted}."
+    assert refused(capsys, song, "--test", table) == f"{song} is a lyricist: give --corpus FILE and no --test."
+    found = refused(capsys, song, "--corpus", table, "--beam", "5", "--columns", "1,2")
+    assert found == f"{song} is a lyricist: give --corpus FILE and no --columns and no --beam."
+    assert refused(capsys, song) == f"{song} is a lyricist: give --corpus FILE."
 
 
 def test_texts_that_cannot_be_scored(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

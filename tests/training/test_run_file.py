@@ -51,7 +51,7 @@ def test_data_that_has_changed_is_refused_unless_it_is_named(here: Path, capsys:
     capsys.readouterr()
     again = ["lyrics", "--config", "m/run.toml", "--out", "again", "--device", "cpu"]
     wanted = "song.txt is not what run.toml recorded; to train on it as it is now, name it with --corpus."
-    assert refused(capsys, *again) == f"This run cannot start: {wanted}"
+    assert refused(capsys, *again) == f"This cannot start: {wanted}"
     assert main([*again, "--corpus", "song.txt"]) == 0
 
 

@@ -34,7 +34,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_the_corpus_is_read(
 
 
 def test_a_wrong_number_of_processes_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = "This run cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
+    wanted = "This cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
     assert refused(capsys, *SING, "--processes", "-1", "--max-epochs", "0") == wanted
 
 
@@ -72,6 +72,6 @@ def test_a_smaller_vocabulary_than_asked_for_is_told(here: Path, capsys: pytest.
 
 
 def test_a_forgotten_folder_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = "This run cannot start: --sead is no option, did you mean --seed?; --out is missing."
+    wanted = "This cannot start: --sead is no option, did you mean --seed?; --out is missing."
     assert refused(capsys, *SING[:3], "--sead", "3") == wanted
     assert refused(capsys, "translator", "--resume").endswith("; --train is missing; --out is missing.")

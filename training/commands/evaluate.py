@@ -20,18 +20,19 @@ def add_parser(commands: Any) -> None:
     command.add_argument("--test", metavar="PAIRS", help=f"for translators: {options.PAIRS}")
     options.add_columns(command)
     command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
-    command.add_argument("--beam", type=int, default=1, help=f"beam width, 1 (greedy) to {MOST_BEAMS}")
+    command.add_argument("--beam", type=int, help=f"for translators: 1 (greedy, the default) to {MOST_BEAMS}")
     add_device(command)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    fits = 1 <= arguments.beam <= MOST_BEAMS
-    raise_all(["" if fits else f"--beam must be at least 1 and at most {MOST_BEAMS}, not {arguments.beam}"])
+    beam = arguments.beam
+    fits = beam is None or 1 <= beam <= MOST_BEAMS
+    raise_all(["" if fits else f"--beam must be at least 1 and at most {MOST_BEAMS}, not {beam}"])
     return evaluate(
         arguments.folder,
         test=arguments.test,
         columns=columns_of(arguments.columns),
         corpus=arguments.corpus,
-        beam=arguments.beam,
+        beam=beam,
         device=device_of(arguments),
     )

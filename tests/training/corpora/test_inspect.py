@@ -157,7 +157,7 @@ def test_nothing_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         (["p.tsv", "--source", "de"], "Give --source and --target together, or neither."),
         (["p.tsv", "--subwords", "0"], "--subwords must be at least 1, not 0."),
         (["p.tsv", "--columns", "3,1"], "p.tsv line 1 has 2 columns; --columns 3,1 asks for column 3."),
-        (["p.tsv", "--clean", "colour=on"], "This run cannot start: --clean has no rule 'colour'"),
+        (["p.tsv", "--clean", "colour=on"], "This cannot start: --clean has no rule 'colour'"),
         (["t.tsv"], "t.tsv has 1 pair; training needs at least two."),
         (["empty.txt"], "empty.txt has no text."),
     ],

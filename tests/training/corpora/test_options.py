@@ -34,7 +34,7 @@ def test_every_field_is_named_in_the_help() -> None:
 def test_all_problems_are_named_together() -> None:
     settings = ["colour=on", "duplicates=perhaps", "ratio=much", "ratio-tolerance=off", "max-characters=0", "overlap=x"]
     assert refusal(cleaning_of, settings) == (
-        f"This run cannot start: --clean has no rule 'colour'; the rules are {RULES};"
+        f"This cannot start: --clean has no rule 'colour'; the rules are {RULES};"
         " --clean duplicates takes on or off, not 'perhaps'; --clean ratio takes a number or off, not 'much';"
         " --clean ratio-tolerance takes a number, not 'off'; max_characters must be at least 1, not 0;"
         " overlap must be off, pair, source or either, not 'x'."
@@ -43,11 +43,11 @@ def test_all_problems_are_named_together() -> None:
 
 @pytest.mark.parametrize("settings", [["ratio=0.5"], ["ratio=nan"], ["ratio-tolerance=-1"], ["identical-from=0"]])
 def test_values_out_of_range(settings: list[str]) -> None:
-    assert refusal(cleaning_of, settings).startswith(f"This run cannot start: {settings[0].split('=')[0][:5]}")
+    assert refusal(cleaning_of, settings).startswith(f"This cannot start: {settings[0].split('=')[0][:5]}")
 
 
 def test_the_whole_configuration_checks_its_rules() -> None:
     def build() -> TranslatorConfig:
         return TranslatorConfig(recipe="x", cleaning=CleaningConfig(ratio=0.0))
 
-    assert refusal(build) == "This run cannot start: cleaning.ratio must be at least 1, not 0."
+    assert refusal(build) == "This cannot start: cleaning.ratio must be at least 1, not 0."
