@@ -18,6 +18,7 @@ from models.products import exact_int8
 from training import snapshot
 
 TEACHERS = "teachers"  # a folder below --out, where a server does not look for models
+TEACHER_SEED = 1  # the same teachers for every seed of a student: they cost as much as it does
 TEACHER_EPOCHS, STUDENT_EPOCHS = 20, 10  # a student's epoch is three times as long
 BEAM = 5
 TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; what is left is for the teachers' translations
@@ -55,10 +56,10 @@ def train(
     command("translator", *options)
 
 
-def translations(arguments: argparse.Namespace, direction: str, seed: int) -> str:
+def translations(arguments: argparse.Namespace, direction: str) -> str:
     """A teacher's, in a file beside it; the teacher is made if it is not there."""
-    teacher = arguments.out / TEACHERS / f"multi30k-{direction}-{seed}"
-    train(arguments, direction, seed, teacher, TEACHER_EPOCHS, TEACHER_SHARE)
+    teacher = arguments.out / TEACHERS / f"multi30k-{direction}-{TEACHER_SEED}"
+    train(arguments, direction, TEACHER_SEED, teacher, TEACHER_EPOCHS, TEACHER_SHARE)
     out = teacher.with_name(f"{teacher.name}.jsonl.gz")
     if not out.exists():
         on_cpu = not torch.cuda.is_available()
@@ -77,6 +78,6 @@ def trained(arguments: argparse.Namespace, seed: int) -> Path:
         train(arguments, direction, seed, out, TEACHER_EPOCHS, 1.0)
     elif not is_checkpoint(out):
         other = "-".join(reversed(direction.split("-")))
-        taught = [translations(arguments, each, seed) for each in (direction, other)]
+        taught = [translations(arguments, each) for each in (direction, other)]
         train(arguments, direction, seed, out, STUDENT_EPOCHS, STUDENT_SHARE, taught)
     return out

@@ -65,6 +65,7 @@ def test_http_says_what_offline_decoding_says_and_sigterm_ends_it(server: Server
     wait_for(lambda: gone(worker))
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_a_killed_server(server: Server) -> None:
     (worker,) = server.workers()
     server.process.kill()

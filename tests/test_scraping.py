@@ -28,6 +28,7 @@ def scrape(server: Server) -> Samples:
     return {(s.name.removeprefix("parlance:"), *(v for _, v in sorted(s.labels.items()))): s.value for s in samples}
 
 
+@pytest.mark.slow
 def test_what_was_asked_is_what_is_counted(tiny_checkpoints: Path, tmp_path: Path) -> None:
     of = ("cpu", "tiny-de-en")
     with serving(tiny_checkpoints, tmp_path) as server:

@@ -28,6 +28,7 @@ def joined(tokens: list[tuple[str, Any]], index: int | None = None) -> str:
     return "".join(token["text"] for _, token in tokens if token.get("index") == index)
 
 
+@pytest.mark.slow
 def test_the_first_token_comes_alone_and_the_others_with_the_end(server: Server) -> None:
     *tokens, (last, done) = streamed(server, "/generate", LYRICS)
     assert last == "done"

@@ -48,29 +48,40 @@ def hypotheses(
     *,
     beam: int = 1,
     n_best: int = 1,
+    length_penalty: float = 1.0,
     slots: int = 64,
 ) -> list[list[str]]:
     """Of each source the beam's, best first; at least one, which may be empty."""
     config = checkpoint.config
     prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
     options = [
-        DecodingOptions(max_new_tokens=new_token_limit(len(p.source), 1 << 16), beam=beam, n_best=n_best)
+        DecodingOptions(
+            max_new_tokens=new_token_limit(len(p.source), 1 << 16),
+            beam=beam,
+            n_best=n_best,
+            length_penalty=length_penalty,
+        )
         for p in prompts
     ]
     found = decode(network, rules_of(config), prompts, options, slots=slots)
     return [[checkpoint.decode(each.tokens) for each in best] or [""] for best in found]
 
 
-def translate(checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1) -> list[str]:
+def translate(
+    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
+) -> list[str]:
     """The best translation of each source."""
-    return [best[0] for best in hypotheses(checkpoint, network, sources, beam=beam)]
+    found = hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)
+    return [best[0] for best in found]
 
 
-def score_translator(checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam: int = 1) -> dict[str, Any]:
+def score_translator(
+    checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
+) -> dict[str, Any]:
     """`scores.text_scores` of the detokenised output, the references' perplexity, and how many sources are longer than
     the model is served with: these are translated here, and refused there."""
     started = time.monotonic()
-    outputs = translate(checkpoint, network, pairs.sources, beam=beam)
+    outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
     seconds = time.monotonic() - started
     nats = reference_nats(checkpoint, network, pairs)
     most = checkpoint.config.max_source_tokens
@@ -80,6 +91,7 @@ def score_translator(checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam
         "perplexity": perplexity(nats),
         "longer_than_served": sum(len(checkpoint.source_ids(text)) > most for text in pairs.sources),
         "beam": beam,
+        **({"length_penalty": length_penalty} if beam > 1 else {}),
         "sentences": len(pairs),
         "seconds": round(seconds, 2),
     }
@@ -110,6 +122,7 @@ def evaluate(
     test: str | None,
     corpus: Path | None,
     beam: int | None,
+    length_penalty: float | None = None,
     device: torch.device,
     columns: Columns | None = None,
 ) -> dict[str, Any]:
@@ -124,10 +137,12 @@ def evaluate(
         pairs = read_pairs(test, languages, columns)
         for note in pairs.reported().notes:
             print(f"note: {note}", file=sys.stderr)
-        found = score_translator(checkpoint, network, pairs, beam=beam or 1)
+        found = score_translator(
+            checkpoint, network, pairs, beam=beam or 1, length_penalty=1.0 if length_penalty is None else length_penalty
+        )
         _tell_of_long_sources(found, config.max_source_tokens)
         return found
-    others = {"--test": test, "--columns": columns, "--beam": beam}
+    others = {"--test": test, "--columns": columns, "--beam": beam, "--length-penalty": length_penalty}
     _only(f"{folder} is a lyricist: give --corpus FILE", corpus, others)
     assert corpus is not None
     text = read_text(corpus)

@@ -94,6 +94,7 @@ def test_ctranslate2_counts_where_it_ran_and_else_the_fastest_loop() -> None:
     assert (row["against"], row["ratio"]) == ("ctranslate2", 1.25)
 
 
+@pytest.mark.slow
 # torch.compile imports torch.utils.mkldnn, whose classes are decorated with what torch itself has deprecated
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning:torch.jit._script")
 def test_the_loop_that_is_compiled_writes_what_the_eager_one_writes(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -13,30 +14,55 @@ from benchmarks import multi30k
 
 
 def result(value: float) -> dict[str, Any]:
-    forms = dict.fromkeys(("cased", "lowercased", "moses", "spacy"), value)
-    return {"beam 1": forms, "beam 5": {name: score + 1 for name, score in forms.items()}}
+    forms = ("cased", "lowercased", "moses", "spacy")
+    return {way: dict.fromkeys(forms, value + place) for place, way in enumerate(multi30k.WAYS)}
 
 
 def test_mean_and_spread_over_the_seeds() -> None:
     rows = multi30k.rows_of({1: result(40.0), 2: result(41.0), 3: result(42.0)})
-    assert [(row["seed"], row["beam"], row["cased"]) for row in rows[:6]] == [
-        *((1, 1, 40.0), (1, 5, 41.0), (2, 1, 41.0), (2, 5, 42.0), (3, 1, 42.0), (3, 5, 43.0))
+    greedy, beam, penalised = multi30k.WAYS
+    assert [(row["seed"], row["search"], row["cased"]) for row in rows[:4]] == [
+        *((1, greedy, 40.0), (1, beam, 41.0), (1, penalised, 42.0), (2, greedy, 41.0))
     ]
-    assert [(row["seeds"], row["beam"], row["moses"]) for row in rows[6:]] == [
-        *((3, 1, "41.00 ± 1.00"), (3, 5, "42.00 ± 1.00"))
+    assert [(row["seeds"], row["search"], row["moses"]) for row in rows[9:]] == [
+        *((3, greedy, "41.00 ± 1.00"), (3, beam, "42.00 ± 1.00"), (3, penalised, "43.00 ± 1.00"))
     ]
 
 
 def test_a_single_seed_has_no_spread() -> None:
-    assert [row["seed"] for row in multi30k.rows_of({7: result(40.0)})] == [7, 7]
+    assert [row["seed"] for row in multi30k.rows_of({7: result(40.0)})] == [7, 7, 7]
 
 
 @pytest.mark.parametrize(
-    ("direction", "value", "met"), [("de-en", 41.0, True), ("en-de", 41.0, True), ("en-de", 40.9, False)]
+    ("direction", "value", "met"),
+    [("de-en", 41.0, True), ("de-en", 40.9, False), ("en-de", 40.0, True), ("en-de", 39.9, False)],
 )
 def test_goals_compare_in_the_form_of_the_others(direction: str, value: float, met: bool) -> None:
-    """de-en is greedy; en-de takes beam 5, which is a point better here."""
+    """de-en is greedy; en-de takes the beam with the penalty of val, which is two points better here."""
     assert multi30k.goal_of(direction, {1: result(value)})["met"] is met
+
+
+@pytest.mark.parametrize("best", [0.6, 1.4])
+def test_the_length_penalty_is_chosen_on_the_validation_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: float
+) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"val.{language}").write_text(f"a b c d e f g\n{language} is a language\n", encoding="utf-8")
+    read: list[str] = []
+
+    def named(data: Path, part: str, direction: str) -> str:
+        read.append(part)
+        return ",".join(f"{data}/{part}.{language}" for language in direction.split("-"))
+
+    def translate(*given: Any, beam: int, length_penalty: float) -> list[str]:
+        assert (given[2], beam) == (["a b c d e f g", "de is a language"], 5)
+        return ["a b c d e f g", "en is a language" if length_penalty == best else "it is a language"]
+
+    monkeypatch.setattr(multi30k, "pairs", named)
+    monkeypatch.setattr(multi30k, "translate", translate)
+    arguments = argparse.Namespace(data=tmp_path, direction="de-en")
+    assert multi30k.chosen_penalty(arguments, mock.sentinel.checkpoint, mock.sentinel.network) == best
+    assert read == ["val"]
 
 
 def test_a_test_set_that_was_scored_is_not_read_again(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     train, teachers = tmp_path / "data" / "train", tmp_path / "out" / "teachers"
     for direction, teaching, distilling in (("de-en", *commands[:2]), ("en-de", *commands[2:4])):
         source, target = direction.split("-")
-        name = str(teachers / f"multi30k-{direction}-3")
+        name = str(teachers / f"multi30k-{direction}-1")
         assert (option(teaching, "--source"), option(teaching, "--target")) == (source, target)
         assert (option(teaching, "--out"), option(teaching, "--max-epochs")) == (name, "20")
         assert distilling[1] == name
@@ -60,11 +60,14 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     assert corpora == (f"{train}.de.gz,{train}.en.gz", *made, "--valid")
     assert (option(learning, "--out"), option(learning, "--max-epochs")) == (str(model), "10")
     trainings = [each for each in commands if each[0] == "translator"]
-    assert {option(each, "--seed") for each in trainings} == {"3"}
+    assert [option(each, "--seed") for each in trainings] == ["1", "1", "3"]
     assert [option(each, "--max-minutes") for each in trainings] == ["25", "25", "42"]
     assert not any("test_2016_flickr" in part for each in commands for part in each)
     assert steps.trained(given, 3) == model
     assert len(commands) == 5
+    assert steps.trained(given, 2) == tmp_path / "out" / "multi30k-de-en-2"
+    assert (len(commands), option(commands[5], "--seed")) == (6, "2")
+    assert commands[5][commands[5].index("--train") + 1 :][:4] == corpora
 
 
 def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:

@@ -61,14 +61,18 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return captured.err.removeprefix("error: ").rstrip("\n")
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize(("beam", "penalty"), [(1, None), (3, None), (3, -3.0)])
 def test_a_translators_scores_are_sacrebleus(
-    folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int, penalty: float | None
 ) -> None:
-    found = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam)
+    penalised = [] if penalty is None else ["--length-penalty", penalty]
+    found = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam, *penalised)
     signatures = ["signature", "signature_lowercased", "signature_chrf"]
-    scores = ["exact_match", "nats_per_token", "perplexity", "longer_than_served", "beam", "sentences", "seconds"]
+    search = ["beam", "length_penalty"] if beam > 1 else ["beam"]
+    scores = ["exact_match", "nats_per_token", "perplexity", "longer_than_served", *search, "sentences", "seconds"]
     assert list(found) == ["bleu", "bleu_lowercased", "chrf", *signatures, *scores]
+    penalty = 1.0 if penalty is None else penalty
+    assert found.get("length_penalty", 1.0) == penalty
     checkpoint = checkpoints.read(folders["translator"])
     network = load_network(checkpoint)
     sources = [f"{s}." for s in pairs(12, seed=5).sources]
@@ -76,7 +80,7 @@ def test_a_translators_scores_are_sacrebleus(
     for source in sources:  # one by one, through the loop that serves
         prompt = Prompt(checkpoint.source_ids(source), checkpoint.config.target_prefix)
         rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-        options = DecodingOptions(max_new_tokens=2 * len(prompt.source) + 20, beam=beam)
+        options = DecodingOptions(max_new_tokens=2 * len(prompt.source) + 20, beam=beam, length_penalty=penalty)
         outputs.append(checkpoint.decode(decode(network, rules, [prompt], [options])[0][0].tokens))
     assert found["bleu"] == round(sacrebleu.corpus_bleu(outputs, [sources]).score, 2) > 0
     assert found["chrf"] == round(sacrebleu.corpus_chrf(outputs, [sources]).score, 2) > 0
@@ -167,6 +171,17 @@ def test_folders_that_are_no_models(
 def test_a_beam_of_none(folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int) -> None:
     assert f"--beam must be at least 1 and at most 64, not {beam}" in refused(
         capsys, folders["translator"], "--beam", beam
+    )
+
+
+def test_a_penalty_without_a_beam_or_out_of_bounds(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = refused(capsys, folders["translator"], "--test", folders["test.tsv"], "--length-penalty", 11)
+    wanted = "--length-penalty must lie in -10..10, not 11.0; --length-penalty needs a --beam of at least 2"
+    assert found == f"This cannot start: {wanted}."
+    assert "must lie in -10..10, not nan" in refused(
+        capsys, folders["translator"], "--beam", 2, "--length-penalty", "nan"
     )
 
 

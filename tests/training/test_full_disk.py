@@ -127,6 +127,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_disk_that_fills_up(
     disk: Disk,
@@ -149,6 +150,7 @@ def test_a_disk_that_fills_up(
     assert Path("disk/m/model.safetensors").read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["first snapshot", "weights", "curves", "config"])
 def test_the_old_model_outlives_a_resume_that_finds_no_space(
     disk: Disk, stage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_says_one_sentence(here: Path) -> None:
     process = start(here, *TRANSLATE, "--train", "missing.tsv")
     out, said = process.communicate(timeout=60)
@@ -68,6 +69,7 @@ def test_a_process_that_fails_says_one_sentence(here: Path) -> None:
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_is_interrupted_and_one_that_goes_on(here: Path) -> None:
     (here / "song.txt").write_text(text(4000))
     arguments = [*SING, "--recipe", "d2l-adam", "--threads", "1"]

@@ -27,6 +27,7 @@ def killed(kind: str, runs: dict[Path, list[int]]) -> list[list[int]]:
     return [[int(number) for number in line.split()] for line in result.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     (moments, none), (rest, kills) = killed("translator", {whole: [], parts: [9, 34, 37, 71]})

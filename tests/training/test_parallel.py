@@ -48,6 +48,7 @@ def test_processes_take_the_updates_of_one(tmp_path: Path, count: int, tokens_pe
         assert a == pytest.approx(b, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["consecutive", "random"])
 def test_strands_of_a_text_are_shared(tmp_path: Path, sampling: str) -> None:
     """Three strands for two processes: the carried states go with their rows."""

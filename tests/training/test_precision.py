@@ -101,6 +101,7 @@ def test_the_scale_goes_on_after_a_resume(tmp_path: Path, monkeypatch: pytest.Mo
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [translate, sing])
 @pytest.mark.parametrize("wanted", ["bf16", "fp16"])
 def test_half_precision_learns_what_fp32_learns(tmp_path: Path, train: Any, wanted: str) -> None:

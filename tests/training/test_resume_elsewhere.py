@@ -71,6 +71,7 @@ def test_another_torch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "limits",
     [
@@ -104,6 +105,7 @@ def unlike(workers: Workers, out: Path) -> Any:
     return group_runs.translate(workers, out, plain(loop=LoopConfig(max_epochs=2 + workers.rank)))
 
 
+@pytest.mark.slow
 def test_processes_with_other_limits_are_refused(tmp_path: Path) -> None:
     """No fingerprint has them, and a process that ends before the others would leave them waiting."""
     errors = together(2, unlike, tmp_path)

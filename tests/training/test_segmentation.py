@@ -98,6 +98,7 @@ def test_too_long_pairs_are_left_out_of_every_epoch() -> None:
         segmentation(max_tokens=3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_curves")
 @pytest.mark.parametrize("number", [2, 5])
 def test_a_run_with_every_regulariser_is_resumed_bit_for_bit(tmp_path: Path, number: int) -> None:

@@ -54,6 +54,7 @@ def test_what_was_validated_is_not_validated_again_after_a_resume(tmp_path: Path
     assert validations(tmp_path) == [2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("train", "task"), [(translate, TranslationTask), (sing, LyricsTask)])
 def test_training_does_not_notice_validation(
     tmp_path: Path, train: Any, task: Any, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,8 @@ from training.corpora import options
 from training.corpora.reading import columns_of
 from training.evaluate import MOST_BEAMS, evaluate
 
+PENALTIES = "-10..10"
+
 
 def add_parser(commands: Any) -> None:
     command = commands.add_parser("evaluate", help="score a model; the last line is one JSON object")
@@ -21,18 +23,29 @@ def add_parser(commands: Any) -> None:
     options.add_columns(command)
     command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
     command.add_argument("--beam", type=int, help=f"for translators: 1 (greedy, the default) to {MOST_BEAMS}")
+    text = f"for beams: a hypothesis' score is divided by its length to this power (default: 1), {PENALTIES}"
+    command.add_argument("--length-penalty", type=float, metavar="POWER", help=text)
     add_device(command)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    beam = arguments.beam
+    beam, penalty = arguments.beam, arguments.length_penalty
     fits = beam is None or 1 <= beam <= MOST_BEAMS
-    raise_all(["" if fits else f"--beam must be at least 1 and at most {MOST_BEAMS}, not {beam}"])
+    raise_all(
+        [
+            "" if fits else f"--beam must be at least 1 and at most {MOST_BEAMS}, not {beam}",
+            ""
+            if penalty is None or -10 <= penalty <= 10
+            else f"--length-penalty must lie in {PENALTIES}, not {penalty}",
+            "" if penalty is None or (beam or 1) > 1 else "--length-penalty needs a --beam of at least 2",
+        ]
+    )
     return evaluate(
         arguments.folder,
         test=arguments.test,
         columns=columns_of(arguments.columns),
         corpus=arguments.corpus,
         beam=beam,
+        length_penalty=penalty,
         device=device_of(arguments),
     )

@@ -29,6 +29,7 @@ def without_direct(client: Client) -> Client:
     return client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "body"), BODIES)
 @pytest.mark.parametrize("failure", [None, EngineFailed("It broke."), Overloaded("Full.", retry_after_s=7)])
 def test_both_ways_answer_the_same(path: str, body: Any, failure: Exception | None) -> None:

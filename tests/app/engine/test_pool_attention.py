@@ -13,6 +13,7 @@ from app.engine.jobs import AttentionJob, TranslationJob
 from tests.app.engine.running import Running, spied
 
 
+@pytest.mark.slow
 def test_attention_follows_the_translation_and_a_forced_target(running: Running) -> None:
     text = running.do(running.pool.translate([TranslationJob("ich möchte ein bier", "de", "en")]))[0].text
     own = running.do(running.pool.attention(AttentionJob("ich möchte ein bier", model="tiny-de-en")))

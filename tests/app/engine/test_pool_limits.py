@@ -19,6 +19,7 @@ from models import checkpoint as checkpoints
 from tests.app.engine.running import Running, generate, options, together
 
 
+@pytest.mark.slow
 def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Running) -> None:
     device = running.pool.devices.all["cpu"]
     assert device.process is not None
@@ -39,6 +40,7 @@ def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Runn
     assert device.outstanding_tokens == 0
 
 
+@pytest.mark.slow
 def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) -> None:
     """One pool with tight limits, one broken checkpoint beside good ones, and its end."""
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")

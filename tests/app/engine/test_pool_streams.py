@@ -14,6 +14,7 @@ from app.engine.jobs import TranslationJob
 from tests.app.engine.running import Running, generate, heard, spied
 
 
+@pytest.mark.slow
 def test_streams_join_to_the_answers_without(running: Running) -> None:
     for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
         job = TranslationJob(text, "de", "en", alternatives=1)

@@ -142,6 +142,7 @@ def test_in_native_int8_they_answer_as_each_alone(tiny_checkpoints: Path, monkey
     check(tiny_checkpoints, 100, 1, "int8")
 
 
+@pytest.mark.slow
 @needs_int8
 def test_in_pytorch_int8_few_answers_hang_on_who_is_beside_them(
     tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch

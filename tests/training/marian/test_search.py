@@ -50,6 +50,7 @@ def rules(config: CheckpointConfig) -> TokenRules:
     return TokenRules(config.eos, config.suppressed, config.renormalise, config.forced_end)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_two_hundred_sentences(name: str, tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", **FOLDERS[name])

@@ -44,6 +44,7 @@ def running(root: Path) -> Iterator[Running]:
     found.close()
 
 
+@pytest.mark.slow
 def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     expected = translate(checkpoint, load_network(checkpoint), LINES, beam=4)
@@ -61,6 +62,7 @@ def test_a_stream_joins_to_the_answer(running: Running) -> None:
         assert replace(result, usage=whole.usage) == whole
 
 
+@pytest.mark.slow
 def test_a_text_may_name_its_target_language(running: Running, root: Path) -> None:
     named = [f">>eng<< {line}" for line in LINES]
     checkpoint = checkpoints.read(root / "de-es")

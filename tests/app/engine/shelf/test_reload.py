@@ -19,6 +19,7 @@ from tests.app.engine.running import Running
 from tests.app.engine.shelf.models import loaded, long_job, replace, text
 
 
+@pytest.mark.slow
 def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -> None:
     old = text(running, long_job())
     before = running.pool.library.checkpoints["tiny-lyrics"]
@@ -170,6 +171,7 @@ def test_changes_of_one_name_take_turns(running: Running) -> None:
     running.until(lambda: loaded(running) == {"tiny-de-en@2", f"tiny-lyrics@{version + 4}"}, "something was left")
 
 
+@pytest.mark.slow
 def test_the_next_process_loads_the_current_versions(running: Running) -> None:
     wanted, device = text(running, long_job()), running.pool.devices.all["cpu"]
     held = set(device.loaded)
