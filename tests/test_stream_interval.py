@@ -12,6 +12,8 @@ from tests.serving import Server, serving
 from tests.test_streams import streamed
 from tests.tiny import GERMAN
 
+pytestmark = pytest.mark.slow  # a server of its own
+
 LENGTH = 1500  # it takes a tenth of a second and more to write: the first token is read long before the end
 LYRICS = {"prompt": "分开", "max_new_tokens": LENGTH, "seed": 7}
 
@@ -28,7 +30,6 @@ def joined(tokens: list[tuple[str, Any]], index: int | None = None) -> str:
     return "".join(token["text"] for _, token in tokens if token.get("index") == index)
 
 
-@pytest.mark.slow
 def test_the_first_token_comes_alone_and_the_others_with_the_end(server: Server) -> None:
     *tokens, (last, done) = streamed(server, "/generate", LYRICS)
     assert last == "done"

@@ -27,6 +27,7 @@ def test_moses_lowercases_normalises_and_splits_as_multi30k_does() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_spacy_splits_contractions_and_hyphens() -> None:
     pytest.importorskip("spacy", reason="an extra of the benchmarks")
     english = published_bleu.spacy_words("en")

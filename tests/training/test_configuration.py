@@ -169,6 +169,7 @@ def test_a_wrong_type_says_what_is_allowed(value: Any, annotation: Any, wanted: 
     assert str(caught.value) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [*recipes.TRANSLATORS.values(), *recipes.LYRICISTS.values()])
 def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
     config = recipe()
@@ -255,6 +256,7 @@ def test_set_changes_what_is_trained(here: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["held-out end of the text"]["characters"] == 59
 
 
+@pytest.mark.slow
 def test_cleaning_is_configuration_like_any_other(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "my.toml").write_text("[cleaning]\nratio = 6\nidentical_from = 9\n")
     given = ["--config", "my.toml", "--clean", "duplicates=off", "--clean", "identical-from=off", *SHORT]

@@ -80,6 +80,7 @@ def test_the_file_has_the_corpus_in_its_order_and_can_be_trained_on(
     assert read_pairs("d.jsonl.gz", ("en", "de")).sources == targets  # what it is to a student of the other direction
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_does(here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distillation, "CHUNK", 1)
     assert distil(tiny_checkpoints, "one.jsonl") == 0

@@ -67,6 +67,7 @@ def test_strands_of_a_text_are_shared(tmp_path: Path, sampling: str) -> None:
     assert_close(carried[0], carried[1])
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_as_it_was_on_as_many_processes(tmp_path: Path) -> None:
     """With dropout: every rank has a stream of its own, and has it again."""
     changes = {"network": {"embedding": 8, "hidden": 8, "layers": 2, "dropout": 0.5}}

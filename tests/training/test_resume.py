@@ -29,6 +29,7 @@ def test_patience_goes_on_counting_after_a_resume(tmp_path: Path) -> None:
     assert outcome.progress.epoch == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", RUNS)
 def test_two_epochs_and_two_more_equal_four(tmp_path: Path, train: Any, whole: Callable[..., Path]) -> None:
     train(tmp_path, 2)

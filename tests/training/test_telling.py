@@ -16,6 +16,7 @@ from training.__main__ import main
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
+@pytest.mark.slow
 def test_what_a_group_says_on_its_way_does_not_silence_its_error() -> None:
     first, second = together(2, group_runs.speak)
     assert "On the way.\n" in first

@@ -12,8 +12,9 @@ from app.engine import messages as m
 from app.engine.jobs import AttentionJob, TranslationJob
 from tests.app.engine.running import Running, spied
 
+pytestmark = pytest.mark.slow  # a pool of its own
 
-@pytest.mark.slow
+
 def test_attention_follows_the_translation_and_a_forced_target(running: Running) -> None:
     text = running.do(running.pool.translate([TranslationJob("ich möchte ein bier", "de", "en")]))[0].text
     own = running.do(running.pool.attention(AttentionJob("ich möchte ein bier", model="tiny-de-en")))

@@ -13,8 +13,9 @@ from app.engine import messages as m
 from app.engine.jobs import TranslationJob
 from tests.app.engine.running import Running, generate, heard, spied
 
+pytestmark = pytest.mark.slow  # a pool of its own
 
-@pytest.mark.slow
+
 def test_streams_join_to_the_answers_without(running: Running) -> None:
     for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
         job = TranslationJob(text, "de", "en", alternatives=1)

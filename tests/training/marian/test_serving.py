@@ -53,6 +53,7 @@ def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
     assert len(set(expected)) > 10
 
 
+@pytest.mark.slow
 def test_a_stream_joins_to_the_answer(running: Running) -> None:
     for line in LINES[:6]:
         job = TranslationJob(line, "de", "es")
@@ -72,6 +73,7 @@ def test_a_text_may_name_its_target_language(running: Running, root: Path) -> No
     assert [answer.text for answer in english] != [answer.text for answer in spanish]
 
 
+@pytest.mark.slow
 def test_attention_shows_the_language_token_before_the_text(running: Running) -> None:
     for text, language, special in (("der hund", ">>spa<<", True), (">>eng<< der hund", ">>eng<<", False)):
         found = running.do(running.pool.attention(AttentionJob(text)))
@@ -81,6 +83,7 @@ def test_attention_shows_the_language_token_before_the_text(running: Running) ->
         assert all(len(row) == len(found.source_tokens) for row in found.maps["cross"].weights[0][0])
 
 
+@pytest.mark.slow
 def test_a_text_without_words_is_not_translated(running: Running) -> None:
     (answer,) = running.do(running.pool.translate([TranslationJob(" ", "de", "es")]))
     assert (answer.text, answer.usage.new_tokens) == (" ", 0)

@@ -15,6 +15,7 @@ from tests.app.engine.running import Running
 from tests.app.engine.shelf.models import loaded, long_job, text
 
 
+@pytest.mark.slow
 def test_load_and_unload(running: Running, root: Path) -> None:
     do, pool = running.do, running.pool
     for name in ("another", "ä" * 200):  # of 400 bytes, more than a file name may have
@@ -40,6 +41,7 @@ def test_load_and_unload(running: Running, root: Path) -> None:
     assert pool.status().ready
 
 
+@pytest.mark.slow
 def test_unloading_waits_for_who_has_begun_and_hides_from_who_has_not(running: Running) -> None:
     wanted = text(running, long_job())
 
@@ -60,6 +62,7 @@ def test_unloading_waits_for_who_has_begun_and_hides_from_who_has_not(running: R
     assert text(running, long_job()) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", ".", "..", "../c/tiny-de-en", "a/b", "/etc", ".hidden", "a\0b", "..\\x"])
 def test_a_name_is_no_way_out_of_the_folder(running: Running, name: str) -> None:
     for change in (running.pool.load_model, running.pool.reload_model, running.pool.unload_model):
@@ -67,6 +70,7 @@ def test_a_name_is_no_way_out_of_the_folder(running: Running, name: str) -> None
             running.do(change(name))
 
 
+@pytest.mark.slow
 def test_a_version_that_is_not_given_back_is_freed_in_the_end(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,6 +84,7 @@ def test_a_version_that_is_not_given_back_is_freed_in_the_end(
         running.do(running.pool.load_model("tiny-lyrics"))
 
 
+@pytest.mark.slow
 def test_a_server_without_its_models_says_what_to_do(running: Running) -> None:
     names = [info.name for info in running.pool.models()]
     for name in names:
@@ -91,6 +96,7 @@ def test_a_server_without_its_models_says_what_to_do(running: Running) -> None:
     assert (running.pool.status().ready, running.pool.status().problems) == (True, ())
 
 
+@pytest.mark.slow
 def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running.pool.entrance, "draining", True)
     with pytest.raises(errors.EngineUnavailable, match="shutting down"):

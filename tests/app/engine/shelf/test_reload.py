@@ -18,8 +18,9 @@ from models import checkpoint as checkpoints
 from tests.app.engine.running import Running
 from tests.app.engine.shelf.models import loaded, long_job, replace, text
 
+pytestmark = pytest.mark.slow  # a pool of its own
 
-@pytest.mark.slow
+
 def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -> None:
     old = text(running, long_job())
     before = running.pool.library.checkpoints["tiny-lyrics"]
@@ -171,7 +172,6 @@ def test_changes_of_one_name_take_turns(running: Running) -> None:
     running.until(lambda: loaded(running) == {"tiny-de-en@2", f"tiny-lyrics@{version + 4}"}, "something was left")
 
 
-@pytest.mark.slow
 def test_the_next_process_loads_the_current_versions(running: Running) -> None:
     wanted, device = text(running, long_job()), running.pool.devices.all["cpu"]
     held = set(device.loaded)
