@@ -16,7 +16,9 @@ batches.py        token ids -> batches, bucketed by length, in a reproducible or
 translation.py    the task of a translator: its batches, loss and validation
 regularisers.py   R-Drop's and word dropout's options
 lyrics.py         the task of a lyricist
-parallel.py       the processes that share a run: torchrun's, or this one alone
+workers.py        the processes that share a run: this one alone
+group.py          or torchrun's
+torchrun.py       what this process knows of the torchrun that has started it
 meeting.py        how they find each other
 sharded.py        a task whose batches they share
 generators.py     the random numbers that each of them draws

@@ -27,7 +27,6 @@ from training.candidates import Candidates, Listed
 from training.config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
 from training.meter import WAY_OUT, Meter, Reading, all_finite
-from training.parallel import Workers
 from training.planning import Planner
 from training.precision import MixedPrecision
 from training.progress import Outcome, Progress
@@ -37,6 +36,7 @@ from training.schedule import rate
 from training.task import Task
 from training.validation import Judge, Quality, Validation, apart, is_due
 from training.wording import counted
+from training.workers import Workers
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50

@@ -21,7 +21,6 @@ from training.evaluate import score_lyricist
 from training.hardware import hardware
 from training.lyrics import LyricsTask
 from training.output import publish
-from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.run import Run, command, ended, parameter_count
@@ -29,6 +28,7 @@ from training.samples import at_validation
 from training.validation import Quality
 from training.vocabulary import character_tokenizer, digest
 from training.wording import counted
+from training.workers import Workers
 
 
 def train_lyricist(

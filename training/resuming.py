@@ -9,9 +9,9 @@ import torch
 
 from training import generators, snapshot
 from training.errors import TrainingError
-from training.parallel import launch_name
 from training.planning import Pace
 from training.schedule import Plan
+from training.torchrun import launch_name
 from training.wording import counted
 
 if TYPE_CHECKING:

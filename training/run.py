@@ -15,8 +15,8 @@ from torch import nn
 from training import events, generators, output
 from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
+from training.group import agree
 from training.loop import Loop
-from training.parallel import Workers, agree
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.report import METRICS, SAMPLES, Report
@@ -24,6 +24,7 @@ from training.sharded import Sharded
 from training.task import Task
 from training.validation import Judge
 from training.wording import counted
+from training.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ from training.evaluate import score_translator
 from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
 from training.output import CORPUS, publish
-from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
@@ -33,6 +32,7 @@ from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, digest, translator_tokenizers
 from training.wording import counted
+from training.workers import Workers
 
 BEAM = 5  # of test sets, at the end of a run
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run

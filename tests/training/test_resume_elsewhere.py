@@ -19,8 +19,8 @@ from training import snapshot, vocabulary
 from training.__main__ import main
 from training.config import LoopConfig, TokenizerConfig
 from training.errors import TrainingError
-from training.parallel import Workers
 from training.report import Report
+from training.workers import Workers
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 PIECES = {"tokenizer": TokenizerConfig(size=40)}

@@ -14,7 +14,7 @@ from training import output
 from training.config import raise_all
 from training.configuration.assembly import Statement
 from training.errors import TrainingError
-from training.parallel import Workers
+from training.workers import Workers
 
 
 class Override(argparse.Action):
