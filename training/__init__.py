@@ -49,10 +49,11 @@ wording.py        how sentences count
 samples.py        texts that a network makes while it learns
 events.py         TensorBoard events
 curves.py         curves.png
-card.py           the model card
+card/             the model card
 hardware.py       what a run ran on
 run.py            what every run has in common
 output.py         the folder that a run writes
+draft.py          what a checkpoint will say of itself, but its scores
 translator.py     the page that puts these together for a translator
 lyricist.py       and for a lyricist
 marian/           checkpoints of OPUS-MT and Marian -> checkpoints of this project
