@@ -2,7 +2,7 @@
 
 __main__.py       python -m training COMMAND; errors become exit codes
 commands/         the options of each command and what it runs
-recipes.py        named runs: functions that return a whole frozen config
+recipes/          named runs: functions that return a whole frozen config
 config.py         the frozen dataclasses of a run, validated together
 configuration/    recipes, TOML files and options -> one config, and run.toml, from the dataclasses' fields
 record.py         what a run is told of itself, so that it can leave it behind

@@ -21,7 +21,7 @@ from training.corpora.pairs import Pairs
 from training.demo import phrasebook
 from training.errors import TrainingError
 from training.lyricist import train_lyricist
-from training.recipes import lyrics_small
+from training.recipes import lyricists
 from training.translator import train_translator
 
 
@@ -55,7 +55,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
 
 
 def demo_lyricist() -> LyricsConfig:
-    return replace(lyrics_small(), recipe="demo", network={**lyrics_small().network, "cell": "gru"})
+    return replace(lyricists.small(), recipe="demo", network={**lyricists.small().network, "cell": "gru"})
 
 
 def lyrics() -> str:
