@@ -20,7 +20,7 @@ from benchmarks.limit import synchronise
 from benchmarks.report import goal
 from benchmarks.training_race import Pairs, Silent, Some, network, task
 from models.transformer_config import TransformerConfig
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.loop import Loop
 from training.recipes import translators
 

@@ -26,7 +26,7 @@ from benchmarks import mfu
 from benchmarks.peers.plain_training import PlainTraining
 from benchmarks.report import finish, goal
 from benchmarks.training_race import Ours, Pairs, interleaved, network, scanned, task, waste
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.recipes import translators
 from training.vocabulary import BOS, EOS, translator_tokenizers
 

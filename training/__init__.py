@@ -3,8 +3,7 @@
 __main__.py       python -m training COMMAND; errors become exit codes
 commands/         the options of each command and what it runs
 recipes/          named runs: functions that return a whole frozen config
-config.py         the frozen dataclasses of a run, validated together
-configuration/    recipes, TOML files and options -> one config, and run.toml, from the dataclasses' fields
+configuration/    the frozen dataclasses of a run, validated together; recipes, TOML files and options -> one of them
 record.py         what a run is told of itself, so that it can leave it behind
 errors.py         TrainingError: what ends a run with one sentence
 faults.py         what the operating system's errors mean to a user

@@ -8,7 +8,8 @@ from models import networks
 from models.checkpoint import CheckpointConfig
 from models.recurrent import RecurrentLanguageModel
 from models.tokenizer import Tokenizer, VocabularyTokenizer
-from training.config import LyricsConfig, TranslatorConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.translator import TranslatorConfig
 from training.run import parameter_count
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN
 

@@ -24,7 +24,8 @@ from training import optimizer as optimizers
 from training import snapshot
 from training.averaging import MovingAverage
 from training.candidates import Candidates, Listed
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.errors import TrainingError
 from training.meter import WAY_OUT, Meter, Reading, all_finite
 from training.planning import Planner

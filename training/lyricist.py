@@ -13,7 +13,7 @@ from models.checkpoint import Checkpoint
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
 from training import memorisation, snapshot
 from training.card.lyricist import lyricist_facts
-from training.config import LyricsConfig
+from training.configuration.lyrics import LyricsConfig
 from training.draft import lyricist_draft
 from training.errors import TrainingError
 from training.evaluate import score_lyricist

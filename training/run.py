@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from training import events, generators, output
-from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.translator import TranslatorConfig
 from training.group import agree
 from training.loop import Loop
 from training.progress import Outcome

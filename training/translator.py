@@ -15,7 +15,7 @@ from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training import snapshot
 from training.card.translator import translator_facts
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.draft import translator_draft
 from training.earlier_scores import with_earlier

@@ -15,10 +15,12 @@ from tests.training.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import lyricist, translator
 from training.__main__ import main, parser
 from training.commands.configured import configured
-from training.config import LoopConfig, LyricsConfig, TranslatorConfig
 from training.configuration.assembly import Statement, assemble
 from training.configuration.fields import comments, keys
+from training.configuration.loop import LoopConfig
+from training.configuration.lyrics import LyricsConfig
 from training.configuration.tables import explained, literal
+from training.configuration.translator import TranslatorConfig
 from training.configuration.values import checked, parsed
 from training.errors import CannotStart
 from training.recipes import lyricists, translators
@@ -209,7 +211,7 @@ def test_every_key_of_the_loop_and_the_optimizer_is_explained(kind: Any) -> None
 
 
 def test_comments_come_from_the_line_and_the_docstring() -> None:
-    from training.config import TokenizerConfig
+    from training.configuration.tokenizer import TokenizerConfig
 
     said = comments(TokenizerConfig)
     assert said["joint"] == "one vocabulary for both languages"

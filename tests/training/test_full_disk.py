@@ -23,7 +23,7 @@ from tests.training.small import CPU, lyricist, text
 from training import loop as loops
 from training import output, snapshot
 from training.__main__ import main
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.lyricist import train_lyricist
 from training.recipes import lyricists
 from training.report import Report

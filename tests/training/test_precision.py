@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from tests.training.counting import STEP_BY_ONE, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from training import precision, snapshot
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.errors import TrainingError
 from training.precision import FIRST_SCALE, SKIPPED_IN_A_ROW, format_for
 

@@ -11,7 +11,8 @@ import pytest
 from models.checkpoint import Checkpoint
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import translator
-from training.config import LoopConfig, TokenizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.corpora.pairs import Pairs
 from training.draft import translator_draft
 from training.errors import TrainingError

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from training.card.facts import CardFacts
-from training.config import LyricsConfig
+from training.configuration.lyrics import LyricsConfig
 from training.hardware import hardware
 from training.progress import Outcome
 from training.run import Run, command, ended

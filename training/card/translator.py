@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from training.card.facts import CardFacts
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.corpora.report import CorpusReport
 from training.hardware import hardware

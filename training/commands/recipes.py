@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from training.config import LyricsConfig, TranslatorConfig
+from training.configuration.lyrics import LyricsConfig
 from training.configuration.tables import explained
+from training.configuration.translator import TranslatorConfig
 from training.errors import TrainingError
 from training.recipes import lyricists, translators
 

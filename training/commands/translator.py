@@ -9,8 +9,8 @@ from typing import Any
 
 from training.commands.configured import configured
 from training.commands.options import add_configuration, add_override, add_run, check_out, device_of
-from training.config import raise_all
 from training.configuration.assembly import Statement
+from training.configuration.problems import raise_all
 from training.corpora import options
 from training.errors import CannotStart
 from training.recipes import translators as recipes

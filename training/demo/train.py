@@ -16,7 +16,12 @@ import torch
 
 from models import checkpoint as checkpoints
 from training import snapshot
-from training.config import NO_CLEANING, LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.configuration.cleaning import NO_CLEANING
+from training.configuration.loop import LoopConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.tokenizer import TokenizerConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.demo import phrasebook
 from training.errors import TrainingError

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from training.config import LoopConfig, LyricsConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.optimizer import OptimizerConfig
 
 MEDIUM_TEXT = 300_000  # characters
 

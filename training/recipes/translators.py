@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from training.config import CleaningConfig, LoopConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.configuration.cleaning import CleaningConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.tokenizer import TokenizerConfig
+from training.configuration.translator import TranslatorConfig
 
 
 def tiny() -> TranslatorConfig:
