@@ -27,11 +27,14 @@ optimizer.py      optimizers, and clipping
 muon.py           orthogonal steps for hidden matrices
 schedule.py       learning-rate schedules, and how much of a run is over
 planning.py       how long a run will be: epochs, clocks, cool-downs
+limits.py         where it ends
 precision.py      bf16, and fp16 with its scale
+descent.py        one step of the optimizer, over batches and processes
 averaging.py      the moving average of the weights
 candidates.py     the best validated weights, and their mean
 validation.py     what a validation measures, and when one is due
 judge.py          BLEU and sample translations at a validation
+selection.py      which weights a run keeps: averaged, measured, the best chosen
 meter.py          losses and norms, read from the device now and then
 loop.py           steps, validates, saves, resumes
 progress.py       where a run stands, and how it ended
