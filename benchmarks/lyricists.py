@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.report import finish, goal
-from training import recipes
 from training.corpora.texts import read_text
 from training.loop import Loop
 from training.lyricist import build_lyricist, split_text
 from training.lyrics import LyricsTask
+from training.recipes.lyricists import LYRICISTS
 from training.report import Report
 from training.vocabulary import character_tokenizer
 
@@ -50,7 +50,7 @@ TRIALS = (
 def perplexities(trial: Trial, corpus: Path, seed: int) -> list[float]:
     """After every 50 epochs; one thread, as the reference."""
     torch.set_num_threads(1)
-    config = recipes.LYRICISTS[trial.recipe]()
+    config = LYRICISTS[trial.recipe]()
     loop = replace(config.loop, max_epochs=trial.epochs, seed=seed)
     config = replace(config, network={**config.network, "cell": trial.cell}, loop=loop)
     text, _ = split_text(config, read_text(corpus))

@@ -20,9 +20,9 @@ from benchmarks.limit import synchronise
 from benchmarks.report import goal
 from benchmarks.training_race import Pairs, Silent, Some, network, task
 from models.transformer_config import TransformerConfig
-from training import recipes
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.loop import Loop
+from training.recipes import translators
 
 GOAL = 0.40
 PEAKS = {"H100": 989.4e12, "H200": 989.4e12, "A100": 312e12, "L40": 181e12}  # bf16, dense, as the makers give them
@@ -62,7 +62,7 @@ def measured(*, smoke: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     name = "base, bf16, share of one GPU's peak in training"
     if not smoke and not torch.cuda.is_available():
         return [], [goal(name, None, GOAL, "of peak", "higher", "there is no CUDA device here")]
-    config, size, device = recipes.base(), 16_000, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    config, size, device = translators.base(), 16_000, torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if smoke:
         tiny = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "head_width": 8, "d_ff": 32}
         config, size = replace(config, network={**config.network, **tiny}, tokens_per_batch=200), 50

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from training.card import commit
+from training.card.revision import commit
 
 
 def environment() -> dict[str, Any]:

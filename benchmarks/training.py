@@ -26,8 +26,8 @@ from benchmarks import mfu
 from benchmarks.peers.plain_training import PlainTraining
 from benchmarks.report import finish, goal
 from benchmarks.training_race import Ours, Pairs, interleaved, network, scanned, task, waste
-from training import recipes
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
+from training.recipes import translators
 from training.vocabulary import BOS, EOS, translator_tokenizers
 
 SPEED_GOAL, WASTE_GOAL = 2.0, 0.10
@@ -49,7 +49,7 @@ def corpus(config: TranslatorConfig, folder: Path) -> tuple[Pairs, int]:
 
 def raced() -> TranslatorConfig:
     """Recipe `tiny` with the plain loop's optimizer, and each pair once a pass, without R-Drop."""
-    config = recipes.tiny()
+    config = translators.tiny()
     return replace(config, optimizer=replace(config.optimizer, name="adam"), r_drop=0.0)
 
 

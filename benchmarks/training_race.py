@@ -18,7 +18,8 @@ from benchmarks.processes import ContenderError, Processes
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training.batches import PairBatch
-from training.config import LoopConfig, TranslatorConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.translator import TranslatorConfig
 from training.loop import Loop
 from training.translation import TranslationTask
 

@@ -13,7 +13,7 @@ from models.checkpoint import CheckpointConfig
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
-from training.config import TokenizerConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN, character_tokenizer, word_tokenizer
 
 GERMAN = ["ich möchte ein bier", "der hund schläft", "wir sehen das haus", "guten morgen welt"]

@@ -11,13 +11,14 @@ from contextlib import nullcontext, redirect_stderr
 
 import torch
 
-from training import parallel
+from training import torchrun
 from training.commands import COMMANDS
 from training.errors import TrainingError
 from training.farewell import Ended, peer_is_gone
 from training.faults import reason
+from training.group import join
 from training.launch import launch
-from training.parallel import Workers
+from training.workers import Workers
 
 MODULE = "training"
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
@@ -35,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """All processes of a group are given the same arguments: one of them says what is wrong with these."""
-    with nullcontext() if parallel.environment_rank() == 0 else redirect_stderr(io.StringIO()):
+    with nullcontext() if torchrun.environment_rank() == 0 else redirect_stderr(io.StringIO()):
         top = parser()
         arguments, unknown = top.parse_known_args(argv)
         if unknown and "overrides" not in arguments:
@@ -48,15 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted; 1 where another
     process of the run has died."""
     arguments = parse(argv)
-    if arguments.command not in SHARED and parallel.environment_rank() != 0:
+    if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0
     workers = arguments.workers = Workers()
     try:
         if arguments.command in SHARED:
-            if arguments.processes > 1 and not parallel.launch_name():
+            if arguments.processes > 1 and not torchrun.launch_name():
                 return launch(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
-            workers = arguments.workers = parallel.join()
-            arguments.resume = workers.given(lambda: arguments.resume or parallel.restarted(arguments.out))
+            workers = arguments.workers = join()
+            arguments.resume = workers.given(lambda: arguments.resume or torchrun.restarted(arguments.out))
         result = arguments.run(arguments)
     except TrainingError as error:
         workers.say(f"error: {error}")

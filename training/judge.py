@@ -6,7 +6,7 @@ import sacrebleu
 
 from models.checkpoint import Checkpoint
 from models.interface import Network
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.corpora.pairs import Pairs
 from training.evaluate import translate
 from training.validation import Quality, Sample

@@ -9,26 +9,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from models import networks
-from models.checkpoint import Checkpoint, CheckpointConfig
+from models.checkpoint import Checkpoint
 from models.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.tokenizer import VocabularyTokenizer
 from training import memorisation, snapshot
-from training.card import CardFacts
-from training.config import LyricsConfig
+from training.card.lyricist import lyricist_facts
+from training.configuration.lyrics import LyricsConfig
+from training.draft import lyricist_draft
 from training.errors import TrainingError
 from training.evaluate import score_lyricist
-from training.hardware import hardware
 from training.lyrics import LyricsTask
 from training.output import publish
-from training.parallel import Workers
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
-from training.run import Run, command, ended, parameter_count
+from training.run import Run
 from training.samples import at_validation
 from training.validation import Quality
 from training.vocabulary import character_tokenizer, digest
 from training.wording import counted
+from training.workers import Workers
 
 
 def train_lyricist(
@@ -59,7 +57,7 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     held_out = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
     task = LyricsTask(network, ids, held_out, config)
     print_of_run = snapshot.fingerprint(asdict(config), [[train, valid]])
-    draft = _draft(config, network, tokenizer)
+    draft = lyricist_draft(config, network, tokenizer)
     checkpoint = Checkpoint(run.out, draft, {"target": tokenizer})
 
     def judge() -> Quality:
@@ -74,22 +72,10 @@ def _train(config: LyricsConfig, text: str, origin: str, run: Run) -> dict[str, 
     memorised = memorisation.measured(checkpoint, network, train, valid, config.loop.seed)
     samples = judge().samples if valid else ()
     card = replace(
-        _card(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised, samples=samples
+        lyricist_facts(config, scores, draft.parameters, outcome, run), data=data, memorised=memorised, samples=samples
     )
     publish(run.out, replace(draft, scores=scores), {"target": tokenizer}, network, card)
     return scores
-
-
-def _draft(config: LyricsConfig, network: RecurrentLanguageModel, tokenizer: VocabularyTokenizer) -> CheckpointConfig:
-    """All that a checkpoint says of itself, but its scores."""
-    return CheckpointConfig(
-        kind="lyrics",
-        architecture=networks.architecture("recurrent", network.config),
-        suppressed=tuple(sorted(tokenizer.special.ids())),
-        parameters=parameter_count(network),
-        tokenizers={"target": tokenizer.kind},
-        training=asdict(config),
-    )
 
 
 def _scores(
@@ -102,28 +88,6 @@ def _scores(
     if valid and len(valid) > 1:
         scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
     return scores
-
-
-def _card(
-    config: LyricsConfig, scores: dict[str, dict[str, Any]], parameters: int, outcome: Outcome, run: Run
-) -> CardFacts:
-    """Its data and what it has memorised are not known here."""
-    return CardFacts(
-        title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
-        summary="Continues a text, character by character.",
-        data="",
-        recipe=config.recipe,
-        command=command(),
-        configuration=asdict(config),
-        scores=scores,
-        parameters=parameters,
-        training=ended(outcome),
-        device=hardware(run.device, run.workers.count, run.workers.machines),
-        use="For texts in the manner of its corpus.",
-        limits="It knows the characters of its text and no others, and may repeat passages of it.",
-        licence=run.record.licence,
-        task="text-generation",
-    )
 
 
 def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from models.cached_recurrent import RecurrentState
 from models.recurrent import RecurrentLanguageModel
 from training.batches import TextBatch, consecutive_windows, random_windows
-from training.config import LyricsConfig
+from training.configuration.lyrics import LyricsConfig
 from training.errors import TrainingError
 from training.wording import counted
 

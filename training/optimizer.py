@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.muon import Muon
 
 

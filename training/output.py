@@ -16,7 +16,8 @@ from models import networks
 from models.checkpoint import CheckpointConfig
 from models.tokenizer import Tokenizer
 from training import snapshot
-from training.card import CardFacts, model_card
+from training.card.facts import CardFacts
+from training.card.page import model_card
 from training.configuration import run_file
 from training.curves import draw_curves
 from training.errors import TrainingError

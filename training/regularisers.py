@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.vocabulary import BOS, EOS, PAD, UNKNOWN
 
 SPECIAL = (PAD, UNKNOWN, BOS, EOS)
@@ -15,7 +15,7 @@ SPECIAL = (PAD, UNKNOWN, BOS, EOS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regularisers:
-    """As `training.config.TranslatorConfig` says."""
+    """As `training.configuration.translator.TranslatorConfig` says."""
 
     r_drop: float = 0.0
     r_drop_after_epochs: int = 0

@@ -9,9 +9,9 @@ import torch
 
 from training import generators, snapshot
 from training.errors import TrainingError
-from training.parallel import launch_name
 from training.planning import Pace
 from training.schedule import Plan
+from training.torchrun import launch_name
 from training.wording import counted
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def state_of(loop: Loop) -> dict[str, Any]:
         "pace": asdict(loop.planner.pace),
         "limits": (config.max_epochs, config.max_minutes, config.patience),
         "network": loop.network.state_dict(),
-        "optimizer": loop.optimizer.state_dict(),
-        "precision": loop.precision.state(),
+        "optimizer": loop.descent.optimizer.state_dict(),
+        "precision": loop.descent.precision.state(),
         "machine": machine(loop),
-        "average": loop.average.values,
-        "best": loop.candidates.kept,
+        "average": loop.selection.average.values,
+        "best": loop.selection.candidates.kept,
         "carried": loop.task.carried(),
         "random": loop.workers.gather(generators.states(loop.device)),
         "logged": (loop.report.loss, loop.report.tokens, loop.report.last),
@@ -44,11 +44,12 @@ def state_of(loop: Loop) -> dict[str, Any]:
 def machine(loop: Loop) -> str:
     """What the order of additions, and with it the last bits of a sum, depends on; of torch and kernels the draws,
     too."""
+    number_format = loop.descent.precision.format
     threads = f", {counted(torch.get_num_threads(), 'thread')}" if loop.device.type == "cpu" else ""
     processes = f", {loop.workers.count} processes" if loop.workers.count > 1 else ""
-    kernels = getattr(loop.network, "kernels", "") if loop.precision.format == "fp32" else ""
+    kernels = getattr(loop.network, "kernels", "") if number_format == "fp32" else ""
     named = f", kernels {kernels}" if kernels else ""
-    return f"{loop.precision.format} on {loop.device.type}{threads}{processes}, torch {torch.__version__}{named}"
+    return f"{number_format} on {loop.device.type}{threads}{processes}, torch {torch.__version__}{named}"
 
 
 def restore(loop: Loop) -> None:
@@ -66,14 +67,14 @@ def restore(loop: Loop) -> None:
         )
     try:
         loop.network.load_state_dict(state["network"])
-        loop.optimizer.load_state_dict(state["optimizer"])
+        loop.descent.optimizer.load_state_dict(state["optimizer"])
         loop.progress = type(loop.progress)(**state["progress"])
         loop.planner.plan, loop.planner.pace = Plan(**state["plan"]), Pace(**state["pace"])
-        loop.precision.restore(state["precision"])
+        loop.descent.precision.restore(state["precision"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise TrainingError(another) from error
-    loop.average.values = [value.to(loop.device) for value in state["average"]]
-    loop.candidates.restore(state["best"])
+    loop.selection.average.values = [value.to(loop.device) for value in state["average"]]
+    loop.selection.candidates.restore(state["best"])
     loop.task.restore(state["carried"])
     generators.restore(state["random"], loop.workers.rank, loop.device)
     loss, tokens, last = (*state["logged"], None)[:3]  # an earlier version has saved but two

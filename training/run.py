@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from training import events, generators, output
-from training.config import LyricsConfig, TranslatorConfig
 from training.configuration import run_file
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.translator import TranslatorConfig
+from training.group import agree
 from training.loop import Loop
-from training.parallel import Workers, agree
 from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.report import METRICS, SAMPLES, Report
@@ -24,6 +25,7 @@ from training.sharded import Sharded
 from training.task import Task
 from training.validation import Judge
 from training.wording import counted
+from training.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

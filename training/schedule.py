@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 
 LONGEST_WARMUP = 0.25  # of a run: one that is shorter than its recipe's warm-up would end before it has begun
 FALLING = ("cosine", "linear", "trapezoid")  # what a schedule falls by is the plan

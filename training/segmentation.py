@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from models.checkpoint import Checkpoint
 from models.tokenizer import SentencePieceTokenizer
 from training.batches import Ids
-from training.config import TranslatorConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.vocabulary import EOS

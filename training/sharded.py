@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from training import generators
-from training.parallel import Workers
 from training.task import Task
+from training.workers import Workers
 
 
 class Sharded:

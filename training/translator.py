@@ -9,30 +9,28 @@ from typing import Any
 import torch
 
 from models import networks
-from models.checkpoint import Checkpoint, CheckpointConfig
+from models.checkpoint import Checkpoint
 from models.tokenizer import Tokenizer
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training import snapshot
-from training.card import CardFacts
-from training.config import TranslatorConfig
+from training.card.translator import translator_facts
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
-from training.corpora.report import CorpusReport
+from training.draft import translator_draft
 from training.earlier_scores import with_earlier
 from training.errors import TrainingError
 from training.evaluate import score_translator
-from training.hardware import hardware
 from training.judge import TranslationJudge, evenly
 from training.output import CORPUS, publish
-from training.parallel import Workers
-from training.progress import Outcome
 from training.record import NOTHING_KNOWN, Record
 from training.regularisers import Regularisers
-from training.run import Run, command, ended, parameter_count
+from training.run import Run, parameter_count
 from training.segmentation import Segmentation, pair_ids
 from training.translation import TranslationTask
-from training.vocabulary import BOS, EOS, PAD, UNKNOWN, digest, translator_tokenizers
+from training.vocabulary import digest, translator_tokenizers
 from training.wording import counted
+from training.workers import Workers
 
 BEAM = 5  # of test sets, at the end of a run
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
@@ -66,7 +64,7 @@ def _train(
     torch.manual_seed(config.loop.seed)
     tokenizers = run.workers.given(lambda: translator_tokenizers(config.tokenizer, train.sources, train.targets))
     _note_smaller(config, tokenizers, run)
-    draft = _translator_draft(config, tokenizers)
+    draft = translator_draft(config, tokenizers)
     network = Transformer(_transformer_config(config, tokenizers["source"].size, tokenizers["target"].size)).to(
         run.device
     )
@@ -97,7 +95,7 @@ def _train(
     if not run.workers.writes:
         return {}
     scores = with_earlier(_scores(checkpoint, network, valid, test, beam), network, run)
-    card = _card(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
+    card = translator_facts(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
     card = replace(card, samples=judge.examples() if judge else ())
     publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
     return scores
@@ -125,57 +123,8 @@ def _scores(
     return scores
 
 
-def _card(
-    config: TranslatorConfig,
-    train: Pairs,
-    valid: Pairs | None,
-    report: CorpusReport,
-    scores: dict[str, dict[str, Any]],
-    parameters: int,
-    outcome: Outcome,
-    run: Run,
-) -> CardFacts:
-    return CardFacts(
-        title=f"{config.source_language} → {config.target_language}",
-        summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        data=f"{train.origin}: {counted(report.read, 'pair')}, of which {report.left_out:,}"
-        f" {'was' if report.left_out == 1 else 'were'} left out" + (f"; validation on {valid.origin}" if valid else ""),
-        left_out=report.table(),
-        recipe=config.recipe,
-        command=command(),
-        configuration=asdict(config),
-        scores=scores,
-        parameters=parameters,
-        training=ended(outcome),
-        device=hardware(run.device, run.workers.count, run.workers.machines),
-        use="For sentences like those of its data.",
-        limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but that data: names, numbers and topics"
-        " from elsewhere may come out wrong, and nothing marks where.",
-        licence=run.record.licence,
-        languages=(config.source_language, config.target_language),
-        task="translation",
-    )
-
-
 def _transformer_config(config: TranslatorConfig, source_size: int, target_size: int) -> TransformerConfig:
     try:
         return TransformerConfig(source_vocabulary=source_size, target_vocabulary=target_size, **config.network)
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
-
-
-def _translator_draft(config: TranslatorConfig, tokenizers: dict[str, Tokenizer]) -> CheckpointConfig:
-    return CheckpointConfig(
-        kind="translator",
-        architecture={"name": "transformer"},
-        source_language=config.source_language,
-        target_language=config.target_language,
-        source_suffix=(EOS if config.tokenizer.source_end == "eos" else PAD,),
-        target_prefix=(BOS,),
-        eos=EOS,
-        suppressed=(PAD, UNKNOWN, BOS),
-        max_source_tokens=config.max_tokens,
-        max_new_tokens=config.max_tokens,
-        tokenizers={side: tokenizer.kind for side, tokenizer in tokenizers.items()},
-        training=asdict(config),
-    )

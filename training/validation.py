@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 
 Sample = tuple[str, str, str]
 """Source, reference, hypothesis."""

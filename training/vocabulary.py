@@ -13,7 +13,7 @@ import sentencepiece
 
 from models.checkpoint import sha256
 from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
-from training.config import TokenizerConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.errors import TrainingError
 from training.wording import counted
 

@@ -21,9 +21,9 @@ from models.interface import Prompt
 from models.networks import load_network
 from tests.app.engine.running import Running
 from tests.tiny import ENGLISH, GERMAN
-from training import recipes
 from training.corpora.pairs import Pairs
 from training.evaluate import score_translator
+from training.recipes import translators
 from training.translator import train_translator
 
 pytestmark = [
@@ -69,7 +69,7 @@ def test_attention_equals_the_cpus(tiny_checkpoints: Path) -> None:
 
 
 def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Path) -> None:
-    config = recipes.tiny()
+    config = translators.tiny()
     network = {**config.network, "d_model": 64, "head_width": 16, "encoder_layers": 2, "decoder_layers": 2}
     network |= {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     loop = replace(config.loop, max_epochs=150, average_decay=0.0, patience=0)

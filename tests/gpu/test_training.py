@@ -15,7 +15,7 @@ import torch
 
 from models import checkpoint as checkpoints
 from tests.training.small import pairs, text, translator
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.report import read_metrics
 from training.translator import train_translator
 

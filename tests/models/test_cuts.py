@@ -15,7 +15,7 @@ import pytest
 
 from models.tokenizer import SentencePieceTokenizer
 from models.tokenizer.cuts import DroppedMerges, LikelyCuts
-from training.config import TokenizerConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.vocabulary import fit
 
 ROOT = Path(__file__).parents[2]

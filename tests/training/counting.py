@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.training.small import CPU
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.loop import Loop
 from training.report import Report
 from training.validation import Judge

@@ -17,13 +17,16 @@ from tests.training.counting import STEP_BY_ONE, Counting
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import generators, output, run
 from training import loop as loops
-from training.config import LoopConfig, OptimizerConfig, TranslatorConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.translator import TranslatorConfig
+from training.group import agree
 from training.loop import Loop
 from training.lyricist import train_lyricist
-from training.parallel import Workers, agree
 from training.report import Report
 from training.sharded import Sharded
 from training.translator import train_translator
+from training.workers import Workers
 
 
 def plain(**changes: Any) -> TranslatorConfig:

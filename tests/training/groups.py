@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from training import parallel
-from training.parallel import Workers
+from training.group import join
+from training.workers import Workers
 
 TIMEOUT_S = 180.0
 START = multiprocessing.get_context("forkserver")
@@ -57,7 +57,7 @@ def _received(pipe: Connection, rank: int) -> Any:
 def _member(environment: dict[str, object], pipe: Connection, work: Callable[..., Any], arguments: Any) -> None:
     os.environ.update({name: str(value) for name, value in environment.items()})
     torch.set_num_threads(1)
-    workers: Workers = parallel.join()
+    workers: Workers = join()
     try:
         found = work(workers, *arguments)
     except Exception as error:

@@ -23,7 +23,9 @@ from tests.training.runs import sing, translate
 from tests.training.small import translator
 from training import loop as loops
 from training import output, snapshot
-from training.config import LoopConfig, OptimizerConfig, TokenizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.tokenizer import TokenizerConfig
 
 FALLING = OptimizerConfig(name="adamw", rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
 MUON = OptimizerConfig(name="muon", rate=1e-2, schedule="trapezoid", warmup_updates=3)

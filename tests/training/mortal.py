@@ -12,8 +12,9 @@ import torch
 
 from tests.training.small import lyricist, translator
 from training import __main__ as command_line
-from training import generators, output, recipes
+from training import generators, output
 from training import loop as loops
+from training.recipes import lyricists, translators
 
 
 def die_in_time() -> None:
@@ -34,7 +35,7 @@ def die_in_time() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    recipes.TRANSLATORS["tiny"], recipes.LYRICISTS["small"] = translator, lyricist
+    translators.TRANSLATORS["tiny"], lyricists.LYRICISTS["small"] = translator, lyricist
     loops.SNAPSHOT_EVERY_S = 0.0
     output.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
     die_in_time()

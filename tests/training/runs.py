@@ -14,7 +14,7 @@ from models import checkpoint as checkpoints
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import loop as loops
 from training import snapshot
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.lyricist import train_lyricist
 from training.report import read_metrics
 from training.translator import train_translator

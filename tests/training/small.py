@@ -8,7 +8,11 @@ from typing import Any
 
 import torch
 
-from training.config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.tokenizer import TokenizerConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 
 CPU = torch.device("cpu")

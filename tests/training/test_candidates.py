@@ -11,7 +11,7 @@ from tests.training.counting import Counting, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from training import snapshot
 from training.candidates import Candidates, Weights
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.errors import TrainingError
 
 pytestmark = pytest.mark.usefixtures("no_curves")

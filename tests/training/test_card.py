@@ -13,7 +13,8 @@ import yaml
 from tests.training.commands import SHORT, SING, TRANSLATE
 from tests.training.runs import sing
 from training.__main__ import main
-from training.card import CardFacts, model_card
+from training.card.facts import CardFacts
+from training.card.page import model_card
 from training.memorisation import Overlap, overlap
 
 pytestmark = pytest.mark.usefixtures("no_curves")

@@ -11,7 +11,8 @@ from models.networks import load_network
 from tests.training.runs import sing, timeless, translate
 from tests.training.small import lyricist, pairs, text
 from training import snapshot
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.evaluate import translate as translations
 from training.journal import Journal
 from training.lyricist import split_text

@@ -15,7 +15,8 @@ from tests.training.small import pairs, translator
 from tests.training.test_parallel import assert_close, assert_one_mind
 from tests.training.test_torchrun import processes, sentences, weights
 from training import snapshot
-from training.config import LoopConfig, TranslatorConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.translator import TranslatorConfig
 
 pytestmark = pytest.mark.slow
 R_DROP = {"r_drop": 2.0, "r_drop_after_epochs": 1, "tokens_per_batch": 20}

@@ -11,10 +11,9 @@ import torch
 from models import checkpoint as checkpoints
 from tests.training.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import text
-from training import recipes
 from training.__main__ import main, parser
 from training.commands.configured import configured
-from training.recipes import tiny
+from training.recipes import lyricists, translators
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -86,7 +85,7 @@ def test_threads(here: Path, capsys: pytest.CaptureFixture[str], threads: str) -
 def test_a_vocabulary_too_small(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", tiny)
+    monkeypatch.setitem(translators.TRANSLATORS, "tiny", translators.tiny)
     message = refused(capsys, *TRANSLATE, "--vocabulary", size)
     assert message.startswith(f"A vocabulary of {size} pieces cannot hold every character")
 
@@ -128,7 +127,7 @@ def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path
     for given, wanted in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
         arguments = parser().parse_args([*SING, *given])
         arguments.unknown = []
-        config, _, _ = configured(arguments, recipes.LYRICISTS, "small", {"corpus": "song.txt"}, {})
+        config, _, _ = configured(arguments, lyricists.LYRICISTS, "small", {"corpus": "song.txt"}, {})
         assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, wanted)
 
 

@@ -10,7 +10,7 @@ import torch
 from tests.training.small import CPU, pairs, translator
 from tests.training.test_loss import SOURCES, TARGETS, translation_task
 from training.batches import pair_batch
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.regularisers import Regularisers
 from training.translator import train_translator
 

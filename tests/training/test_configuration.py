@@ -13,15 +13,17 @@ import pytest
 from models import checkpoint as checkpoints
 from tests.training.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import lyricist, translator
-from training import recipes
 from training.__main__ import main, parser
 from training.commands.configured import configured
-from training.config import LoopConfig, LyricsConfig, TranslatorConfig
 from training.configuration.assembly import Statement, assemble
 from training.configuration.fields import comments, keys
+from training.configuration.loop import LoopConfig
+from training.configuration.lyrics import LyricsConfig
 from training.configuration.tables import explained, literal
+from training.configuration.translator import TranslatorConfig
 from training.configuration.values import checked, parsed
 from training.errors import CannotStart
+from training.recipes import lyricists, translators
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 TRANSLATORS_ONLY = ["translator", "--config", "my.toml", "--out", "m", "--device", "cpu"]
@@ -31,7 +33,7 @@ def of(*arguments: str) -> Any:
     """The configuration that a translator's command line comes to."""
     given = parser().parse_args([*TRANSLATE, *arguments])
     given.unknown = []
-    return configured(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {})[0]
+    return configured(given, translators.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {})[0]
 
 
 def test_every_fault_of_file_set_and_flags_stands_in_one_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,10 +130,10 @@ def test_what_stands_later_wins(here: Path) -> None:
 def test_a_file_names_its_base(here: Path) -> None:
     Path("my.toml").write_text('recipe = "base"\n[network]\nheads = 4\n')
     config = of("--config", "my.toml")
-    wanted = recipes.base()
+    wanted = translators.base()
     assert config.network == {**wanted.network, "heads": 4}
     assert (config.recipe, config.optimizer, config.tokenizer) == ("base", wanted.optimizer, wanted.tokenizer)
-    assert of("--config", "my.toml", "--recipe", "small").optimizer == recipes.small().optimizer
+    assert of("--config", "my.toml", "--recipe", "small").optimizer == translators.small().optimizer
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_a_wrong_type_says_what_is_allowed(value: Any, annotation: Any, wanted: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", [*recipes.TRANSLATORS.values(), *recipes.LYRICISTS.values()])
+@pytest.mark.parametrize("recipe", [*translators.TRANSLATORS.values(), *lyricists.LYRICISTS.values()])
 def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
     config = recipe()
     content = tomllib.loads(explained(config))
@@ -190,12 +192,12 @@ def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
 def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipes"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    names = [f"translator/{n}" for n in recipes.TRANSLATORS] + [f"lyrics/{n}" for n in recipes.LYRICISTS]
+    names = [f"translator/{n}" for n in translators.TRANSLATORS] + [f"lyrics/{n}" for n in lyricists.LYRICISTS]
     assert [line.split()[0] for line in listed[: len(names)]] == names
     assert all(len(line.split()) > 4 for line in listed[: len(names)])
     assert main(["recipes", "--show", "tiny"]) == 0
     shown = capsys.readouterr().out
-    assert tomllib.loads(shown)["optimizer"]["rate"] == recipes.tiny().optimizer.rate
+    assert tomllib.loads(shown)["optimizer"]["rate"] == translators.tiny().optimizer.rate
     assert 'precision = "auto"  # auto | fp32 | bf16 | fp16; ' in shown
     assert main(["recipes", "--show", "small"]) == 2
     assert "say translator/small or lyrics/small" in capsys.readouterr().err
@@ -210,7 +212,7 @@ def test_every_key_of_the_loop_and_the_optimizer_is_explained(kind: Any) -> None
 
 
 def test_comments_come_from_the_line_and_the_docstring() -> None:
-    from training.config import TokenizerConfig
+    from training.configuration.tokenizer import TokenizerConfig
 
     said = comments(TokenizerConfig)
     assert said["joint"] == "one vocabulary for both languages"
@@ -279,7 +281,7 @@ def test_a_recipe_that_chooses_by_bleu_trains_on_few_pairs_too(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choosing = translator(loop=LoopConfig(max_epochs=1, choose_by="bleu"))
-    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", lambda: choosing)
+    monkeypatch.setitem(translators.TRANSLATORS, "tiny", lambda: choosing)
     assert main(TRANSLATE) == 0
     said = "Too few pairs to hold some out: nothing is validated, and the last weights are kept."
     assert said in capsys.readouterr().err.splitlines()

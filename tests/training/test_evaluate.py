@@ -20,7 +20,8 @@ from models.networks import load_network
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import output
 from training.__main__ import main
-from training.config import LoopConfig, TokenizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.corpora.pairs import Pairs
 from training.lyricist import train_lyricist
 from training.translator import train_translator

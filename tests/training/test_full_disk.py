@@ -21,10 +21,11 @@ from models import checkpoint as checkpoints
 from models import networks
 from tests.training.small import CPU, lyricist, text
 from training import loop as loops
-from training import output, recipes, snapshot
+from training import output, snapshot
 from training.__main__ import main
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.lyricist import train_lyricist
+from training.recipes import lyricists
 from training.report import Report
 
 
@@ -75,7 +76,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def disk(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_curves: None
 ) -> Iterator[Disk]:
-    monkeypatch.setitem(recipes.LYRICISTS, "small", lambda: RECIPE)
+    monkeypatch.setitem(lyricists.LYRICISTS, "small", lambda: RECIPE)
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
     (tmp_path / "song.txt").write_text(text(300))
     monkeypatch.chdir(tmp_path)
@@ -172,7 +173,7 @@ def test_the_old_model_outlives_a_resume_that_finds_no_space(
 def test_another_fault_of_the_disk_is_given_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(recipes.LYRICISTS, "small", lambda: RECIPE)
+    monkeypatch.setitem(lyricists.LYRICISTS, "small", lambda: RECIPE)
     monkeypatch.chdir(tmp_path)
     Path("song.txt").write_text(text(300))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.training.small import CPU, lyricist, translator
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.corpora.pairs import Pairs
 from training.lyricist import train_lyricist
 from training.translator import train_translator

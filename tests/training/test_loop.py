@@ -11,6 +11,7 @@ from torch import Tensor
 from tests.training.counting import Counting, looping
 from training import loop as loops
 from training import snapshot
+from training.averaging import MovingAverage
 from training.errors import TrainingError
 from training.progress import Outcome
 
@@ -134,15 +135,15 @@ def test_a_gradient_that_is_no_number_ends_the_run_before_the_weights_follow_it(
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However they came to be so."""
     task = Counting()
-    average = loops.MovingAverage.update
+    average = MovingAverage.update
 
-    def breaking(self: loops.MovingAverage, number: int) -> None:
+    def breaking(self: MovingAverage, number: int) -> None:
         average(self, number)
         if number == 3:
             task.network.weight.data.fill_(float("nan"))
 
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
-    monkeypatch.setattr(loops.MovingAverage, "update", breaking)
+    monkeypatch.setattr(MovingAverage, "update", breaking)
     with pytest.raises(TrainingError, match=r"^The weights are no numbers any more at update 3: lower"):
         looping(task, tmp_path, max_epochs=9).run()
     assert snapshot.load(tmp_path)["network"]["weight"].item() == 2.0

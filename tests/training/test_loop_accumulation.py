@@ -14,7 +14,7 @@ from models.transformer_config import TransformerConfig
 from tests.training.counting import Counting, looping
 from tests.training.small import translator
 from training.batches import pair_batch
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.translation import TranslationTask
 
 # of one to seven tokens, so that a mean of means would be another mean

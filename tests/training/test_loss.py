@@ -14,7 +14,7 @@ from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from tests.training.small import lyricist
 from training.batches import pair_batch
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.lyrics import LyricsTask, negative_log_likelihood
 from training.translation import TranslationTask
 

@@ -10,9 +10,9 @@ from models import checkpoint as checkpoints
 from tests.training.commands import SHORT, SING
 from tests.training.runs import Killed, assert_same_run, kill_at, sing
 from tests.training.small import lyricist, text
-from training import recipes
 from training.__main__ import main
-from training.recipes import LYRICISTS, lyricist_for
+from training.recipes import lyricists
+from training.recipes.lyricists import LYRICISTS, lyricist_for
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -24,8 +24,8 @@ def test_a_text_gets_the_recipe_of_its_size() -> None:
 def test_the_chosen_recipe_is_said_and_trained(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipes, "MEDIUM_TEXT", 400)
-    monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
+    monkeypatch.setattr(lyricists, "MEDIUM_TEXT", 400)
+    monkeypatch.setitem(lyricists.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
     assert main([*SING, *SHORT]) == 0
     assert "Recipe small, a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
     Path("song.txt").write_text(text(400))
@@ -37,7 +37,7 @@ def test_the_chosen_recipe_is_said_and_trained(
 def test_a_recipe_that_is_named_goes_before_the_size(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
+    monkeypatch.setitem(lyricists.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
     assert main([*SING, *SHORT, "--recipe", "medium"]) == 0
     assert "Recipe medium, a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
     assert checkpoints.read(here / "m").config.training["recipe"] == "medium"

@@ -13,7 +13,7 @@ from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from training import snapshot
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.muon import orthogonal
 from training.optimizer import apply_rate, build, hidden_matrices
 

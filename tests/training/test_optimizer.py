@@ -11,7 +11,7 @@ from torch import nn
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training.averaging import MovingAverage
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.optimizer import apply_rate, build, clip
 from training.schedule import rate
 

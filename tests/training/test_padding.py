@@ -14,7 +14,7 @@ from models.native import build
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training.batches import PairBatch, by_length, pair_batch
-from training.recipes import tiny
+from training.recipes.translators import tiny
 
 
 def multi30k_like(pairs: int) -> list[tuple[int, int]]:

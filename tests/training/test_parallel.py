@@ -14,7 +14,7 @@ from tests.training.group_runs import plain
 from tests.training.groups import together
 from tests.training.runs import timeless
 from training import snapshot
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.errors import TrainingError
 
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from tests.training.counting import STEP_BY_ONE, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from training import precision, snapshot
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.errors import TrainingError
 from training.precision import FIRST_SCALE, SKIPPED_IN_A_ROW, format_for
 
@@ -73,7 +74,7 @@ def test_an_update_that_overflows_is_skipped_counted_and_no_progress() -> None:
     outcome = loop.run()
     assert (outcome.progress.update, outcome.progress.skipped) == (2, 1)
     assert task.weight() == [-6.0, -8.0]
-    assert loop.precision.scaler.get_scale() == FIRST_SCALE / 2
+    assert loop.descent.precision.scaler.get_scale() == FIRST_SCALE / 2
     assert outcome.progress.last_epoch_loss == pytest.approx((0 - 25) / 2)
 
 

@@ -14,7 +14,9 @@ import pytest
 from models import checkpoint as checkpoints
 from tests.training.runs import sing, translate
 from tests.training.small import CPU, translator
-from training.config import LoopConfig, OptimizerConfig, TranslatorConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.translator import train_translator
 

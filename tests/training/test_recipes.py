@@ -12,10 +12,12 @@ import torch
 from models.checkpoint import is_checkpoint
 from models.transformer_config import TransformerConfig
 from tests.training.small import CPU, lyricist, pairs, text, translator
-from training.config import LoopConfig, raise_all
+from training.configuration.loop import LoopConfig
+from training.configuration.problems import raise_all
 from training.errors import TrainingError
 from training.lyricist import build_lyricist, train_lyricist
-from training.recipes import LYRICISTS, TRANSLATORS
+from training.recipes.lyricists import LYRICISTS
+from training.recipes.translators import TRANSLATORS
 from training.translator import train_translator
 
 

@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 
 from tests.training.small import CPU, pairs, translator
-from training.card import commit
+from training.card.revision import commit
 from training.curves import draw_curves
 from training.hardware import processor
 from training.report import Report, read_metrics

@@ -15,7 +15,8 @@ from tests.training.runs import RUNS, Killed, assert_same_run, kill_at, sing, si
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import loop as loops
 from training import snapshot
-from training.config import LoopConfig, OptimizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.errors import TrainingError
 from training.lyricist import train_lyricist
 from training.translator import train_translator

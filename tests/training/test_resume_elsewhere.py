@@ -17,10 +17,11 @@ from tests.training.groups import together
 from tests.training.runs import Killed, kill_at, sing, translate
 from training import snapshot, vocabulary
 from training.__main__ import main
-from training.config import LoopConfig, TokenizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.errors import TrainingError
-from training.parallel import Workers
 from training.report import Report
+from training.workers import Workers
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 PIECES = {"tokenizer": TokenizerConfig(size=40)}

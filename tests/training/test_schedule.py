@@ -12,7 +12,7 @@ import pytest
 from tests.training.counting import STEP_BY_ONE, Counting, looping
 from tests.training.runs import Killed, kill_at
 from training import loop as loops
-from training.config import OptimizerConfig
+from training.configuration.optimizer import OptimizerConfig
 from training.loop import Loop
 from training.progress import Outcome
 from training.schedule import Plan, rate

@@ -11,11 +11,12 @@ import pytest
 from models.checkpoint import Checkpoint
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import translator
-from training.config import LoopConfig, TokenizerConfig
+from training.configuration.loop import LoopConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.corpora.pairs import Pairs
+from training.draft import translator_draft
 from training.errors import TrainingError
 from training.segmentation import Segmentation
-from training.translator import _translator_draft
 from training.vocabulary import BOS, EOS, translator_tokenizers
 
 SENTENCES = Pairs(
@@ -29,7 +30,7 @@ def segmentation(corpus: Pairs = SENTENCES, *, seed: int = 1, **options: Any) ->
     tokenizer = TokenizerConfig(**{"size": 120, **tokenizer})
     config = translator(tokenizer=tokenizer, loop=LoopConfig(seed=seed), **options)
     tokenizers = translator_tokenizers(tokenizer, corpus.sources, corpus.targets)
-    return Segmentation(Checkpoint(Path("nowhere"), _translator_draft(config, tokenizers), tokenizers), corpus, config)
+    return Segmentation(Checkpoint(Path("nowhere"), translator_draft(config, tokenizers), tokenizers), corpus, config)
 
 
 @pytest.mark.parametrize(("algorithm", "share"), [("bpe", 0.2), ("unigram", 0.3)])

@@ -16,7 +16,7 @@ from tests.training.counting import Counting, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training import judge, snapshot
-from training.config import LoopConfig
+from training.configuration.loop import LoopConfig
 from training.corpora.pairs import Pairs
 from training.errors import TrainingError
 from training.evaluate import translate as translations

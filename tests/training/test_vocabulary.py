@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.tokenizer import SpecialTokens, Tokenizer
-from training.config import TokenizerConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.errors import TrainingError
 from training.vocabulary import character_tokenizer, translator_tokenizers, word_tokenizer
 

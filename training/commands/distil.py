@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from models.interface import Precision
 from training.commands.options import add_device, device_of
-from training.config import raise_all
+from training.configuration.problems import raise_all
 from training.corpora import options
 from training.corpora.files import stem_suffix
 from training.corpora.pairs import Pairs

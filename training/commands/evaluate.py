@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from training.commands.options import add_device, device_of
-from training.config import raise_all
+from training.configuration.problems import raise_all
 from training.corpora import options
 from training.corpora.reading import columns_of
 from training.evaluate import MOST_BEAMS, evaluate

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from training import recipes
 from training.commands.configured import configured
 from training.commands.options import add_configuration, add_override, add_run, check_out, device_of
 from training.corpora.texts import read_text
 from training.lyricist import train_lyricist
+from training.recipes import lyricists as recipes
 from training.record import Record
 from training.wording import counted
 

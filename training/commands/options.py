@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from training import output
-from training.config import raise_all
 from training.configuration.assembly import Statement
+from training.configuration.problems import raise_all
 from training.errors import TrainingError
-from training.parallel import Workers
+from training.workers import Workers
 
 
 class Override(argparse.Action):

@@ -7,10 +7,11 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from training import recipes
-from training.config import LyricsConfig, TranslatorConfig
+from training.configuration.lyrics import LyricsConfig
 from training.configuration.tables import explained
+from training.configuration.translator import TranslatorConfig
 from training.errors import TrainingError
+from training.recipes import lyricists, translators
 
 Recipe = Callable[[], TranslatorConfig | LyricsConfig]
 
@@ -32,8 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _all() -> Iterator[tuple[str, Recipe]]:
-    yield from ((f"translator/{name}", recipe) for name, recipe in recipes.TRANSLATORS.items())
-    yield from ((f"lyrics/{name}", recipe) for name, recipe in recipes.LYRICISTS.items())
+    yield from ((f"translator/{name}", recipe) for name, recipe in translators.TRANSLATORS.items())
+    yield from ((f"lyrics/{name}", recipe) for name, recipe in lyricists.LYRICISTS.items())
 
 
 def _named(wanted: str) -> Recipe:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from training import recipes
 from training.commands.configured import configured
 from training.commands.options import add_configuration, add_override, add_run, check_out, device_of
-from training.config import raise_all
 from training.configuration.assembly import Statement
+from training.configuration.problems import raise_all
 from training.corpora import options
 from training.errors import CannotStart
+from training.recipes import translators as recipes
 from training.record import Record
 from training.translator import train_translator
 

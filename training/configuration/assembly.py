@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from training.config import LyricsConfig, TranslatorConfig, raise_all
 from training.configuration.fields import FROM_THE_DATA, Key, keys, type_of_network
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.problems import raise_all
+from training.configuration.translator import TranslatorConfig
 from training.configuration.values import checked, parsed
 from training.errors import CannotStart
 

@@ -11,7 +11,8 @@ from typing import Any, get_type_hints
 
 from models.recurrent import RecurrentConfig
 from models.transformer_config import TransformerConfig
-from training.config import LyricsConfig, TranslatorConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.translator import TranslatorConfig
 
 type_of_network: dict[type, type] = {TranslatorConfig: TransformerConfig, LyricsConfig: RecurrentConfig}
 FROM_THE_DATA = {"vocabulary", "source_vocabulary", "target_vocabulary", "pad"}  # no user sets these

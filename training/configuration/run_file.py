@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
-from training.config import LyricsConfig, TranslatorConfig
+from training.configuration.lyrics import LyricsConfig
 from training.configuration.tables import table
+from training.configuration.translator import TranslatorConfig
 from training.errors import TrainingError
 from training.faults import reason
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict
 from typing import Any, Literal, get_args, get_origin
 
-from training.config import LyricsConfig, TranslatorConfig
 from training.configuration.fields import Key, keys
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.translator import TranslatorConfig
 from training.configuration.values import NONE
 
 

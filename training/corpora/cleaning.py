@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from training.config import CleaningConfig
+from training.configuration.cleaning import CleaningConfig
 from training.corpora.overlap import Overlap, comparable
 from training.corpora.pairs import Pairs
 from training.corpora.report import CorpusReport

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from training.config import LyricsConfig, TokenizerConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.corpora import characters
 from training.corpora.lengths import bin_width, histogram, lengths, quantiles
 from training.corpora.pairs import Pairs

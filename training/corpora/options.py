@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from training.config import NO_CLEANING, CleaningConfig, raise_all
+from training.configuration.cleaning import NO_CLEANING, CleaningConfig
+from training.configuration.problems import raise_all
 from training.corpora.cleaning import clean
 from training.corpora.hold_out import hold_out
 from training.corpora.pairs import Pairs

@@ -16,12 +16,17 @@ import torch
 
 from models import checkpoint as checkpoints
 from training import snapshot
-from training.config import NO_CLEANING, LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.configuration.cleaning import NO_CLEANING
+from training.configuration.loop import LoopConfig
+from training.configuration.lyrics import LyricsConfig
+from training.configuration.optimizer import OptimizerConfig
+from training.configuration.tokenizer import TokenizerConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
 from training.demo import phrasebook
 from training.errors import TrainingError
 from training.lyricist import train_lyricist
-from training.recipes import lyrics_small
+from training.recipes import lyricists
 from training.translator import train_translator
 
 
@@ -55,7 +60,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
 
 
 def demo_lyricist() -> LyricsConfig:
-    return replace(lyrics_small(), recipe="demo", network={**lyrics_small().network, "cell": "gru"})
+    return replace(lyricists.small(), recipe="demo", network={**lyricists.small().network, "cell": "gru"})
 
 
 def lyrics() -> str:

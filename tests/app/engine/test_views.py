@@ -5,7 +5,7 @@ import numpy as np
 from app.engine import messages as m
 from app.engine import views
 from models.tokenizer import SentencePieceTokenizer
-from training.config import TokenizerConfig
+from training.configuration.tokenizer import TokenizerConfig
 from training.vocabulary import sentencepiece_tokenizer
 
 TEXTS = ["das kleine haus am see", "the small house by the lake", "größe über alles mögliche"] * 3

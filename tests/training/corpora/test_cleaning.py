@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.corpora.writing import refusal
-from training.config import NO_CLEANING, CleaningConfig
+from training.configuration.cleaning import NO_CLEANING, CleaningConfig
 from training.corpora.cleaning import clean, is_broken
 from training.corpora.overlap import comparable
 from training.corpora.pairs import Pairs, collect

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.training.corpora.writing import refusal
-from training.config import NO_CLEANING, CleaningConfig, TranslatorConfig
+from training.configuration.cleaning import NO_CLEANING, CleaningConfig
+from training.configuration.translator import TranslatorConfig
 from training.corpora.options import RULES, cleaning_of
 
 

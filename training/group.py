@@ -14,75 +14,22 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
 
-from training import snapshot
 from training.errors import TrainingError
 from training.farewell import Farewell
 from training.meeting import meet
 from training.wording import counted
-
-Value = TypeVar("Value")
+from training.workers import Value, Workers
 
 # Nothing between two collectives of a run lasts as long. A process that dies closes its sockets, which the others
 # notice at once: this is for a machine that vanishes.
 PEERS_ANSWER_WITHIN = timedelta(minutes=10)
 FIRST_IS_READY_WITHIN = timedelta(days=2)  # a vocabulary of a large corpus takes its time
-
-
-class Workers:
-    """One process alone: what it decides and what it sums is what it has."""
-
-    rank, count, local_rank, machines = 0, 1, 0, 1
-    together = True  # whether the next backward pass brings the gradients of all processes together
-
-    @property
-    def writes(self) -> bool:
-        """Whether this is the process that reads and writes the run's folder and talks."""
-        return self.rank == 0
-
-    def first(self, value: float) -> float:
-        """Rank 0's value, for what clocks decide."""
-        return value
-
-    def sum(self, values: Sequence[float]) -> list[float]:
-        return list(values)
-
-    def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes; on a GPU nobody waits for it."""
-        return value
-
-    def gather(self, value: Value) -> list[Value]:
-        """The values of all processes, by rank; on every process."""
-        return [value]
-
-    def given(self, make: Callable[[], Value]) -> Value:
-        """What `make` returns on rank 0, the only one to call it. However long it takes, the others wait."""
-        return make()
-
-    def say(self, sentence: str) -> None:
-        """Why the run ends, on standard error; of all processes' sentences only the first that is said."""
-        print(sentence, file=sys.stderr, flush=True)
-
-    def note(self, sentence: str) -> None:
-        """What a run says on its way, once for all processes. It is no last word: see `say`."""
-        if self.writes:
-            print(sentence, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Of this process, after `training.farewell.peer_is_gone`."""
-
-    def device(self, kind: str) -> torch.device:
-        """The CPU, or the GPU that is this process's own."""
-        return torch.device(kind)
-
-    def leave(self) -> None:
-        """No word to the others after this."""
 
 
 class Group(Workers):
@@ -157,28 +104,6 @@ class Group(Workers):
 
     def leave(self) -> None:
         distributed.destroy_process_group()
-
-
-def environment_rank() -> int:
-    """Before the process has joined: which one torchrun says that it is."""
-    return int(os.environ.get("RANK", "0"))
-
-
-def restarted(out: Path | None) -> bool:
-    """Whether `out` holds what this very torchrun had trained before it lost a process and started all again."""
-    if out is None or not launch_name() or not snapshot.exists(out):
-        return False
-    return bool(snapshot.load(out).get("launch") == launch_name())
-
-
-def launch_name() -> str:
-    """Which torchrun has started this process, and started it again if it has; "" for none."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return ""
-    parent = os.getppid()
-    stat = Path(f"/proc/{parent}/stat")  # a process id alone comes again one day
-    started = stat.read_text().rpartition(")")[2].split()[19] if stat.exists() else ""
-    return f"{os.environ['TORCHELASTIC_RUN_ID']} {parent} {started}"
 
 
 def join() -> Workers:
