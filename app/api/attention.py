@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter, Request
+from msgspec import structs
 
 from app.api.answers import JsonAnswer
 from app.api.disconnect import while_connected
+from app.api.encoding import encoded
 from app.api.errors import documented
 from app.api.route import JsonRoute
-from app.api.schemas.attention import AXES, AttentionAnswer, AttentionRequest
+from app.api.schemas.attention.answer import AXES, SCHEMA, AttentionAnswer
+from app.api.schemas.attention.choices import HeadChoice, RowChoice, Search
+from app.api.schemas.attention.request import AttentionRequest
 from app.api.services import ServicesDependency
-from app.engine.jobs import AttentionJob, AttentionMap, AttentionReport
+from app.engine import looks
+from app.engine.jobs import AttentionJob, AttentionKind, AttentionMap, AttentionReport
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
+
+BINARY = 4  # times as many weights fit into an answer of bytes as into one of digits
+DISAGREE = 1e-3  # nats a token, between the search and the pass that is shown, from which on it is said
+SIDES = {
+    "encoder": ("source", "source"),
+    "decoder": ("target_input", "target_input"),
+    "cross": ("target_input", "source"),
+}
 
 
 @router.post(
@@ -32,49 +46,95 @@ router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
     ),
 )
 async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
-    """Attention weights of the model's own translation of `source`, or of the `target` that is given."""
-    services.limits.check_texts([body.source], "source")
-    services.limits.check_texts([body.target or ""], "target")
-    job = AttentionJob(
+    """Attention weights of the model's own translation of `source`, or of the `target` that is given, from one
+    teacher-forced pass in fp32; and what else is asked of that pass."""
+    for name in ("source", "target", "prefix"):
+        services.limits.check_texts([getattr(body, name) or ""], name)
+    job = job_of(body, services.limits.max_attention_values * (1 if body.encoding == "json" else BINARY))
+    report = await while_connected(request, services.engine.attention(job))
+    # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
+    return JsonAnswer(answer_of(report, body))
+
+
+def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:
+    search = body.decode or Search()
+    return AttentionJob(
         source=body.source,
         target=body.target,
         model=body.model,
         kinds=tuple(body.kinds),
         layers=None if body.layers == "all" else tuple(body.layers),
         heads=None if body.heads == "all" else tuple(body.heads),
-        max_values=services.limits.max_attention_values,
+        max_values=max_values,
+        source_ids=None if body.source_ids is None else tuple(body.source_ids),
+        prefix=body.prefix,
+        beam=search.beam_size or 0,
+        length_penalty=search.length_penalty,
+        max_new_tokens=search.max_new_tokens,
+        reduce_heads=body.reduce.heads,
+        reduce_layers=body.reduce.layers,
+        include=tuple(body.include),
+        top_k=body.top_k,
+        masked=tuple(head(each) for each in body.mask_heads),
+        row=None if body.qk is None else row(body.qk),
     )
-    report = await while_connected(request, services.engine.attention(job))
-    shapes = {kind: _shape(each) for kind, each in report.maps.items()}
-    services.limits.check_attention_values(sum(a * b * c * d for a, b, c, d in shapes.values()))
-    # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-    return JsonAnswer(_answer(report, shapes))
 
 
-def _answer(report: AttentionReport, shapes: dict[Any, tuple[int, int, int, int]]) -> dict[str, Any]:
+def head(choice: HeadChoice) -> looks.HeadChoice:
+    return looks.HeadChoice(choice.kind, choice.layer, choice.head)
+
+
+def row(choice: RowChoice) -> looks.RowChoice:
+    return looks.RowChoice(choice.kind, choice.layer, choice.head, choice.row)
+
+
+def answer_of(report: AttentionReport, body: AttentionRequest) -> dict[str, Any]:
+    findings = structs.asdict(report.findings)
+    logprob_sum = findings.pop("logprob_sum")
     return {
+        "schema": SCHEMA,
         "model": report.model,
+        "network": {**_facts(report), "dtype": "float32"},
         "source": {"text": report.source_text, "tokens": report.source_tokens},
         "target": {
             "text": report.target_text,
             "forced": report.forced,
+            "finished": report.finished,
+            "logprob_sum": logprob_sum,
             "input_tokens": report.input_tokens,
             "output_tokens": report.output_tokens,
         },
-        "attention": {
-            kind: {
-                "axes": AXES,
-                "layers": each.layers,
-                "heads": each.heads,
-                "shape": shapes[kind],
-                "weights": each.weights,
-            }
-            for kind, each in report.maps.items()
-        },
+        "attention": {kind: attention_of(kind, each, body) for kind, each in report.maps.items()},
+        **{name: found for name, found in findings.items() if found is not None},
+        "warnings": warnings_of(report, logprob_sum),
     }
 
 
-def _shape(each: AttentionMap) -> tuple[int, int, int, int]:
-    """(layers, heads, queries, keys)."""
-    head = each.weights[0][0] if each.weights and each.weights[0] else []
-    return len(each.layers), len(each.heads), len(head), len(head[0]) if head else 0
+def _facts(report: AttentionReport) -> dict[str, Any]:
+    names = ("sha256", "encoder_layers", "decoder_layers", "heads", "head_width", "norm")
+    return {name: getattr(report.network, name) for name in names}
+
+
+def attention_of(kind: AttentionKind, each: AttentionMap, body: AttentionRequest) -> dict[str, Any]:
+    query, key = SIDES[kind]
+    weights = np.frombuffer(each.weights, dtype="<f4").reshape(each.shape)
+    return {
+        "axes": AXES,
+        "shape": each.shape,
+        "layers": each.layers,
+        "heads": each.heads,
+        "reduced": {"heads": body.reduce.heads, "layers": body.reduce.layers},
+        "query": query,
+        "key": key,
+        **encoded(weights, body.encoding, body.decimals),
+    }
+
+
+def warnings_of(report: AttentionReport, logprob_sum: float) -> list[str]:
+    found, tokens = report.found_logprob, max(1, len(report.output_tokens))
+    if found is None or abs(found - logprob_sum) <= DISAGREE * tokens:
+        return []
+    return [
+        f"The search gave this translation {found:.4f} nats and the pass shown here {logprob_sum:.4f}: the search"
+        " computes in the server's precision, this pass in fp32."
+    ]

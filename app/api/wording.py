@@ -80,7 +80,8 @@ def _missing(fields: Sequence[str]) -> str:
 
 def _one(problem: Mapping[str, Any]) -> str:
     if problem["type"] == "refused":  # our own validators, which know best (`app.api.fields.refusal`)
-        return f'"{field_of(problem)}" {problem["msg"]}'
+        field = field_of(problem)
+        return f'"{field}" {problem["msg"]}' if field else f"The body {problem['msg']}"
     field = field_of(problem) or "body"
     words = {
         "field": field,

@@ -8,6 +8,8 @@ from typing import Any
 from app.engine import messages as m
 from app.engine.jobs import AttentionJob, GenerationJob
 from app.engine.library import Edition
+from app.engine.looks import Question
+from app.engine.sides import Side, TargetSide
 from models.checkpoint import new_token_limit
 
 
@@ -29,18 +31,21 @@ def _decode(
 def translation(
     checkpoint: Edition,
     source: tuple[int, ...],
+    prefix: tuple[int, ...] = (),
     *,
     beam: int,
     length_penalty: float,
     wants_tokens: bool,
     start_by: float,
+    max_new_tokens: int | None = None,
 ) -> m.Decode:
-    """All hypotheses of a beam search."""
+    """All hypotheses of a beam search, of what follows `prefix`."""
+    most = checkpoint.config.max_new_tokens
     return _decode(
         checkpoint,
         source,
-        checkpoint.config.target_prefix,
-        new_token_limit(len(source), checkpoint.config.max_new_tokens),
+        (*checkpoint.config.target_prefix, *prefix),
+        new_token_limit(len(source), most) if max_new_tokens is None else min(max_new_tokens, most),
         beam=beam,
         n_best=beam,
         length_penalty=length_penalty,
@@ -75,15 +80,36 @@ def continuation(
     )
 
 
-def attention(checkpoint: Edition, job: AttentionJob, source: tuple[int, ...], inputs: list[int]) -> m.Attend:
-    """inputs: what the decoder reads."""
+def attention(checkpoint: Edition, job: AttentionJob, source: Side, target: TargetSide, question: Question) -> m.Attend:
     return m.Attend(
         id=0,
         model=checkpoint.key,
-        source=list(source),
-        target=inputs,
+        source=source.ids,
+        inputs=[token.id for token in target.inputs],
+        outputs=[token.id for token in target.outputs],
         kinds=list(job.kinds),
         layers=None if job.layers is None else list(job.layers),
         heads=None if job.heads is None else list(job.heads),
         max_values=job.max_values,
+        question=question,
+    )
+
+
+def question(job: AttentionJob, source: Side, target: TargetSide, *, beam: int, length_penalty: float) -> Question:
+    """beam, length_penalty: of the translation without heads, the same as of the one with them."""
+    return Question(
+        reduce_heads=job.reduce_heads,
+        reduce_layers=job.reduce_layers,
+        include=list(job.include),
+        top_k=job.top_k,
+        masked=list(job.masked),
+        row=job.row,
+        source_units=source.units,
+        target_units=[token.word for token in target.outputs],
+        unit="word",
+        starts=source.starts,
+        ends=source.ends,
+        beam=beam,
+        length_penalty=length_penalty,
+        max_new_tokens=job.max_new_tokens or new_token_limit(len(source.tokens), 1 << 16),
     )

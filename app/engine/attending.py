@@ -12,6 +12,7 @@ from app.engine.entrance import Entrance
 from app.engine.errors import InvalidRequest
 from app.engine.jobs import AttentionJob, AttentionReport
 from app.engine.library import Edition, Library
+from app.engine.sides import Side, source_side, target_side
 from app.engine.switchboard import Switchboard
 from app.engine.translating import Translating
 from models.checkpoint import CheckpointConfig
@@ -23,31 +24,69 @@ class Attending:
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         checkpoint = inspected(self._entrance.library(), job.model)
-        size = len(job.source) + len(job.target or "")
+        given_text = job.target if job.target is not None else job.prefix
         with self._entrance.keeping([checkpoint]):
-            source = await intake.aside(size, lambda: intake.source_ids(checkpoint, job.source, "source"))
-            if not source:
-                raise InvalidRequest("The source has no tokens that the model reads.", field="source")
-            given = None
-            if (text := job.target) is not None:
-                given = await intake.aside(size, lambda: intake.target_ids(checkpoint, text))
-            start = checkpoint.config.target_prefix
-            check_values(checkpoint.config, job, len(source), len(start) + len(given or ()))
-            rows = 0 if given is not None else self._translating.beam(0)
-            demand = Demand(checkpoint.name, 1, len(source), len(source if given is None else given), rows)
+            size = len(job.source or "") + len(given_text or "")
+            source, given = await intake.aside(size, lambda: _read(checkpoint, job, given_text))
+            start = len(checkpoint.config.target_prefix)
+            check_values(checkpoint.config, job, len(source.tokens), start + len(given))
+            beam, penalty = self._translating.searching(job.beam, job.length_penalty)
+            forced = job.target is not None
+            rows = 0 if forced else beam
+            new_tokens = len(given) if forced else len(source.tokens)
+            demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, rows)
             with self._entrance.admitted(demand):
-                target, finished = (given, True) if given is not None else await self._own(checkpoint, source)
-                # a finished target's last input token predicts the end; an unfinished one's last token is not read
-                inputs = [*start, *(target if finished else target[:-1])]
-                check_values(checkpoint.config, job, len(source), len(inputs))
-                message = asking.attention(checkpoint, job, source, inputs)
-                result: m.Attention = await self._switchboard.ask(message, len(source) + len(inputs))
-        return views.attention_report(checkpoint, job, target, finished, result)
+                found = None
+                if not forced:
+                    found = await self._own(checkpoint, source, given, job, beam, penalty)
+                    given = [*given, *found.tokens]
+                finished = found is None or found.finished
+                target = target_side(checkpoint, job.target, given, finished=finished)
+                check_values(checkpoint.config, job, len(source.tokens), len(target.inputs))
+                question = asking.question(job, source, target, beam=beam, length_penalty=penalty)
+                message = asking.attention(checkpoint, job, source, target, question)
+                result: m.Attention = await self._switchboard.ask(message, len(source.tokens) + len(target.inputs))
+        return AttentionReport(
+            model=checkpoint.name,
+            network=views.network_facts(checkpoint),
+            source_text=source.text,
+            target_text=target.text,
+            forced=forced,
+            finished=target.finished,
+            source_tokens=source.tokens,
+            input_tokens=target.inputs,
+            output_tokens=target.outputs,
+            maps={part.kind: views.attention_map(part) for part in result.slices},  # type: ignore[misc]
+            findings=views.named(checkpoint, result.findings),
+            found_logprob=None if found is None or job.prefix is not None else found.log_probability,
+        )
 
-    async def _own(self, checkpoint: Edition, source: tuple[int, ...]) -> tuple[list[int], bool]:
-        """The model's own translation, without the start token, and whether the end token belongs behind it."""
-        best = (await self._translating.search(checkpoint, source, 0)).hypotheses[0]
-        return list(best.tokens), best.finished
+    async def _own(
+        self, checkpoint: Edition, source: Side, prefix: list[int], job: AttentionJob, beam: int, penalty: float
+    ) -> m.Hypothesis:
+        """The model's own translation behind the prefix, without the start token."""
+        result = await self._translating.search(
+            checkpoint,
+            tuple(source.ids),
+            0,
+            prefix=tuple(prefix),
+            beam=beam,
+            length_penalty=penalty,
+            max_new_tokens=job.max_new_tokens,
+        )
+        return result.hypotheses[0]
+
+
+def _read(checkpoint: Edition, job: AttentionJob, target: str | None) -> tuple[Side, list[int]]:
+    """The source, and the ids of what is given of the target."""
+    if job.source_ids is None:
+        assert job.source is not None
+        if not intake.source_ids(checkpoint, job.source, "source"):
+            raise InvalidRequest("The source has no tokens that the model reads.", field="source")
+    else:
+        intake.check_source_ids(checkpoint, job.source_ids)
+    given = [] if target is None else intake.target_ids(checkpoint, target)
+    return source_side(checkpoint, job.source, job.source_ids), given
 
 
 def inspected(library: Library, name: str | None) -> Edition:
@@ -71,14 +110,15 @@ def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int
         "cross": ("decoder_layers", input_tokens * source_tokens),
     }
     heads = chosen(job.heads, config.architecture.get("heads"), "head")
-    values = sum(
-        chosen(job.layers, config.architecture.get(layers), "layer") * heads * size
-        for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds))
-    )
+    heads = 1 if job.reduce_heads != "none" else heads
+    values = 0
+    for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds)):
+        count = chosen(job.layers, config.architecture.get(layers), "layer")
+        values += (1 if job.reduce_layers != "none" else count) * heads * size
     if values > job.max_values:
         raise InvalidRequest(
             f"This answer would hold {values:,} weights and the limit is {job.max_values:,};"
-            " select fewer kinds, layers or heads, or send a shorter text."
+            " select fewer kinds, layers or heads, reduce them to their mean, or send a shorter text."
         )
 
 

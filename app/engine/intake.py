@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from app.engine import errors
@@ -29,6 +29,23 @@ def source_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int,
         )
     config = checkpoint.config
     return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
+
+
+def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
+    """A source that was given as ids, without what the checkpoint puts around them."""
+    tokenizer, most = checkpoint.tokenizers["source"], checkpoint.config.max_source_tokens
+    if unknown := [each for each in ids if each >= tokenizer.size]:
+        raise errors.InvalidRequest(
+            f"There is no token {unknown[0]:,}: this model's source vocabulary has {tokenizer.size:,} (0 to"
+            f" {tokenizer.size - 1:,}).",
+            field="source_ids",
+        )
+    around = len(checkpoint.source_prefix(ids)) + len(checkpoint.config.source_suffix)
+    if len(ids) + around > most:
+        raise errors.TextTooLong(
+            f"This source has {len(ids) + around:,} tokens; the model takes {most:,}. Send it in parts.",
+            field="source_ids",
+        )
 
 
 def target_ids(checkpoint: Checkpoint, text: str) -> list[int]:

@@ -10,10 +10,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from app.engine.looks import Findings, HeadChoice, RowChoice
 from app.engine.streaming import TextStream
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 FinishReason = Literal["stop", "length"]
+NOTHING_FOUND = Findings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +85,34 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class AttentionJob:
-    """Attention of one sentence; `target` None: the model's own translation. Layers and heads count from 0;
-    None means all, negative numbers count from the end."""
+    """A look at one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target` None: the
+    model's own translation, which begins with `prefix`. Layers and heads count from 0; None means all, negative numbers
+    count from the end. beam 0 and None: the server's own."""
 
-    source: str
+    source: str | None
     target: str | None = None
     model: str | None = None
     kinds: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     max_values: int = 262_144  # more weights than these are refused
+    source_ids: tuple[int, ...] | None = None
+    prefix: str | None = None
+    beam: int = 0
+    length_penalty: float | None = None
+    max_new_tokens: int | None = None
+    reduce_heads: Literal["none", "mean", "max"] = "none"
+    reduce_layers: Literal["none", "mean"] = "none"
+    include: tuple[Literal["alignment", "rollout", "stats", "steps"], ...] = ()
+    top_k: int = 0
+    masked: tuple[HeadChoice, ...] = ()
+    row: RowChoice | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenView:
-    """One token; `start` and `end` are code points of the text it came from, None for special tokens."""
+    """One token; `start` and `end` are code points of the text it came from and `word` the number of its word, None for
+    special tokens."""
 
     id: int
     piece: str
@@ -105,29 +120,49 @@ class TokenView:
     start: int | None
     end: int | None
     special: bool
+    word: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionMap:
-    """weights[layer][head][query][key]; `layers` and `heads` say which ones, counted from 0."""
+    """weights [layer][head][query][key], little-endian float32 in C order; `layers` and `heads` say which ones, counted
+    from 0: where they were reduced, those that went into the one."""
 
     layers: tuple[int, ...]
     heads: tuple[int, ...]
-    weights: list[list[list[list[float]]]]
+    shape: tuple[int, ...]
+    weights: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFacts:
+    """sha256: of the weights' file."""
+
+    sha256: str | None
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+    head_width: int
+    norm: str
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionReport:
-    """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t."""
+    """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t.
+    finished: whether the last output token is the end. found_logprob: what the search said of its own translation."""
 
     model: str
+    network: NetworkFacts
     source_text: str
     target_text: str
     forced: bool
+    finished: bool
     source_tokens: tuple[TokenView, ...]
     input_tokens: tuple[TokenView, ...]
     output_tokens: tuple[TokenView, ...]
     maps: Mapping[AttentionKind, AttentionMap]
+    findings: Findings = NOTHING_FOUND
+    found_logprob: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from app.engine.looks import Findings, Question
+
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 1 << 30
 
@@ -80,16 +82,19 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):
-    """Attention maps of one sentence; target is the decoder's input. Nothing is computed after deadline; 0: none."""
+    """A look at one sentence: what the encoder reads (source), what the decoder reads (inputs) and is to write
+    (outputs). Nothing is computed after deadline; 0: none."""
 
     id: int
     model: str
     source: list[int]
-    target: list[int]
+    inputs: list[int]
+    outputs: list[int]
     kinds: list[str]
     layers: list[int] | None
     heads: list[int] | None
     max_values: int
+    question: Question = Question()
     deadline: float = 0.0
 
 
@@ -196,6 +201,7 @@ class Beat(Message, frozen=True, tag=True, array_like=True):
 class Attention(Message, frozen=True, tag=True, array_like=True):
     id: int
     slices: list[Slice]
+    findings: Findings = Findings()
 
 
 ToDevice = Configure | Load | Unload | Decode | Attend | Cancel | Stop

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
+from models.inspection.maps import Attentive
+from models.inspection.selection import SelectionError
 
 from app.engine.kept import as_folder
+from app.engine.looking import look, rules_of
+from app.engine.looks import Findings
 from app.engine.messages import Attend, Decode, Load, Slice, plain_name
 from models import checkpoint as checkpoints
-from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
+from models.decoding import Decoder, DecodingOptions, Progress
 from models.graphs import Graphed, Recordable
-from models.inspection import Attentive, SelectionError, attention_maps
 from models.interface import Network, Precision, Prompt
 from models.networks import load_network
 from models.precision import candidates, fastest
+from models.transformer import Transformer
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +55,9 @@ class Model:
         self.decoder = self._decoder()
 
     def _decoder(self) -> Decoder:
-        config = self.config
-        rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
         decoder = Decoder(
             self.decodable,
-            rules,
+            rules_of(self.config),
             slots=self.slots,
             source_length=max(1, self.config.max_source_tokens),
             target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
@@ -78,26 +81,21 @@ class Model:
     def leave(self, request: int) -> None:
         self.decoder.leave(request)
 
-    def attention(self, request: Attend) -> list[Slice]:
+    def attention(self, request: Attend) -> tuple[list[Slice], Findings]:
         """CannotInspect if the network shows no attention or the answer would hold too many values."""
         if not isinstance(self.network, Attentive):
             raise CannotInspect(f"{plain_name(request.model)} has no attention to show; ask a translator instead.")
         try:
-            maps = attention_maps(
-                self.network, request.source, request.target, request.kinds, request.layers, request.heads
-            )
+            slices, findings = look(cast(Transformer, self.network), self.config, request)
         except SelectionError as error:
             raise CannotInspect(str(error), error.field) from error
-        values = sum(m.weights.numel() for m in maps.values())
+        values = sum(math.prod(each.shape) for each in slices)
         if values > request.max_values:
             raise CannotInspect(
                 f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
                 " select fewer kinds, layers or heads, or send a shorter text."
             )
-        return [
-            Slice(kind, list(m.layers), list(m.heads), list(m.weights.shape), m.weights.numpy().tobytes())
-            for kind, m in maps.items()
-        ]
+        return slices, findings
 
 
 class ReadModel(NamedTuple):

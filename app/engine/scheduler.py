@@ -227,7 +227,7 @@ class Scheduler:
 
     def _attend(self, message: m.Attend) -> m.FromDevice:
         try:
-            return m.Attention(message.id, self.lanes[message.model].model.attention(message))
+            return m.Attention(message.id, *self.lanes[message.model].model.attention(message))
         except CannotInspect as error:
             return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:

@@ -91,6 +91,10 @@ class Translating:
         """More hypotheses than asked for, since two may read the same."""
         return max(self._beam_size, alternatives + 1)
 
+    def searching(self, beam: int, length_penalty: float | None) -> tuple[int, float]:
+        """Of one request, where it says nothing (0, None) the server's."""
+        return beam or self._beam_size, self._length_penalty if length_penalty is None else length_penalty
+
     async def search(
         self,
         checkpoint: Edition,
@@ -99,13 +103,19 @@ class Translating:
         writing: Writing | None = None,
         *,
         first: bool = True,
+        prefix: Ids = (),
+        beam: int = 0,
+        length_penalty: float | None = None,
+        max_new_tokens: int | None = None,
     ) -> m.Finished:
-        """The model's translations, best first."""
+        """The model's translations behind `prefix`, best first. beam, length_penalty: instead of the server's."""
         message = asking.translation(
             checkpoint,
             source,
-            beam=self.beam(alternatives),
-            length_penalty=self._length_penalty,
+            prefix,
+            beam=beam or self.beam(alternatives),
+            length_penalty=self._length_penalty if length_penalty is None else length_penalty,
+            max_new_tokens=max_new_tokens,
             wants_tokens=writing is not None and writing.wants_tokens,
             start_by=self._entrance.start_by(first),
         )

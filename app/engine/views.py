@@ -1,15 +1,16 @@
-"""Tokens and attention as people see them: where each token stands in its text, and the weights by number."""
+"""Tokens, and what was found beside them, as people see them: where each token stands in its text, and how it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+from msgspec.structs import replace
 
 from app.engine import messages as m
 from app.engine.detokenizing import Detokenizer
-from app.engine.jobs import AttentionJob, AttentionMap, AttentionReport, TokenView
-from models.checkpoint import Checkpoint
+from app.engine.jobs import AttentionMap, NetworkFacts, TokenView
+from app.engine.looks import Findings, Step
+from models.checkpoint import WEIGHTS, Checkpoint
 from models.tokenizer import Tokenizer
 
 
@@ -41,31 +42,29 @@ def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
 
 
 def attention_map(part: m.Slice) -> AttentionMap:
-    """float32 widened to float64 would print 17 digits; 8 decimals are below float32's own steps at 1."""
-    weights = np.frombuffer(part.data, dtype="<f4").reshape(part.shape).astype(np.float64)
-    return AttentionMap(tuple(part.layers), tuple(part.heads), np.round(weights, 8).tolist())
+    return AttentionMap(tuple(part.layers), tuple(part.heads), tuple(part.shape), part.data)
 
 
-def attention_report(
-    checkpoint: Checkpoint, job: AttentionJob, target: list[int], finished: bool, result: m.Attention
-) -> AttentionReport:
-    """target: ids without the start token; finished: whether the end token belongs behind them."""
-    reader, writer = checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]
-    config = checkpoint.config
-    written = decoded_tokens(writer, target) if job.target is None else text_tokens(writer, job.target)
-    start = special_tokens(writer, config.target_prefix)
-    end = special_tokens(writer, [config.eos] if finished and config.eos is not None else [])
-    return AttentionReport(
-        model=checkpoint.name,
-        source_text=job.source,
-        target_text=checkpoint.decode(target) if job.target is None else job.target,
-        forced=job.target is not None,
-        source_tokens=(
-            *special_tokens(reader, checkpoint.source_prefix(reader.encode(job.source))),
-            *text_tokens(reader, job.source),
-            *special_tokens(reader, config.source_suffix),
-        ),
-        input_tokens=(*start, *(written if finished else written[:-1])),
-        output_tokens=(*written, *end),
-        maps={part.kind: attention_map(part) for part in result.slices},  # type: ignore[misc]
-    )
+def named(checkpoint: Checkpoint, findings: Findings) -> Findings:
+    """With the texts of tokens, which devices know by number alone."""
+    writer = checkpoint.tokenizers["target"]
+
+    def read(step: Step) -> Step:
+        return replace(step, top=[replace(each, text=token_text(writer, each.id)) for each in step.top])
+
+    steps = None if findings.steps is None else [read(step) for step in findings.steps]
+    without = findings.ablation
+    if without is not None:
+        without = replace(without, text_after=checkpoint.decode(without.tokens))
+    return replace(findings, steps=steps, ablation=without)
+
+
+def token_text(tokenizer: Tokenizer, token: int) -> str:
+    """How a token reads on its own; special ones and parts of characters as the vocabulary writes them."""
+    return tokenizer.decode([token]) or tokenizer.piece(token)
+
+
+def network_facts(checkpoint: Checkpoint) -> NetworkFacts:
+    shape = checkpoint.config.architecture
+    names = ("encoder_layers", "decoder_layers", "heads", "head_width", "norm")
+    return NetworkFacts(checkpoint.config.files.get(WEIGHTS), *(shape[name] for name in names))

@@ -1,0 +1,62 @@
+"""What POST /attention answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.api.schemas.attention.findings import Ablation, Alignment, HeadStatistics, Network, Rollout, Step, WorkedRow
+from app.api.schemas.attention.tokens import Source, Target
+from app.engine.jobs import AttentionKind
+
+Axis = Literal["layer", "head", "query", "key"]
+AXES: list[Axis] = ["layer", "head", "query", "key"]
+SCHEMA = "attention/1"
+
+
+class Attention(BaseModel):
+    """Attention weights of one kind; the weights of a query over its keys sum to 1, unless `reduced` says "max"."""
+
+    axes: list[Axis] = Field(description="What the dimensions are.", examples=[AXES])
+    shape: list[int] = Field(description="The size of each dimension.", examples=[[1, 1, 1, 2]])
+    layers: list[int] = Field(description="Which layers these are, counted from 0.", examples=[[5]])
+    heads: list[int] = Field(description="Which heads these are, counted from 0.", examples=[[0]])
+    reduced: dict[Literal["heads", "layers"], Literal["none", "mean", "max"]] = Field(
+        description="What was made of several: a dimension of one is then the mean or maximum of those named.",
+        examples=[{"heads": "none", "layers": "none"}],
+    )
+    query: Literal["source", "target_input"] = Field(description="What the rows are.", examples=["target_input"])
+    key: Literal["source", "target_input"] = Field(description="What the columns are.", examples=["source"])
+    weights: list[list[list[list[float]]]] | None = Field(
+        default=None, description="weights[layer][head][query][key], 0 to 1.", examples=[[[[[0.9, 0.1]]]]]
+    )
+    encoding: Literal["u8", "u16", "f32"] | None = Field(default=None, description="Of `data`.", examples=["u8"])
+    dtype: str | None = Field(default=None, description="Of `data`, as NumPy writes it.", examples=["|u1"])
+    order: Literal["C"] | None = Field(default=None, description="The last axis varies fastest.")
+    byte_order: Literal["little"] | None = Field(default=None, description="Of numbers of several bytes.")
+    scale: float | None = Field(default=None, description="A weight is the number times this.", examples=[0.003922])
+    max_abs_error: float | None = Field(
+        default=None, description="No decoded weight is further from the computed one.", examples=[0.001961]
+    )
+    data: str | None = Field(default=None, description="The numbers, base64.", examples=["5hk="])
+
+
+class AttentionAnswer(BaseModel):
+    """Both sentences as the model saw them, and how its parts attended to each other."""
+
+    schema_: Literal["attention/1"] = Field(alias="schema", description="Of this answer.", examples=[SCHEMA])
+    model: str = Field(description="Name of the translator.", examples=["tiny-de-en"])
+    network: Network = Field(description="Its measures.")
+    source: Source = Field(description="The encoder's side.", examples=[{"text": "ich möchte ein bier", "tokens": []}])
+    target: Target = Field(description="The decoder's side.")
+    attention: dict[AttentionKind, Attention] = Field(description="The kinds that were asked for.")
+    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = Field(
+        default=None, description="stats[kind][layer][head], of all layers and heads of the kinds asked for."
+    )
+    rollout: Rollout | None = Field(default=None, description="Attention followed through all layers.")
+    alignment: Alignment | None = Field(default=None, description="Which source word each target word comes from.")
+    steps: list[Step] | None = Field(default=None, description="What the decoder thought of at each step.")
+    ablation: Ablation | None = Field(default=None, description="What the heads in `mask_heads` are worth.")
+    qk: WorkedRow | None = Field(default=None, description="The row asked for, worked out.")
+    warnings: list[str] = Field(description="What to know before one believes the numbers.", examples=[[]])

@@ -1,0 +1,100 @@
+"""What is found in attention maps and beside them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.api.schemas.attention.choices import HeadChoice
+
+
+class Network(BaseModel):
+    """The translator's measures."""
+
+    sha256: str | None = Field(description="Of its weights.", examples=["9f86d0…"])
+    encoder_layers: int = Field(examples=[6])
+    decoder_layers: int = Field(examples=[6])
+    heads: int = Field(examples=[8])
+    head_width: int = Field(examples=[64])
+    norm: str = Field(description='"pre" or "post".', examples=["post"])
+    dtype: Literal["float32"] = Field(description="What a look inside is computed in.", examples=["float32"])
+
+
+class HeadStatistics(BaseModel):
+    """One head over all rows that stand for something. Masses are means over rows, 0 to 1."""
+
+    entropy_mean: float = Field(description="Of a row, in nats.", examples=[0.42])
+    entropy_norm: float = Field(description="The same over ln(number of keys), 0 to 1.", examples=[0.21])
+    confidence: float = Field(description="Mean of the largest weight of a row.", examples=[0.87])
+    mass_bos: float = Field(description="On the start token.", examples=[0.01])
+    mass_eos: float = Field(description="On the end token.", examples=[0.05])
+    prev: float = Field(description="On the token before.", examples=[0.02])
+    diag: float = Field(description="On the same place; across, on the diagonal.", examples=[0.8])
+    argmax_coverage: float = Field(description="Share of the keys that some row looks at most.", examples=[0.75])
+    role: str = Field(description="What it seems to do, by stated thresholds.", examples=["diagonal"])
+
+
+class Rollout(BaseModel):
+    """Abnar and Zuidema 2020; rows sum to 1."""
+
+    encoder: list[list[float]] = Field(description="[source][source]")
+    cross: list[list[float]] = Field(description="[target step][source]")
+    method: str = Field(description="The formula.")
+    caveat: str = Field(description="What it does not show.")
+
+
+class Alignment(BaseModel):
+    """Links between words."""
+
+    pharaoh: str = Field(description="source-target, from 0.", examples=["0-0 1-1 3-3"])
+    links: list[tuple[int, int, float]] = Field(
+        description="[source, target, weight] of each.", examples=[[[0, 0, 0.93]]]
+    )
+    unit: Literal["word", "token"] = Field(description="What the numbers count.", examples=["word"])
+    layer: int = Field(description="Of the decoder.", examples=[1])
+    heads: list[int] = Field(description="Whose mean the links are from.", examples=[[0, 3]])
+    convention: Literal["predicting", "input"] = Field(
+        description="Whether a target word has the row that predicts it or the row that reads it."
+    )
+    error: float | None = Field(
+        description="Alignment error rate of this choice on held-out sentences; null where none was measured."
+    )
+
+
+class Candidate(BaseModel):
+    id: int = Field(examples=[7])
+    text: str = Field(description="How it reads.", examples=["would"])
+    logprob: float = Field(description="Nats.", examples=[-2.99])
+
+
+class Step(BaseModel):
+    """Of one output token."""
+
+    logprob: float = Field(description="Nats.", examples=[-0.09])
+    rank: int = Field(description="How many tokens were likelier; 0: it is the likeliest.", examples=[0])
+    entropy_nats: float = Field(description="Of the whole distribution.", examples=[0.3])
+    top: list[Candidate] = Field(description="The likeliest tokens, `top_k` of them.")
+
+
+class Ablation(BaseModel):
+    """Without the heads."""
+
+    heads: list[HeadChoice] = Field(description="Which were silenced.")
+    logprob_sum_before: float = Field(description="Of the output tokens with all heads, nats.", examples=[-0.41])
+    logprob_sum_after: float = Field(description="Of the same tokens without these, nats.", examples=[-1.71])
+    per_step_delta: list[float] = Field(description="After minus before, nats a step.", examples=[[-0.1, -1.2]])
+    text_after: str = Field(description="What the model writes without them.", examples=["i want beer"])
+
+
+class WorkedRow(BaseModel):
+    """One row of one head: softmax(scores where the mask lets them) = weights."""
+
+    kind: Literal["encoder", "decoder", "cross"]
+    layer: int
+    head: int
+    row: int
+    scale: float = Field(description="What q·k is multiplied by.", examples=[0.125])
+    scores: list[float] = Field(description="q·k times `scale`, of each key.")
+    mask: list[bool] = Field(description="Which keys it may look at.")
+    softmax: list[float] = Field(description="The weights, as in the map.")

@@ -1,0 +1,96 @@
+"""What POST /attention takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from app.api.fields import ModelName, SoundText, filled, refusal
+from app.api.schemas.attention.choices import KINDS, HeadChoice, Indices, Kinds, Parts, Reduction, RowChoice, Search
+
+MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
+
+
+class AttentionRequest(BaseModel):
+    """Which attention of which sentence."""
+
+    model_config = ConfigDict(strict=True)
+
+    source: Annotated[SoundText, AfterValidator(filled)] | None = Field(
+        default=None, description="The sentence that the encoder reads.", examples=["ich möchte ein bier"]
+    )
+    source_ids: list[Annotated[int, Field(ge=0)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_SOURCE_IDS,
+        description="Instead of `source`: the ids of its tokens, without the end token that the model adds.",
+    )
+    target: SoundText | None = Field(
+        default=None,
+        description="The sentence that the decoder is made to write; null lets it write its own translation.",
+        examples=["i want a beer"],
+    )
+    prefix: SoundText | None = Field(
+        default=None,
+        description="What the model's own translation is made to begin with; it goes on from there.",
+    )
+    decode: Search | None = Field(default=None, description="How its own translation is looked for.")
+    kinds: Kinds = Field(
+        default=list(KINDS),
+        description="Attention within the encoder, within the decoder, or from the decoder to the encoder.",
+        examples=[["cross"]],
+    )
+    layers: Indices = Field(
+        default="all",
+        description='"all", or the layers to return, counted from 0; -1 is the last.',
+        examples=[[-1]],
+    )
+    heads: Indices = Field(
+        default="all",
+        description='"all", or the heads to return, counted from 0; -1 is the last.',
+        examples=["all"],
+    )
+    reduce: Reduction = Field(default=Reduction(), description="Means instead of every head or layer.")
+    include: Parts = Field(
+        default=[],
+        description="More to know: `alignment` of words, `rollout` over all layers, `stats` of each head, `steps` of"
+        " the decoder.",
+        examples=[["alignment", "stats", "steps"]],
+    )
+    top_k: int = Field(default=0, ge=0, le=10, description="With `steps`: so many likeliest tokens of each step.")
+    mask_heads: list[HeadChoice] = Field(
+        default=[],
+        max_length=MOST_MASKED,
+        description="Heads that are silenced: how the log-probability changes, and what the model writes without them."
+        " The maps are those of the whole model.",
+    )
+    qk: RowChoice | None = Field(default=None, description="One row of weights worked out: scores, mask, softmax.")
+    encoding: Literal["json", "u8", "u16", "f32"] = Field(
+        default="json",
+        description="Numbers in JSON, or base64 of little-endian bytes in C order; times `scale` they are weights.",
+        examples=["u8"],
+    )
+    decimals: int = Field(default=8, ge=3, le=8, description="Of numbers in JSON.")
+    model: ModelName | None = Field(
+        default=None,
+        description="Name of the translator (GET /models); null takes the first.",
+        examples=["tiny-de-en"],
+    )
+
+    @field_validator("target", "prefix")
+    @classmethod
+    def _written_or_null(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise refusal("is empty; leave it out to see the model's own translation.")
+        return value
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.source is None) == (self.source_ids is None):
+            raise refusal('takes either "source" or "source_ids".')
+        if self.target is not None and (self.decode is not None or self.prefix is not None):
+            raise refusal('has a "target", so that nothing is decoded; leave "decode" and "prefix" out.')
+        if self.top_k and "steps" not in self.include:
+            raise refusal('has a "top_k" without steps; add "steps" to "include".')
+        return self
