@@ -15,7 +15,8 @@ from app.engine.messages import Attend, Decode, Load, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.graphs import Graphed, Recordable
-from models.inspection import Attentive, SelectionError, attention_maps
+from models.inspection.maps import Attentive, attention_maps
+from models.inspection.selection import SelectionError
 from models.interface import Network, Precision, Prompt
 from models.networks import load_network
 from models.precision import candidates, fastest
