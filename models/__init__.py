@@ -28,9 +28,10 @@ likeliest.py     the largest of many logits: argmax, top-k, the next hypotheses 
 sampling.py      which token is drawn for independent rows
 beam.py          what the beams of one width have written, as arrays, and what their hypotheses agree on
 rows.py          what rows without a beam have written, as arrays
+suppression.py   probabilities among the tokens that may be chosen
 options.py       DecodingOptions and TokenRules
 decoding.py      the one loop that drives any network
-inspection.py    attention maps of one sentence
+inspection/      what a network shows of itself: attention, steps, alignment, heads taken away, a pass told step by step
 checkpoint.py    the checkpoint folder: write, read, verify (no torch)
 networks.py      from a checkpoint's architecture to a network with its weights
 

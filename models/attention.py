@@ -7,12 +7,53 @@ requests cannot see each other's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Capture = list[Tensor]
-"""Where a forward pass leaves its attention weights, one [B, H, Q, K] a layer, when the caller gives a list."""
+
+class Attended(NamedTuple):
+    """Every number between the projections: query and context [B, H, Q, D], key and value [B, H, K, D]; scores, which
+    are q·k·scale before the mask, and weights [B, H, Q, K]. mask: where a query may look; None: everywhere."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scores: Tensor
+    mask: Tensor | None
+    weights: Tensor
+    context: Tensor
+
+
+@dataclass(slots=True)
+class Capture:
+    """What a forward pass is asked for of one kind of attention, and where it leaves it. A pass has one of its own, and
+    its caller keeps it.
+
+    without: layer -> the heads whose context is set to 0 before the output projection.
+    traced: the layer of which everything is kept, in `trace`.
+    weights: one [B, H, Q, K] a layer, in their order.
+    """
+
+    without: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    traced: int | None = None
+    weights: list[Tensor] = field(default_factory=list)
+    trace: Attended | None = None
+
+    def take(self, attended: Attended) -> Tensor:
+        """Of the next layer; the context that it goes on with."""
+        layer = len(self.weights)
+        self.weights.append(attended.weights)
+        if layer in self.without:
+            heads = torch.tensor(self.without[layer], device=attended.context.device)
+            attended = attended._replace(context=attended.context.index_fill(1, heads, 0.0))
+        if layer == self.traced:
+            self.trace = attended
+        return attended.context
 
 
 class MultiHeadAttention(nn.Module):
@@ -66,13 +107,12 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
     ) -> Tensor:
         """Joined and projected heads, [B, Q, C]. mask: True where a query may look, broadcastable to
-        [B, H, Q, K]; None: everywhere. With `capture` the explicit path runs and leaves its weights there.
+        [B, H, Q, K]; None: everywhere. With `capture` the explicit path runs and leaves there what is asked for.
         causal: instead of a mask, query i sees keys 0..i; kernels that are told so compute half and read no mask."""
         if capture is not None:
             if causal:
                 mask = torch.ones(query.size(2), key.size(2), dtype=torch.bool, device=query.device).tril()
-            context, weights = self.attend_explicit(query, key, value, mask)
-            capture.append(weights)
+            context = capture.take(self.attend_explicit(query, key, value, mask))
         else:
             dropout = self.dropout if self.training else 0.0
             context = F.scaled_dot_product_attention(
@@ -81,14 +121,13 @@ class MultiHeadAttention(nn.Module):
         joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
         return joined
 
-    def attend_explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """softmax(q·kᵀ·scale)·v: the context [B, H, Q, D] and the weights [B, H, Q, K]. A query that may look
-        nowhere (a source of padding alone) gets zeros, as from the fused kernel, and not 0/0. Weights are at
-        least float32, whatever the network computes in: as the fused kernel has it, and so that they sum to 1."""
+    def attend_explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Attended:
+        """softmax(q·kᵀ·scale)·v, step by step. A query that may look nowhere (a source of padding alone) gets zeros,
+        as from the fused kernel, and not 0/0. Weights are at least float32, whatever the network computes in: as the
+        fused kernel has it, and so that they sum to 1."""
         scores = query @ key.transpose(-1, -2) * self.scale
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -torch.inf)
-        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        masked = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+        weights = masked.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
-        return weights.to(value.dtype) @ value, weights
+        return Attended(query, key, value, scores, mask, weights, weights.to(value.dtype) @ value)

@@ -43,6 +43,8 @@ class CheckpointConfig:
     target_prefix: ids that every target starts with (the start token); () for language models.
     eos, suppressed, renormalise, forced_end: `models.decoding.TokenRules`.
     training: the whole configuration of the run;  scores: what was measured, with signatures.
+    alignment: of a translator, which cross-attention aligns words best, as it was measured: {layer, heads, convention,
+        error, sentences}; None where nobody has.
     """
 
     kind: Literal["translator", "lyrics"]
@@ -62,6 +64,7 @@ class CheckpointConfig:
     tokenizers: Mapping[str, str] = field(default_factory=dict)  # "source" | "target" -> tokenizer kind
     training: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Any] = field(default_factory=dict)
+    alignment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
     format_version: int = FORMAT_VERSION
 
@@ -219,6 +222,8 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
     for name in ("source_language", "target_language"):
         if not isinstance(getattr(config, name), str | None):
             raise ValueError(f"{name} must be a text or null")
+    if config.alignment is not None:
+        _check_alignment(config.alignment, config.architecture)
     if config.eos is not None and not (isinstance(config.eos, int) and config.eos >= 0):
         raise ValueError("eos must be a token id or null")
     for name in ("renormalise", "forced_end"):
@@ -231,3 +236,20 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
         if not isinstance(limit, int) or not least <= limit <= MOST_TOKENS:
             raise ValueError(f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
     return config
+
+
+def _check_alignment(alignment: Any, architecture: Mapping[str, Any]) -> None:
+    """ValueError unless the layer and the heads are there and the rest can be read."""
+    layers, count = architecture.get("decoder_layers"), architecture.get("heads")
+    if not isinstance(alignment, Mapping) or not isinstance(layers, int) or not isinstance(count, int):
+        raise ValueError("alignment must be an object, of a network with layers and heads")
+    layer, heads, error = (alignment.get(name) for name in ("layer", "heads", "error"))
+    if not isinstance(layer, int) or not 0 <= layer < layers:
+        raise ValueError(f"alignment.layer must lie in 0..{layers - 1}, not {layer!r}")
+    numbers = isinstance(heads, list) and heads and all(isinstance(each, int) and 0 <= each < count for each in heads)
+    if not numbers:
+        raise ValueError(f"alignment.heads must be numbers in 0..{count - 1}, not {heads!r}")
+    if alignment.get("convention") not in ("predicting", "input"):
+        raise ValueError("alignment.convention must be predicting or input")
+    if not isinstance(error, int | float):
+        raise ValueError("alignment.error must be a number")

@@ -188,11 +188,11 @@ class Transformer(nn.Module):
     @torch.inference_mode()
     def attention(self, source: Tensor, target: Tensor, kinds: Sequence[str]) -> AttentionMaps:
         """Weights of one teacher-forced pass over source [B, S] and target [B, T] (decoder input)."""
-        captures: dict[str, Capture] = {kind: [] for kind in kinds}
+        captures = {kind: Capture() for kind in kinds}
         memory, readable = self.encode(source, captures.get("encoder"))
         if captures.keys() & {"decoder", "cross"}:
             self.decode(target, memory, readable, (captures.get("decoder"), captures.get("cross")))
-        return captures
+        return {kind: capture.weights for kind, capture in captures.items()}
 
     @property
     def device(self) -> torch.device:

@@ -27,12 +27,7 @@ from models.transformer import Transformer
 def look(network: Transformer, config: CheckpointConfig, asked: Attend) -> tuple[list[Slice], looks.Findings]:
     """SelectionError for what the network does not have."""
     question, rules = asked.question, rules_of(config)
-    row = (
-        None
-        if question.row is None
-        else Row(question.row.kind, question.row.layer, question.row.head, question.row.row)
-    )
-    found = forced_pass(network, asked.source, asked.inputs, KINDS, row=row)
+    found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
     slices = [_slice(kind, found, asked) for kind in asked.kinds]
     told = steps(found.logits, asked.outputs, _unforced(rules), question.top_k)
     wanted = set(question.include)

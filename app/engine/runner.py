@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
-from models.inspection.maps import Attentive
-from models.inspection.selection import SelectionError
 
 from app.engine.kept import as_folder
 from app.engine.looking import look, rules_of
@@ -20,6 +18,8 @@ from app.engine.messages import Attend, Decode, Load, Slice, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress
 from models.graphs import Graphed, Recordable
+from models.inspection.maps import Attentive
+from models.inspection.selection import SelectionError
 from models.interface import Network, Precision, Prompt
 from models.networks import load_network
 from models.precision import candidates, fastest

@@ -16,7 +16,7 @@ from app.engine.runner import Runner
 from models import checkpoint as checkpoints
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.graphs import Graphed, Recordable
-from models.inspection import attention_maps
+from models.inspection.maps import attention_maps
 from models.interface import Prompt
 from models.networks import load_network
 from tests.app.engine.running import Running

@@ -44,7 +44,7 @@ def test_fused_equals_explicit(shape: tuple[int, ...], seed: int) -> None:
     fused = module.attend(query, key, value, mask)
     explicit = module.attend(query, key, value, mask, capture)
     torch.testing.assert_close(fused, explicit, rtol=0, atol=4e-6)
-    (weights,) = capture
+    (weights,) = capture.weights
     assert weights.shape == (4, 3, 5, 7)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(4, 3, 5), rtol=0, atol=1e-6)
     assert torch.equal(weights[~mask.expand_as(weights)], torch.zeros(int((~mask.expand_as(weights)).sum())))
@@ -60,7 +60,7 @@ def test_without_a_mask_everything_is_seen() -> None:
     torch.testing.assert_close(module.attend(query, key, value, None), explicit, rtol=0, atol=4e-6)
     everywhere = torch.ones(6, 6, dtype=torch.bool)
     torch.testing.assert_close(module.attend(query, key, value, everywhere), explicit, rtol=0, atol=4e-6)
-    assert (capture[0] > 0).all()
+    assert (capture.weights[0] > 0).all()
 
 
 @torch.inference_mode()
@@ -72,7 +72,7 @@ def test_who_may_look_nowhere_sees_nothing_on_both_paths() -> None:
     explicit = module.attend(query, key, value, mask, capture)
     torch.testing.assert_close(fused, explicit, rtol=0, atol=4e-6)
     assert torch.equal(explicit[1], module.output.bias.expand(3, 12)), "no context at all: the bias alone"
-    assert torch.equal(capture[0][1], torch.zeros(3, 3, 3))
+    assert torch.equal(capture.weights[0][1], torch.zeros(3, 3, 3))
 
 
 @torch.inference_mode()
@@ -98,7 +98,7 @@ def test_weights_of_a_narrow_network_still_sum_to_1() -> None:
     query, key, value = module.query_key_value(torch.randn(2, 50, 12).bfloat16() * 3)
     explicit = module.attend(query, key, value, None, capture)
     assert explicit.dtype == torch.bfloat16
-    torch.testing.assert_close(capture[0].sum(dim=-1), torch.ones(2, 3, 50), rtol=0, atol=1e-6)
+    torch.testing.assert_close(capture.weights[0].sum(dim=-1), torch.ones(2, 3, 50), rtol=0, atol=1e-6)
     torch.testing.assert_close(module.attend(query, key, value, None), explicit, rtol=0, atol=0.06)
 
 
@@ -181,10 +181,10 @@ def test_random_transformer_queries_keys_values_and_scores() -> None:
 @pytest.mark.parametrize("name", SCALES)
 def test_random_transformer_heads(name: str) -> None:
     module, _ = random_transformer(SCALES[name])
-    context, weights = module.attend_explicit(*module.query_key_value(numbers([GOLDEN["x"]])), None)
+    attended = module.attend_explicit(*module.query_key_value(numbers([GOLDEN["x"]])), None)
     for i, head in enumerate((GOLDEN["head1"], GOLDEN["head2"])):
-        agree(weights[0, i], head[f"weights_{name}"])
-        agree(context[0, i], head[f"context_{name}"])
+        agree(attended.weights[0, i], head[f"weights_{name}"])
+        agree(attended.context[0, i], head[f"context_{name}"])
 
 
 def test_random_transformer_sublayer() -> None:

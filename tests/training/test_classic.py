@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
-from models.inspection import KINDS, attention_maps
+from models.inspection.maps import attention_maps
+from models.inspection.selection import KINDS
 from models.networks import load_network
 from training.__main__ import main
 from training.evaluate import translate

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.inspection import Attentive, attention_maps, resolve
+from models.inspection.maps import Attentive, attention_maps
+from models.inspection.selection import resolve
 from models.precision import prepared
 from tests.models import tiny
 

@@ -1,0 +1,117 @@
+"""Attention in the forms that other tools read. None of them is imported here.
+
+Maps are those of a forced pass: kind -> one [H, Q, K] a layer, rows summing to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.inspection.selection import KINDS
+
+Maps = Mapping[str, Sequence[Tensor]]
+
+
+def to_bertviz(
+    maps: Maps,
+    source_tokens: Sequence[str],
+    input_tokens: Sequence[str],
+    output_tokens: Sequence[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Keyword arguments for bertviz.head_view or model_view, one dictionary a call.
+
+    bertviz takes the layers to show from the encoder and names rows of both decoder maps alike. So the decoder's maps
+    are a call of their own where depths differ, and cross-attention is one where `output_tokens` are to name its rows:
+    the tokens that they choose, not those that they read.
+    """
+    groups: list[list[str]] = [[kind for kind in KINDS if maps.get(kind)]]
+    if output_tokens is not None and "cross" in groups[0]:
+        groups = [[kind for kind in groups[0] if kind != "cross"], ["cross"]]
+    if len({len(maps[kind]) for kind in groups[0]}) > 1:
+        groups[:1] = [["encoder"], [kind for kind in groups[0] if kind != "encoder"]]
+    calls = list[dict[str, Any]]()
+    for group in filter(None, groups):
+        call: dict[str, Any] = {f"{kind}_attention": [weights[None] for weights in maps[kind]] for kind in group}
+        if "encoder" in group or "cross" in group:
+            call["encoder_tokens"] = list(source_tokens)
+        if "decoder" in group or "cross" in group:
+            rows = output_tokens if group == ["cross"] and output_tokens is not None else input_tokens
+            call["decoder_tokens"] = list(rows)
+        calls.append(call)
+    return calls
+
+
+def to_circuitsvis(
+    maps: Maps, kind: str, source_tokens: Sequence[str], input_tokens: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Keyword arguments for circuitsvis.attention.attention_heads, one dictionary a layer: attention [H, dest, src].
+
+    It draws squares alone. So cross-attention comes as one matrix over source and decoder inputs together,
+    [[encoder, 0], [cross, decoder]]: rows of the source sum to 1 and rows of the decoder to 2, and a kind or an encoder
+    layer that there is not is 0.
+    """
+    tokens = {"encoder": list(source_tokens), "decoder": list(input_tokens)}
+    tokens["cross"] = tokens["encoder"] + tokens["decoder"]
+    count = len(maps[kind])
+    matrices = [_joint(maps, layer) for layer in range(count)] if kind == "cross" else maps[kind]
+    return [
+        {
+            "attention": weights,
+            "tokens": tokens[kind],
+            "attention_head_names": [f"{layer}.{head}" for head in range(len(weights))],
+            "mask_upper_tri": kind == "decoder",
+            "min_value": 0.0,
+            "max_value": 1.0,
+        }
+        for layer, weights in enumerate(matrices)
+    ]
+
+
+def _joint(maps: Maps, layer: int) -> Tensor:
+    cross = maps["cross"][layer]
+    heads, inputs, source = cross.shape
+    joint = cross.new_zeros(heads, source + inputs, source + inputs)
+    joint[:, source:, :source] = cross
+    for kind, part in (("encoder", slice(0, source)), ("decoder", slice(source, None))):
+        if layer < len(maps.get(kind, ())):
+            joint[:, part, part] = maps[kind][layer]
+    return joint
+
+
+def to_nematus(
+    weights: Tensor,
+    source_tokens: Sequence[str],
+    output_tokens: Sequence[str],
+    *,
+    number: int = 0,
+    score: float = 0.0,
+    source_ended: bool = True,
+    target_ended: bool = True,
+) -> str:
+    """The block of one sentence as Nematus and Marian write it and SoftAlignments reads it:
+    "number ||| target ||| score ||| source ||| S+1 T+1" and T+1 rows of S+1 weights, end tokens included.
+
+    weights [T', S'], tokens: their own end tokens included where they are `ended`; where not, the end's row or column
+    is 0."""
+    if tuple(weights.shape) != (len(output_tokens), len(source_tokens)):
+        raise ValueError(
+            f"A map of shape {tuple(weights.shape)} does not fit {len(output_tokens)} target and"
+            f" {len(source_tokens)} source tokens."
+        )
+    padded = torch.nn.functional.pad(weights, (0, int(not source_ended), 0, int(not target_ended)))
+    source, target = (
+        [_word(token) for token in (tokens[:-1] if ended else tokens)]
+        for tokens, ended in ((source_tokens, source_ended), (output_tokens, target_ended))
+    )
+    counts = f"{len(source) + 1} {len(target) + 1}"
+    head = " ||| ".join([str(number), " ".join(target), f"{score:.6f}", " ".join(source), counts])
+    return "\n".join([head, *(" ".join(f"{value:.7f}" for value in row) for row in padded.tolist())]) + "\n"
+
+
+def _word(token: str) -> str:
+    """A token that is one word of such a line: Moses' escape for bars, and a low line for what is blank."""
+    return "".join("▁" if each.isspace() else each for each in token).replace("|", "&#124;") or "▁"
