@@ -45,15 +45,6 @@ class Limits:
     def check_new_tokens(self, max_new_tokens: int) -> None:
         self._check("max_new_tokens", max_new_tokens, self.max_new_tokens)
 
-    def check_attention_values(self, values: int) -> None:
-        """How many weights an answer would hold."""
-        if values > self.max_attention_values:
-            raise InvalidRequest(
-                f"This answer would hold {values:,} weights; one answer holds {self.max_attention_values:,}."
-                ' Ask for fewer "kinds", "layers" or "heads".',
-                field="layers",
-            )
-
     @staticmethod
     def _check(field: str, value: int, limit: int) -> None:
         if value > limit:

@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+import numpy as np
+
 from app.engine.errors import EngineError, UnknownModel
 from app.engine.jobs import (
     AttentionJob,
@@ -18,12 +20,14 @@ from app.engine.jobs import (
     GenerationJob,
     ModelChange,
     ModelInfo,
+    NetworkFacts,
     PoolStatus,
     TokenView,
     Translation,
     TranslationJob,
     Usage,
 )
+from app.engine.looks import Findings
 from app.engine.streaming import Show, TextStream
 
 
@@ -55,10 +59,10 @@ LYRICIST = ModelInfo(
     max_new_tokens=1024,
     devices=("cpu",),
 )
-BIER = TokenView(id=17, piece="▁bier", text="bier", start=0, end=4, special=False)
+BIER = TokenView(id=17, piece="▁bier", text="bier", start=0, end=4, special=False, word=0)
 END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
 START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
-BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False)
+BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 
 @dataclass
@@ -77,6 +81,8 @@ class FakeEngine:
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
+    findings: Findings = field(default_factory=lambda: Findings(logprob_sum=-0.5))
+    found_logprob: float | None = None
 
     def check_room(self) -> None:
         if self.full is not None:
@@ -129,16 +135,22 @@ class FakeEngine:
     async def attention(self, job: AttentionJob) -> AttentionReport:
         self._record(job)
         self._check_model(job.model)
-        each = AttentionMap(tuple(range(len(self.weights))), tuple(range(len(self.weights[0]))), self.weights)
+        weights = np.array(self.weights, dtype="<f4")
+        layers, heads = (tuple(range(count)) for count in weights.shape[:2])
+        each = AttentionMap(layers, heads, weights.shape, weights.tobytes())
         return AttentionReport(
             model=job.model or "tiny-de-en",
-            source_text=job.source,
+            network=NetworkFacts("0" * 64, 1, 1, 1, 4, "post"),
+            source_text=job.source or "bier",
             target_text=job.target or "beer",
             forced=job.target is not None,
+            finished=True,
             source_tokens=(BIER, END),
             input_tokens=(START, BEER),
             output_tokens=(BEER, END),
             maps=dict.fromkeys(job.kinds, each),
+            findings=self.findings,
+            found_logprob=self.found_logprob,
         )
 
     async def load_model(self, name: str) -> ModelChange:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
+import numpy as np
 import pytest
 
-from app.api.schemas.attention import AttentionAnswer
+from app.api.schemas.attention.answer import AttentionAnswer
+from app.engine import looks
 from app.engine.jobs import AttentionJob
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 
-BIER = {"id": 17, "piece": "▁bier", "text": "bier", "start": 0, "end": 4, "special": False}
-END = {"id": 3, "piece": "</s>", "text": "", "start": None, "end": None, "special": True}
+BIER = {"id": 17, "piece": "▁bier", "text": "bier", "start": 0, "end": 4, "special": False, "word": 0}
+END = {"id": 3, "piece": "</s>", "text": "", "start": None, "end": None, "special": True, "word": None}
 START = END | {"id": 2, "piece": "<s>"}
 BEER = BIER | {"id": 5, "piece": "▁beer", "text": "beer"}
 
@@ -22,18 +25,39 @@ def test_the_whole_answer() -> None:
     answer = client.post("/attention", json={"source": "bier", "kinds": ["cross"]})
     assert answer.status_code == 200
     assert answer.json() == {
+        "schema": "attention/1",
         "model": "tiny-de-en",
+        "network": {
+            "sha256": "0" * 64,
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "heads": 1,
+            "head_width": 4,
+            "norm": "post",
+            "dtype": "float32",
+        },
         "source": {"text": "bier", "tokens": [BIER, END]},
-        "target": {"text": "beer", "forced": False, "input_tokens": [START, BEER], "output_tokens": [BEER, END]},
+        "target": {
+            "text": "beer",
+            "forced": False,
+            "finished": True,
+            "logprob_sum": -0.5,
+            "input_tokens": [START, BEER],
+            "output_tokens": [BEER, END],
+        },
         "attention": {
             "cross": {
                 "axes": ["layer", "head", "query", "key"],
+                "shape": [1, 1, 2, 2],
                 "layers": [0],
                 "heads": [0],
-                "shape": [1, 1, 2, 2],
+                "reduced": {"heads": "none", "layers": "none"},
+                "query": "target_input",
+                "key": "source",
                 "weights": [[[[0.75, 0.25], [0.5, 0.5]]]],
             }
         },
+        "warnings": [],
     }
     # The endpoint does not validate what it sends, so that large answers are fast; this does.
     AttentionAnswer.model_validate_json(answer.content, strict=True)
@@ -60,19 +84,87 @@ def test_every_field_reaches_the_engine() -> None:
     assert client.engine.jobs == [AttentionJob("bier", "ale", "tiny-de-en", ("cross",), (0, -1), (3,))]
 
 
+def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
+    client = Client()
+    fields = {
+        "source_ids": [17, 9],
+        "prefix": "a",
+        "decode": {"beam_size": 3, "length_penalty": 0.5, "max_new_tokens": 9},
+        "reduce": {"heads": "max", "layers": "mean"},
+        "include": ["steps", "alignment"],
+        "top_k": 4,
+        "mask_heads": [{"kind": "cross", "layer": -1, "head": 2}],
+        "qk": {"kind": "encoder", "layer": 0, "head": 1, "row": -1},
+        "encoding": "u8",
+    }
+    assert client.post("/attention", json=fields).status_code == 200
+    assert client.engine.jobs == [
+        AttentionJob(
+            None,
+            max_values=4 * 262_144,
+            source_ids=(17, 9),
+            prefix="a",
+            beam=3,
+            length_penalty=0.5,
+            max_new_tokens=9,
+            reduce_heads="max",
+            reduce_layers="mean",
+            include=("steps", "alignment"),
+            top_k=4,
+            masked=(looks.HeadChoice("cross", -1, 2),),
+            row=looks.RowChoice("encoder", 0, 1, -1),
+        )
+    ]
+
+
+def test_what_was_found_is_answered_as_the_schema_says() -> None:
+    statistics = looks.HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
+    found = looks.Findings(
+        logprob_sum=-0.5,
+        stats={"cross": [[statistics]]},
+        rollout=looks.Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
+        alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", 0, [0], "predicting", 0.02),
+        steps=[looks.Step(-0.25, 0, 0.3, [looks.Candidate(5, -0.25, "beer")]), looks.Step(-0.25, 1, 0.2, [])],
+        ablation=looks.Ablation([looks.HeadChoice("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
+        qk=looks.WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
+    )
+    client = Client(FakeEngine(findings=found, found_logprob=-0.75))
+    answer = client.post("/attention", json={"source": "bier"})
+    AttentionAnswer.model_validate_json(answer.content, strict=True)
+    body = answer.json()
+    assert body["stats"]["cross"][0][0]["role"] == "diagonal"
+    assert body["rollout"]["source_share"] == [0.5, 0.5]
+    assert body["alignment"]["links"] == [[0, 0, 0.75]]
+    assert body["steps"][0] == {
+        "logprob": -0.25,
+        "rank": 0,
+        "entropy_nats": 0.3,
+        "top": [{"id": 5, "logprob": -0.25, "text": "beer"}],
+    }
+    assert body["ablation"]["text_after"] == "ale"
+    assert body["qk"]["softmax"] == [0.5, 0.5]
+    assert body["warnings"] == [
+        "The search gave this translation -0.7500 nats and the pass shown here -0.5000: the search computes in the"
+        " server's precision, this pass in fp32."
+    ]
+
+
+@pytest.mark.parametrize(("encoding", "dtype"), [("u8", "|u1"), ("u16", "<u2"), ("f32", "<f4")])
+def test_bytes_are_as_near_to_the_weights_as_they_say(encoding: str, dtype: str) -> None:
+    weights = [[[[0.123456, 0.876544], [1.0, 0.0]]]]
+    client = Client(FakeEngine(weights=weights))
+    each = client.post("/attention", json={"source": "bier", "encoding": encoding}).json()["attention"]["cross"]
+    assert (each["dtype"], each["shape"], each["byte_order"], each["order"]) == (dtype, [1, 1, 2, 2], "little", "C")
+    numbers = np.frombuffer(base64.b64decode(each["data"]), dtype=each["dtype"]).reshape(each["shape"])
+    far = np.abs(numbers * each["scale"] - np.array(weights, dtype=np.float32)).max()
+    assert far <= each["max_abs_error"] + 1e-9
+    assert "weights" not in each
+
+
 def test_all_may_be_said() -> None:
     client = Client()
     client.post("/attention", json={"source": "bier", "layers": "all", "heads": "all"})
     assert client.engine.jobs == [AttentionJob(source="bier")]
-
-
-def test_an_answer_beyond_the_limit_says_how_to_shrink_it() -> None:
-    engine = FakeEngine(weights=[[[[0.5] * 10] * 10] * 2] * 3)
-    answer = Client(engine, max_attention_values=1000).post("/attention", json={"source": "bier"})
-    assert answer.status_code == 422
-    assert answer.json()["error"] == (
-        'This answer would hold 1,800 weights; one answer holds 1,000. Ask for fewer "kinds", "layers" or "heads".'
-    )
 
 
 @pytest.mark.parametrize(
@@ -80,6 +172,22 @@ def test_an_answer_beyond_the_limit_says_how_to_shrink_it() -> None:
     [
         ({"source": " "}, '"source" is empty; send at least one character that is not white space.'),
         ({"target": ""}, '"target" is empty; leave it out to see the model\'s own translation.'),
+        ({"source": None}, 'The body takes either "source" or "source_ids".'),
+        ({"source_ids": [5]}, 'The body takes either "source" or "source_ids".'),
+        (
+            {"target": "beer", "prefix": "be"},
+            'The body has a "target", so that nothing is decoded; leave "decode" and "prefix" out.',
+        ),
+        ({"top_k": 3}, 'The body has a "top_k" without steps; add "steps" to "include".'),
+        (
+            {"include": ["sums"]},
+            '"include" holds "sums"; it takes a list of "alignment", "rollout", "stats" and "steps".',
+        ),
+        (
+            {"mask_heads": [{"kind": "cross", "layer": 0}]},
+            '"mask_heads[0].head" is missing; add it to the request, as the example at /docs does.',
+        ),
+        ({"encoding": "u4"}, '"encoding" is "u4"; it takes "json", "u8", "u16" or "f32".'),
         ({"kinds": []}, '"kinds" is empty; it takes a list of "encoder", "decoder" and "cross".'),
         ({"kinds": "cross"}, '"kinds" is "cross"; it takes a list of "encoder", "decoder" and "cross".'),
         ({"kinds": [["cross"]]}, '"kinds" holds a list; it takes a list of "encoder", "decoder" and "cross".'),

@@ -13,7 +13,7 @@ def test_every_message_survives_the_crossing() -> None:
         m.Configure("cpu", 2, 64),
         m.Load("a", "/x/a"),
         m.Decode(1, "a", [3, 4], [2], 12.5, 20, beam=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
-        m.Attend(2, "a", [3], [2], ["cross"], None, [0, 7], 100, 7.5),
+        m.Attend(2, "a", [3], [2], [3], ["cross"], None, [0, 7], 100, deadline=7.5),
         m.Cancel(3),
         m.Stop(),
     ]

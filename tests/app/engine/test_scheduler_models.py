@@ -18,7 +18,7 @@ from tests.app.engine.scheduling import FAR, run
 
 def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
-    look = m.Attend(10, "tiny-de-en", [5, 6, 3], [2, 4], ["cross"], None, None, 1000)
+    look = m.Attend(10, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], ["cross"], None, None, 1000)
     for number in range(10, 15):
         assert scheduler.handle(msgspec.structs.replace(look, id=number)) == []
     scheduler.handle(msgspec.structs.replace(look, id=20, deadline=time.monotonic() - 1))
@@ -38,7 +38,7 @@ def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) ->
         scheduler.handle(m.Decode(number, "tiny-de-en", [5, 3], [2], FAR, 30))
     scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))
     scheduler.step()
-    scheduler.handle(m.Attend(11, "tiny-de-en", [5, 3], [2], ["cross"], None, None, 1000))
+    scheduler.handle(m.Attend(11, "tiny-de-en", [5, 3], [2], [3], ["cross"], None, None, 1000))
     replies = scheduler.handle(m.Unload("tiny-de-en"))
     assert {(r.id, r.code) for r in replies} == {  # type: ignore[union-attr]
         (number, "engine_unavailable") for number in (*range(10), 11)
@@ -50,7 +50,7 @@ def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) ->
 
 def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
     def ask(**change: Any) -> Any:
-        request = m.Attend(7, "tiny-de-en", [5, 6, 3], [2, 4], ["cross"], None, None, 1000)
+        request = m.Attend(7, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], ["cross"], None, None, 1000)
         return (scheduler.handle(msgspec.structs.replace(request, **change)) or scheduler.step())[0]
 
     answer = ask()

@@ -31,6 +31,7 @@ class HeadStatistics(BaseModel):
     mass_eos: float = Field(description="On the end token.", examples=[0.05])
     prev: float = Field(description="On the token before.", examples=[0.02])
     diag: float = Field(description="On the same place; across, on the diagonal.", examples=[0.8])
+    next: float = Field(description="On the token behind.", examples=[0.02])
     argmax_coverage: float = Field(description="Share of the keys that some row looks at most.", examples=[0.75])
     role: str = Field(description="What it seems to do, by stated thresholds.", examples=["diagonal"])
 
@@ -40,6 +41,7 @@ class Rollout(BaseModel):
 
     encoder: list[list[float]] = Field(description="[source][source]")
     cross: list[list[float]] = Field(description="[target step][source]")
+    source_share: list[float] = Field(description="How much of each step comes from the source at all, 0 to 1.")
     method: str = Field(description="The formula.")
     caveat: str = Field(description="What it does not show.")
 
@@ -84,6 +86,7 @@ class Ablation(BaseModel):
     logprob_sum_before: float = Field(description="Of the output tokens with all heads, nats.", examples=[-0.41])
     logprob_sum_after: float = Field(description="Of the same tokens without these, nats.", examples=[-1.71])
     per_step_delta: list[float] = Field(description="After minus before, nats a step.", examples=[[-0.1, -1.2]])
+    tokens: list[int] = Field(description="Ids of what the model writes without them.", examples=[[5, 9]])
     text_after: str = Field(description="What the model writes without them.", examples=["i want beer"])
 
 
