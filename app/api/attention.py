@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter, Request
 from msgspec import structs
 
@@ -117,7 +116,6 @@ def _facts(report: AttentionReport) -> dict[str, Any]:
 
 def attention_of(kind: AttentionKind, each: AttentionMap, body: AttentionRequest) -> dict[str, Any]:
     query, key = SIDES[kind]
-    weights = np.frombuffer(each.weights, dtype="<f4").reshape(each.shape)
     return {
         "axes": AXES,
         "shape": each.shape,
@@ -126,7 +124,7 @@ def attention_of(kind: AttentionKind, each: AttentionMap, body: AttentionRequest
         "reduced": {"heads": body.reduce.heads, "layers": body.reduce.layers},
         "query": query,
         "key": key,
-        **encoded(weights, body.encoding, body.decimals),
+        **encoded(each.values, body.encoding, body.decimals),
     }
 
 

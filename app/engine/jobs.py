@@ -10,6 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from app.engine.looks import Findings, HeadChoice, RowChoice
 from app.engine.streaming import TextStream
 
@@ -132,6 +135,11 @@ class AttentionMap:
     heads: tuple[int, ...]
     shape: tuple[int, ...]
     weights: bytes
+
+    @property
+    def values(self) -> npt.NDArray[np.float32]:
+        """[layers, heads, Q, K], which may not be written to."""
+        return np.frombuffer(self.weights, dtype="<f4").reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.jobs import AttentionJob, TranslationJob
+from app.engine.looks import HeadChoice, RowChoice
 from tests.app.engine.running import Running, spied
 
 pytestmark = pytest.mark.slow  # a pool of its own
@@ -26,11 +28,62 @@ def test_attention_follows_the_translation_and_a_forced_target(running: Running)
     assert [t.piece for t in forced.output_tokens] == ["i", "want", "a", "beer", "</s>"]
     assert [t.piece for t in forced.source_tokens] == ["ich", "möchte", "ein", "bier", "</s>"]
     for kind in ("encoder", "decoder", "cross"):
-        for heads in forced.maps[kind].weights:
-            for head in heads:
-                assert len(head) == 5
-                assert all(abs(sum(row) - 1) < 1e-6 for row in head)
-    assert all(forced.maps["decoder"].weights[0][0][q][k] == 0 for q in range(5) for k in range(q + 1, 5))
+        values = forced.maps[kind].values
+        assert values.shape == (2, 4, 5, 5)
+        assert np.abs(values.sum(axis=-1, dtype=np.float64) - 1).max() < 1e-6
+    assert (np.triu(forced.maps["decoder"].values, 1) == 0).all()
+
+
+def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> None:
+    job = AttentionJob("ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps"))
+    job = replace(job, top_k=3, row=RowChoice("cross", -1, 0, 1), masked=(HeadChoice("cross", -1, 0),))
+    own = running.do(running.pool.attention(job))
+    found = own.findings
+    assert own.found_logprob == pytest.approx(found.logprob_sum, abs=1e-4)
+    assert found.steps is not None
+    assert sum(step.logprob for step in found.steps) == pytest.approx(found.logprob_sum, abs=1e-6)
+    assert [len(step.top) for step in found.steps] == [3] * len(own.output_tokens)
+    assert all(each.text for step in found.steps for each in step.top)
+    assert found.qk is not None
+    assert found.qk.softmax == own.maps["cross"].values[-1, 0, 1].tolist()
+    assert found.stats is not None
+    assert [[len(layer) for layer in kind] for kind in found.stats.values()] == [[4, 4]] * 3
+    assert found.rollout is not None
+    assert np.abs(np.sum(found.rollout.cross, axis=-1) - 1).max() < 1e-6
+    assert found.alignment is not None
+    assert (found.alignment.unit, found.alignment.error, found.alignment.layer) == ("word", None, 0)
+    assert all(0 <= source < 4 and weight > 0 for source, _, weight in found.alignment.links)
+    assert found.ablation is not None
+    assert found.ablation.logprob_sum_before == pytest.approx(found.logprob_sum, abs=1e-6)
+    change = found.ablation.logprob_sum_after - found.ablation.logprob_sum_before
+    assert sum(found.ablation.per_step_delta) == pytest.approx(change, abs=1e-5) != 0
+
+
+def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
+    job = AttentionJob("ich möchte ein bier", model="tiny-de-en", prefix="beer want", beam=2)
+    report = running.do(running.pool.attention(job))
+    assert [token.piece for token in report.output_tokens][:2] == ["beer", "want"]
+    assert report.target_text.startswith("beer want")
+    assert report.forced is False
+    assert len(report.output_tokens) == len(report.input_tokens)
+
+
+def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -> None:
+    job = AttentionJob("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
+    whole = running.do(running.pool.attention(job))
+    ids = tuple(token.id for token in whole.source_tokens if not token.special)
+    mean = replace(job, source=None, source_ids=ids, reduce_heads="mean", reduce_layers="mean")
+    reduced = running.do(running.pool.attention(mean))
+    assert reduced.source_text == "ich möchte ein bier"
+    assert reduced.source_tokens == whole.source_tokens
+    for kind, each in reduced.maps.items():
+        expected = whole.maps[kind].values.astype(np.float64).mean(axis=(0, 1), keepdims=True)
+        assert np.abs(each.values - expected).max() < 1e-7
+    largest = running.do(running.pool.attention(replace(job, reduce_heads="max", kinds=("cross",))))
+    assert (largest.maps["cross"].values == whole.maps["cross"].values.max(axis=1, keepdims=True)).all()
+    for wrong, says in (((999_999,), "There is no token 999,999"), ((5,) * 99, "This source has 100 tokens")):
+        with pytest.raises(errors.InvalidRequest, match=says):
+            running.do(running.pool.attention(replace(job, source=None, source_ids=wrong)))
 
 
 @pytest.mark.parametrize(
@@ -61,6 +114,6 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
             running.do(running.pool.attention(replace(job, target=None, **choice)))
     assert sent == []
     report = running.do(running.pool.attention(job))
-    assert sum(len(each.layers) * len(each.heads) * 25 for each in report.maps.values()) == 600
+    assert sum(each.values.size for each in report.maps.values()) == 600
     assert [type(message) for message in sent] == [m.Attend]
     assert sent[0].deadline > time.monotonic()
