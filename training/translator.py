@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from models.tokenizer import Tokenizer
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
 from training import snapshot
+from training.alignment import Aligned, chosen_alignment
 from training.card.translator import translator_facts
 from training.configuration.translator import TranslatorConfig
 from training.corpora.pairs import Pairs
@@ -49,17 +51,24 @@ def train_translator(
     workers: Workers | None = None,
     record: Record = NOTHING_KNOWN,
     beam: int = BEAM,
+    aligned: Sequence[Aligned] = (),
 ) -> dict[str, Any]:
     """Train and publish a translator; its scores, those of test pairs greedy and with `beam`. TrainingError for what
     the user can mend. workers: the processes that share the run; all of them call this, and the first alone publishes
-    and has scores."""
+    and has scores. aligned: held-out sentences by which the heads that align words best are chosen."""
     run = Run(out=out, device=device, resume=resume, quiet=quiet, workers=workers or Workers(), record=record)
     with run.claimed():
-        return _train(config, train, valid, test, run, beam)
+        return _train(config, train, valid, test, run, beam, aligned)
 
 
 def _train(
-    config: TranslatorConfig, train: Pairs, valid: Pairs | None, test: Pairs | None, run: Run, beam: int
+    config: TranslatorConfig,
+    train: Pairs,
+    valid: Pairs | None,
+    test: Pairs | None,
+    run: Run,
+    beam: int,
+    aligned: Sequence[Aligned],
 ) -> dict[str, Any]:
     torch.manual_seed(config.loop.seed)
     tokenizers = run.workers.given(lambda: translator_tokenizers(config.tokenizer, train.sources, train.targets))
@@ -97,7 +106,8 @@ def _train(
     scores = with_earlier(_scores(checkpoint, network, valid, test, beam), network, run)
     card = translator_facts(config, train, valid, segmentation.report, scores, draft.parameters, outcome, run)
     card = replace(card, samples=judge.examples() if judge else ())
-    publish(run.out, replace(draft, scores=scores), tokenizers, network, card)
+    alignment = chosen_alignment(checkpoint, network, aligned) if aligned else None
+    publish(run.out, replace(draft, scores=scores, alignment=alignment), tokenizers, network, card)
     return scores
 
 

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 
 from models import checkpoint as checkpoints
+from models.inspection.alignment_error import Gold
 from training import snapshot
+from training.alignment import Aligned
 from training.configuration.cleaning import NO_CLEANING
 from training.configuration.loop import LoopConfig
 from training.configuration.lyrics import LyricsConfig
@@ -73,6 +75,16 @@ def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
     return Pairs([s for s, _ in pairs], [t for _, t in pairs], 0, f"{part} of the phrasebook")
 
 
+def aligned_phrases(source: str, target: str) -> list[Aligned]:
+    """The held-out ones, with the alignment that their grammar knows."""
+    found = (phrase for phrase in phrasebook.phrases() if phrase.held_out)
+    return [
+        Aligned(each.words(source), each.words(target), Gold(links, links))
+        for each in found
+        if (links := each.alignment(source, target))
+    ]
+
+
 def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict[str, Any]]:
     def train(out: Path, device: torch.device) -> dict[str, Any]:
         return train_translator(
@@ -84,6 +96,7 @@ def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict
             device=device,
             resume=snapshot.exists(out),
             beam=1,  # nearly every sentence is right without one
+            aligned=aligned_phrases(source, target),
         )
 
     return train
