@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
 from msgspec import structs
+from starlette.responses import Response
 
-from app.api.answers import JsonAnswer
+from app.api.answers import packed
+from app.api.attention_forms import FORMS
 from app.api.disconnect import while_connected
 from app.api.encoding import encoded
 from app.api.errors import documented
@@ -16,7 +19,9 @@ from app.api.schemas.attention.answer import AXES, SCHEMA, AttentionAnswer
 from app.api.schemas.attention.choices import HeadChoice, RowChoice, Search
 from app.api.schemas.attention.request import AttentionRequest
 from app.api.services import ServicesDependency
+from app.api.wording import value_shown
 from app.engine import looks
+from app.engine.errors import InvalidRequest
 from app.engine.jobs import AttentionJob, AttentionKind, AttentionMap, AttentionReport
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
@@ -34,6 +39,17 @@ SIDES = {
     "/attention",
     summary="Look at attention",
     response_model=AttentionAnswer,
+    openapi_extra={
+        "parameters": [
+            {
+                "name": "format",
+                "in": "query",
+                "description": "JSON, or text for other tools: the alignment as Pharaoh pairs, one map as Nematus'"
+                " block, or a table of all weights.",
+                "schema": {"type": "string", "enum": ["json", *FORMS], "default": "json"},
+            }
+        ]
+    },
     responses=documented(
         s404="No translator of that name is loaded.",
         s413="The body is too large.",
@@ -44,15 +60,30 @@ SIDES = {
         s504="The answer took too long.",
     ),
 )
-async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
+async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> Response:
     """Attention weights of the model's own translation of `source`, or of the `target` that is given, from one
     teacher-forced pass in fp32; and what else is asked of that pass."""
+    form = form_of(request)
     for name in ("source", "target", "prefix"):
         services.limits.check_texts([getattr(body, name) or ""], name)
     job = job_of(body, services.limits.max_attention_values * (1 if body.encoding == "json" else BINARY))
+    if form == "pharaoh":
+        job = replace(job, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
     report = await while_connected(request, services.engine.attention(job))
+    if form is not None:
+        media_type, written = FORMS[form]
+        return await packed(request, written(report), media_type)
     # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-    return JsonAnswer(answer_of(report, body))
+    return await packed(request, answer_of(report, body))
+
+
+def form_of(request: Request) -> str | None:
+    """`?format=`; None: JSON."""
+    form = request.query_params.get("format", "json")
+    if form != "json" and form not in FORMS:
+        takes = ", ".join(["json", *FORMS])
+        raise InvalidRequest(f'"format" is {value_shown(form)}; it takes one of {takes}.', field="format")
+    return None if form == "json" else form
 
 
 def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:

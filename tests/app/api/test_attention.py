@@ -209,3 +209,43 @@ def test_refusals(fields: dict[str, Any], sentence: str) -> None:
     answer = client.post("/attention", json={"source": "bier"} | fields)
     assert (answer.status_code, answer.json()["error"]) == (422, sentence)
     assert client.engine.calls == 0
+
+
+def test_forms_of_other_tools() -> None:
+    found = looks.Findings(
+        logprob_sum=-0.5, alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", 0, [0], "predicting", 0.02)
+    )
+    client = Client(FakeEngine(findings=found))
+    line = client.post("/attention?format=pharaoh", json={"source": "bier"})
+    assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
+    assert client.engine.jobs == [
+        AttentionJob("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",))
+    ]
+    block = client.post("/attention?format=nematus", json={"source": "bier", "kinds": ["cross"]}).text
+    assert block.splitlines() == [
+        "0 ||| ▁beer ||| -0.500000 ||| ▁bier ||| 2 2",
+        "0.7500000 0.2500000",
+        "0.5000000 0.5000000",
+    ]
+    table = client.post("/attention?format=csv", json={"source": "bier", "kinds": ["decoder"]}).text.splitlines()
+    assert table[:3] == [
+        "kind,layer,head,query,key,query_piece,key_piece,weight",
+        "decoder,0,0,0,0,<s>,<s>,0.75000000",
+        "decoder,0,0,0,1,<s>,▁beer,0.25000000",
+    ]
+    refused = client.post("/attention?format=png", json={"source": "bier"})
+    assert refused.json()["error"] == '"format" is "png"; it takes one of json, pharaoh, nematus, csv.'
+    client = Client(FakeEngine(weights=[[[[0.5, 0.5]] * 2] * 2]))
+    refused = client.post("/attention?format=nematus", json={"source": "bier"})
+    assert (refused.status_code, refused.json()["error"].split(":")[0]) == (422, "This form holds one map")
+
+
+def test_large_answers_are_packed_for_who_takes_that() -> None:
+    client = Client(FakeEngine(weights=[[[[0.5] * 50] * 50]]))
+    plain = client.post("/attention", json={"source": "bier"}, headers={"Accept-Encoding": "identity"})
+    packed = client.post("/attention", json={"source": "bier"}, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) * 20 < int(plain.headers["content-length"])
+    assert packed.json() == plain.json()
+    assert packed.headers["etag"] == plain.headers["etag"]
