@@ -21,7 +21,7 @@ PLACES = {
 
 
 class HeadStatistics(NamedTuple):
-    """Means over the rows that may look somewhere.
+    """Means over the rows that may look somewhere; places are counted among the tokens that may be read.
 
     entropy_mean: nats. entropy_norm: entropy / ln(keys that the row may look at), 0..1; a row of one key has nothing to
     spread over and is left out; 0 if all are such. confidence: the largest weight (Voita et al. 2019,
@@ -51,36 +51,32 @@ def head_statistics(
 ) -> list[HeadStatistics]:
     """weights [H, Q, K] of one layer, one for each head; valid [Q, K]: where a row may look. cross: keys are another
     sentence's. starts, ends: the keys that are start and end tokens."""
-    rows = valid.any(dim=-1)
-    kept, seen = weights[:, rows].double(), valid[rows]
+    rows, keys = valid.any(dim=-1), valid.any(dim=0)
+    if not cross:
+        rows = rows & keys  # what nobody reads asks nothing that counts
+    kept, seen = weights[:, rows].double(), valid[rows][:, keys]
     if not len(seen):
         return [HeadStatistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, "mixed")] * len(weights)
+    masses = {name: kept[:, :, list(places)].sum(-1).mean(-1) for name, places in (("bos", starts), ("eos", ends))}
+    kept = kept[:, :, keys]
+    order = torch.arange(len(seen))
+    places = (2 * order + 1) * seen.size(1) // (2 * len(seen))  # their own: of as many keys as rows the same numbers
     entropy, counts = torch.special.entr(kept).sum(dim=-1), seen.sum(dim=-1)
     several = counts > 1
-    places = own_places(seen, rows.nonzero()[:, 0], cross=cross)
     largest = torch.zeros_like(kept).scatter_(2, kept.argmax(dim=-1, keepdim=True), 1.0).amax(dim=1)
     columns = {
         "entropy_mean": entropy.mean(dim=-1),
         "entropy_norm": mean(entropy[:, several] / counts[several].log()),
         "confidence": kept.amax(dim=-1).mean(dim=-1),
-        "mass_bos": kept[:, :, list(starts)].sum(dim=-1).mean(dim=-1),
-        "mass_eos": kept[:, :, list(ends)].sum(dim=-1).mean(dim=-1),
+        "mass_bos": masses["bos"],
+        "mass_eos": masses["eos"],
         "prev": mass_at(kept, seen, places - 1),
         "diag": mass_at(kept, seen, places),
         "next": mass_at(kept, seen, places + 1),
-        "argmax_coverage": largest[:, seen.any(dim=0)].mean(dim=-1),
+        "argmax_coverage": largest.mean(dim=-1),
     }
     each = [dict(zip(columns, head, strict=True)) for head in torch.stack(list(columns.values()), dim=1).tolist()]
     return [HeadStatistics(**values, role=role(values)) for values in each]
-
-
-def own_places(seen: Tensor, numbers: Tensor, *, cross: bool) -> Tensor:
-    """The key [Q] at each row's own place. numbers [Q]: those of the rows."""
-    if not cross:
-        return numbers
-    readable = seen.any(dim=0).nonzero()[:, 0]
-    order = torch.arange(len(seen))
-    return readable[(2 * order + 1) * len(readable) // (2 * len(seen))]
 
 
 def mass_at(kept: Tensor, seen: Tensor, places: Tensor) -> Tensor:

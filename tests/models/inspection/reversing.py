@@ -1,0 +1,68 @@
+"""A network that learns in seconds what everybody can align: sentences of distinct words, turned round."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from torch.nn import functional as F
+
+from models.cached_transformer import pad_rows
+from models.inspection.alignment import token_units
+from models.inspection.alignment_error import Gold
+from models.inspection.choosing import Example
+from models.inspection.forced import forced_pass
+from models.transformer import Transformer
+from models.transformer_config import TransformerConfig
+
+PAD, BOS, EOS, WORDS = 0, 1, 2, range(3, 15)
+
+
+def sentence(chance: random.Random) -> list[int]:
+    return chance.sample(WORDS, chance.randint(3, 7))
+
+
+def trained(steps: int, seed: int) -> Transformer:
+    """Two and two layers of four heads, after so many batches of 32 sentences."""
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        source_vocabulary=15,
+        target_vocabulary=15,
+        d_model=64,
+        encoder_layers=2,
+        decoder_layers=2,
+        heads=4,
+        head_width=16,
+        d_ff=128,
+        embedding_dropout=0.0,
+        residual_dropout=0.0,
+    )
+    network, chance = Transformer(config), random.Random(seed)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, betas=(0.9, 0.98))
+    for _ in range(steps):
+        sentences = [sentence(chance) for _ in range(32)]
+        source, inputs, outputs = (
+            pad_rows(rows, PAD, network.device)
+            for rows in (
+                [[*words, EOS] for words in sentences],
+                [[BOS, *words[::-1]] for words in sentences],
+                [[*words[::-1], EOS] for words in sentences],
+            )
+        )
+        loss = F.cross_entropy(network(source, inputs).flatten(0, 1), outputs.flatten(), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return network.eval()
+
+
+def examples(network: Transformer, count: int, seed: int) -> list[Example]:
+    """Other sentences, with the links that they must have."""
+    chance, found = random.Random(f"held out {seed}"), list[Example]()
+    for _ in range(count):
+        words = sentence(chance)
+        maps = forced_pass(network, [*words, EOS], [BOS, *words[::-1]], ["cross"]).maps["cross"]
+        links = frozenset((len(words) - 1 - j, j) for j in range(len(words)))
+        units = token_units([False] * len(words) + [True])
+        found.append(Example(maps, units, units, Gold(links, links)))
+    return found

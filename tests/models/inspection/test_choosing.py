@@ -1,0 +1,79 @@
+"""The layer, heads and convention with the least error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.inspection.alignment import token_units
+from models.inspection.alignment_error import Gold, alignment_error_rate, pairs
+from models.inspection.choosing import Example, choose
+
+WORDS = 5
+LINKS = frozenset((WORDS - 1 - j, j) for j in range(WORDS))
+UNITS = token_units([*[False] * WORDS, True])
+RIGHT = torch.eye(WORDS + 1)[[*range(WORDS - 1, -1, -1), WORDS]]
+SHIFTED = RIGHT[[WORDS, *range(WORDS)]]
+
+
+def noise(seed: int, *shape: int) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed)).softmax(dim=-1)
+
+
+def examples(make: dict[tuple[int, int], Tensor], spread: float = 0.0) -> list[Example]:
+    """Two layers of three heads of noise, but for those heads [T, S] that are given."""
+    found = []
+    for seed in range(4):
+        maps = [noise(10 * seed + layer, 3, WORDS + 1, WORDS + 1) for layer in range(2)]
+        for (layer, head), weights in make.items():
+            maps[layer][head] = weights * (1 - spread) + noise(100 + 7 * seed + head, WORDS + 1, WORDS + 1) * spread
+        found.append(Example(maps, UNITS, UNITS, Gold(LINKS, LINKS)))
+    return found
+
+
+def test_one_good_head_is_found() -> None:
+    choice = choose(examples({(1, 2): RIGHT}))
+    best = choice.best
+    assert (best.layer, best.heads, best.convention, best.error) == (1, (2,), "predicting", 0.0)
+    # per layer and convention: three single heads, the two best and all three
+    assert len(choice.candidates) == 2 * 2 * (3 + 1 + 1)
+    assert [c.error for c in choice.candidates] == sorted(c.error for c in choice.candidates)
+    assert choice.candidates[0] == best
+    assert len({(c.layer, c.heads, c.convention) for c in choice.candidates}) == 20
+
+
+def test_a_head_that_looks_a_step_late_is_read_a_step_late() -> None:
+    best = choose(examples({(0, 1): SHIFTED})).best
+    assert (best.layer, best.heads, best.convention, best.error) == (0, (1,), "input", 0.0)
+
+
+def test_of_equals_the_simpler() -> None:
+    choice = choose(examples({(0, 2): RIGHT, (1, 0): RIGHT, (1, 1): RIGHT}))
+    assert (choice.best.layer, choice.best.heads) == (0, (2,))
+    zero = [(c.layer, c.heads) for c in choice.candidates if c.error == 0]
+    assert zero.index((1, (0,))) < zero.index((1, (1,))) < zero.index((1, (0, 1)))
+
+
+def test_two_heads_that_make_up_for_each_other() -> None:
+    first, second = RIGHT.clone(), RIGHT.clone()
+    first[:2], second[2:4] = (
+        torch.eye(WORDS + 1)[0] * 0.6 + RIGHT[:2] * 0.4,
+        torch.eye(WORDS + 1)[1] * 0.6 + RIGHT[2:4] * 0.4,
+    )
+    best = choose(examples({(1, 0): first, (1, 2): second})).best
+    assert (best.layer, best.heads, best.error) == (1, (0, 2), 0.0)
+
+
+def test_errors_are_those_of_the_links_that_a_candidate_draws() -> None:
+    given = examples({(0, 0): RIGHT, (1, 1): SHIFTED}, spread=0.9)
+    choice = choose(given)
+    for c in choice.candidates:
+        found = [(pairs(c.links(e.maps, e.source_units, e.target_units)), e.gold) for e in given]
+        assert alignment_error_rate(found) == c.error
+    assert len({c.error for c in choice.candidates}) > 5
+
+
+def test_nothing_to_choose_by() -> None:
+    with pytest.raises(ValueError, match="at least one sentence"):
+        choose([])

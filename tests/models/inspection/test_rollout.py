@@ -1,0 +1,72 @@
+"""Attention through all layers at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models.inspection.forced import forced_pass
+from models.inspection.rollout import CAVEAT, METHOD, rollout
+from tests.models import tiny
+
+SOURCE, INPUTS = [3, 4, 0, 5, 6], [1, 7, 8, 4]
+
+
+@pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())
+def test_rows_sum_to_1(options: dict[str, Any]) -> None:
+    network = tiny.transformer(**options)
+    maps = forced_pass(network, SOURCE, INPUTS).maps
+    found = rollout(maps["encoder"], maps["decoder"], maps["cross"])
+    assert (found.encoder.shape, found.cross.shape) == ((5, 5), (4, 5))
+    for rows in (found.encoder, found.cross):
+        assert rows.dtype == torch.float32
+        assert (rows.sum(dim=-1) - 1).abs().max() <= 1e-6
+        assert (rows >= 0).all()
+    if network.config.pad == 0:
+        assert (found.cross[:, 2] == 0).all(), "what nobody reads gets nothing"
+    assert (found.source_share > 0.5 - 1e-6).all()
+    assert (found.source_share < 1).all()
+
+
+def test_the_formula_written_out() -> None:
+    network = tiny.transformer(**tiny.OPTIONS["unequal depths"])
+    maps = forced_pass(network, SOURCE, INPUTS).maps
+    encoder, decoder, cross = (
+        [layer.double().numpy().mean(axis=0) for layer in maps[kind]] for kind in ("encoder", "decoder", "cross")
+    )
+    memory = np.eye(5)
+    for weights in encoder:
+        memory = (weights + np.eye(5)) / 2 @ memory
+    own, other = np.eye(4), np.zeros((4, 5))
+    for self_weights, cross_weights in zip(decoder, cross, strict=True):
+        mixed = (self_weights + np.eye(4)) / 2
+        own, other = mixed @ own, mixed @ other
+        own, other = own / 2, (other + cross_weights @ memory) / 2
+    found = rollout(maps["encoder"], maps["decoder"], maps["cross"])
+    np.testing.assert_allclose(found.encoder.numpy(), memory, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.source_share.numpy(), other.sum(axis=1), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.cross.numpy(), other / other.sum(axis=1, keepdims=True), rtol=0, atol=1e-6)
+
+
+def test_one_layer_by_hand() -> None:
+    encoder, decoder = torch.tensor([[[0.0, 1.0], [0.5, 0.5]]]), torch.tensor([[[1.0]]])
+    found = rollout([encoder], [decoder], [torch.tensor([[[0.0, 1.0]]])])
+    assert found.encoder.tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert (found.cross.tolist(), found.source_share.tolist()) == ([[0.25, 0.75]], [0.5])
+
+
+def test_a_source_of_padding_alone_keeps_to_itself() -> None:
+    maps = forced_pass(tiny.transformer(), [0, 0], INPUTS).maps
+    found = rollout(maps["encoder"], maps["decoder"], maps["cross"])
+    assert torch.equal(found.encoder, torch.eye(2))
+    assert (found.cross == 0).all(), "no row reads anything of it"
+    assert (found.source_share == 0).all()
+
+
+def test_what_it_is_and_is_not_is_said() -> None:
+    assert "Abnar & Zuidema 2020" in METHOD
+    assert "1/2" in METHOD
+    assert "no proof" in CAVEAT
