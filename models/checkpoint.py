@@ -43,8 +43,8 @@ class CheckpointConfig:
     target_prefix: ids that every target starts with (the start token); () for language models.
     eos, suppressed, renormalise, forced_end: `models.decoding.TokenRules`.
     training: the whole configuration of the run;  scores: what was measured, with signatures.
-    alignment: of a translator, which cross-attention aligns words best, as it was measured: {layer, heads, convention,
-        error, sentences}; None where nobody has.
+    alignment: of a translator, which heads of cross-attention align words best, as it was measured: {heads (of each its
+        layer and number), convention, error, sentences}; None where nobody has.
     """
 
     kind: Literal["translator", "lyrics"]
@@ -239,17 +239,21 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
 
 
 def _check_alignment(alignment: Any, architecture: Mapping[str, Any]) -> None:
-    """ValueError unless the layer and the heads are there and the rest can be read."""
+    """ValueError unless the heads are there and the rest can be read."""
     layers, count = architecture.get("decoder_layers"), architecture.get("heads")
     if not isinstance(alignment, Mapping) or not isinstance(layers, int) or not isinstance(count, int):
         raise ValueError("alignment must be an object, of a network with layers and heads")
-    layer, heads, error = (alignment.get(name) for name in ("layer", "heads", "error"))
-    if not isinstance(layer, int) or not 0 <= layer < layers:
-        raise ValueError(f"alignment.layer must lie in 0..{layers - 1}, not {layer!r}")
-    numbers = isinstance(heads, list) and heads and all(isinstance(each, int) and 0 <= each < count for each in heads)
-    if not numbers:
-        raise ValueError(f"alignment.heads must be numbers in 0..{count - 1}, not {heads!r}")
+    heads = alignment.get("heads")
+    if not isinstance(heads, list) or not heads or not all(_is_place(each, layers, count) for each in heads):
+        raise ValueError(f"alignment.heads must be pairs of a layer in 0..{layers - 1} and a head in 0..{count - 1}")
     if alignment.get("convention") not in ("predicting", "input"):
         raise ValueError("alignment.convention must be predicting or input")
-    if not isinstance(error, int | float):
+    if not isinstance(alignment.get("error"), int | float):
         raise ValueError("alignment.error must be a number")
+
+
+def _is_place(value: Any, layers: int, heads: int) -> bool:
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(each, int) for each in value):
+        return False
+    layer, head = value
+    return bool(0 <= layer < layers and 0 <= head < heads)

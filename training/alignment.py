@@ -16,7 +16,7 @@ from models.tokenizer import Tokenizer
 from models.transformer import Transformer
 from training.errors import TrainingError
 
-SENTENCES = 400  # of those that are known: one half to choose by, the other to say how good the choice is
+SENTENCES = 1000  # of those that are known: one half to choose by, the other to say how good the choice is
 LEAST = 10
 
 
@@ -34,17 +34,14 @@ def chosen_alignment(checkpoint: Checkpoint, network: Transformer, known: Sequen
     too few sentences."""
     some = known[:: max(1, len(known) // SENTENCES)][:SENTENCES]
     if len(some) < LEAST:
-        raise TrainingError(
-            f"An alignment is chosen and measured on at least {LEAST} sentences, not on {len(some)}."
-        )
+        raise TrainingError(f"An alignment is chosen and measured on at least {LEAST} sentences, not on {len(some)}.")
     examples = list(_examples(checkpoint, network, some))
     best = choose(examples[::2]).best
     error = alignment_error_rate(
         (pairs(best.links(each.maps, each.source_units, each.target_units)), each.gold) for each in examples[1::2]
     )
     return {
-        "layer": best.layer,
-        "heads": list(best.heads),
+        "heads": [list(place) for place in best.heads],
         "convention": best.convention,
         "error": round(error, 4),
         "sentences": len(examples[1::2]),

@@ -14,6 +14,7 @@ from models.inspection import ablation as ablations
 from models.inspection import rollout as rollouts
 from models.inspection.alignment import Convention, links
 from models.inspection.alignment_error import pharaoh
+from models.inspection.choosing import Place, mean_of
 from models.inspection.forced import ForcedPass, WorkedRow, forced_pass
 from models.inspection.heads import head_statistics
 from models.inspection.maps import chosen_slice
@@ -92,28 +93,22 @@ def _rollout(found: ForcedPass) -> looks.Rollout:
 
 
 def _alignment(found: ForcedPass, config: CheckpointConfig, question: looks.Question) -> looks.Alignment:
-    layer, heads, convention, error = aligning(config, found)
-    mean = found.maps["cross"][layer][list(heads)].double().mean(dim=0)
+    heads, convention, error = aligning(config, found)
+    mean = mean_of(found.maps["cross"], heads)
     linked = links(mean, question.source_units, question.target_units, convention)
-    return looks.Alignment(
-        [(link.source, link.target, link.weight) for link in linked],
-        pharaoh(linked),
-        question.unit,
-        layer,
-        list(heads),
-        convention,
-        error,
-    )
+    each = [(link.source, link.target, link.weight) for link in linked]
+    return looks.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
 
 
-def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[int, tuple[int, ...], Convention, float | None]:
-    """The layer, heads and convention that the checkpoint was found to align best with, and their error; where nobody
-    has measured that, the mean of the last layer but one, by the row that predicts."""
+def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], Convention, float | None]:
+    """The heads and the convention that the checkpoint was found to align best with, and their error; where nobody has
+    measured that, all heads of the last layer but one, by the row that predicts."""
     chosen = config.alignment
     if chosen is not None:
-        return chosen["layer"], tuple(chosen["heads"]), chosen["convention"], chosen["error"]
+        return [(layer, head) for layer, head in chosen["heads"]], chosen["convention"], chosen["error"]
     maps = found.maps["cross"]
-    return max(0, len(maps) - 2), tuple(range(len(maps[0]))), "predicting", None
+    layer = max(0, len(maps) - 2)
+    return [(layer, head) for head in range(len(maps[layer]))], "predicting", None
 
 
 def _step(step: Step) -> looks.Step:

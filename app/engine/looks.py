@@ -54,13 +54,13 @@ class Rollout(msgspec.Struct, frozen=True):
 
 
 class Alignment(msgspec.Struct, frozen=True):
-    """links: source unit, target unit, weight. error: of this choice on held-out sentences, where it was measured."""
+    """links: source unit, target unit, weight. heads: layer and number of each whose mean they are of. error: of this
+    choice on held-out sentences, where it was measured."""
 
     links: list[tuple[int, int, float]]
     pharaoh: str
     unit: Literal["word", "token"]
-    layer: int
-    heads: list[int]
+    heads: list[tuple[int, int]]
     convention: Convention
     error: float | None
 

@@ -1,15 +1,20 @@
-"""Which layer, heads and convention align best, by the error on sentences with known links and never by belief."""
+"""Which heads and which convention align best, by the error on sentences with known links and never by belief."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from models.inspection.alignment import CONVENTIONS, Convention, Link, UnitMap, Units, links, over_units, rows_of
 from models.inspection.alignment_error import Gold, Pairs, alignment_error_rate
+
+Place = tuple[int, int]
+"""The layer and number of a head of cross-attention."""
+MOST_HEADS, STARTS = 8, 4  # in a set, and how many sets are grown
 
 
 class Example(NamedTuple):
@@ -23,17 +28,15 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The mean of these heads of one layer, read by one convention, and its alignment error rate."""
+    """The mean of these heads, read by one convention, and its alignment error rate."""
 
-    layer: int
-    heads: tuple[int, ...]
+    heads: tuple[Place, ...]
     convention: Convention
     error: float
 
     def links(self, maps: Sequence[Tensor], source_units: Units, target_units: Units) -> list[Link]:
         """Of a sentence's maps, one [H, T, S] a layer."""
-        mean = maps[self.layer][list(self.heads)].double().mean(dim=0)
-        return links(mean, source_units, target_units, self.convention)
+        return links(mean_of(maps, self.heads), source_units, target_units, self.convention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +47,66 @@ class Choice:
     candidates: tuple[Candidate, ...]
 
 
+def mean_of(maps: Sequence[Tensor], heads: Sequence[Place]) -> Tensor:
+    """maps: one [H, T, S] a layer -> [T, S], float64."""
+    return torch.stack([maps[layer][head] for layer, head in heads]).double().mean(dim=0)
+
+
 def choose(examples: Sequence[Example]) -> Choice:
-    """Among single heads, the mean of the k best of a layer's heads for each k, and the mean of all; both conventions.
-    Of equal errors the one of fewer heads, then the convention "predicting", then the lower layer and heads."""
+    """Among single heads, the mean of each layer, and sets of any layers' heads that grow from the best single ones,
+    each by the head that lowers the error most, as long as one does; by both conventions. Of equal errors the one of
+    fewer heads, then the convention "predicting", then the lower layers and heads."""
     if not examples:
         raise ValueError("Choosing needs at least one sentence with known links.")
-    found = list[Candidate]()
-    for convention in CONVENTIONS:
-        for layer in range(len(examples[0].maps)):
-            found += _of_layer(examples, layer, convention)
-    found.sort(key=lambda c: (c.error, len(c.heads), CONVENTIONS.index(c.convention), c.layer, c.heads))
+    found = [candidate for convention in CONVENTIONS for candidate in _candidates(examples, convention)]
+    found.sort(key=_merit)
     return Choice(found[0], tuple(found))
 
 
-def _of_layer(examples: Sequence[Example], layer: int, convention: Convention) -> list[Candidate]:
-    maps = [over_units(rows_of(e.maps[layer].cpu(), convention), e.source_units, e.target_units) for e in examples]
-    golds = [e.gold for e in examples]
-
-    def candidate(heads: tuple[int, ...]) -> Candidate:
-        return Candidate(layer, heads, convention, _error(maps, golds, heads))
-
-    alone = [candidate((head,)) for head in range(len(examples[0].maps[layer]))]
-    order = [c.heads[0] for c in sorted(alone, key=lambda c: (c.error, c.heads))]
-    return alone + [candidate(tuple(sorted(order[:count]))) for count in range(2, len(order) + 1)]
+def _merit(candidate: Candidate) -> tuple[float, int, int, tuple[Place, ...]]:
+    return candidate.error, len(candidate.heads), CONVENTIONS.index(candidate.convention), candidate.heads
 
 
-def _error(maps: Sequence[UnitMap], golds: Sequence[Gold], heads: tuple[int, ...]) -> float:
-    return alignment_error_rate((_pairs(each, heads), gold) for each, gold in zip(maps, golds, strict=True))
+def _candidates(examples: Sequence[Example], convention: Convention) -> Iterator[Candidate]:
+    sentences = [_Sentence.of(example, convention) for example in examples]
+    layers = [[(layer, head) for head in range(len(maps))] for layer, maps in enumerate(examples[0].maps)]
+
+    def candidate(heads: Sequence[Place]) -> Candidate:
+        drawn = ((sentence.pairs(heads), sentence.gold) for sentence in sentences)
+        return Candidate(tuple(sorted(heads)), convention, alignment_error_rate(drawn))
+
+    singles = [candidate([place]) for layer in layers for place in layer]
+    yield from singles
+    yield from (candidate(layer) for layer in layers if len(layer) > 1)
+    seen = set[tuple[Place, ...]]()
+    for best in sorted(singles, key=_merit)[:STARTS]:
+        while len(best.heads) < MOST_HEADS:
+            grown = [candidate([*best.heads, c.heads[0]]) for c in singles if c.heads[0] not in best.heads]
+            if not grown or (better := min(grown, key=_merit)).error >= best.error or better.heads in seen:
+                break
+            seen.add(better.heads)
+            yield (best := better)
 
 
-def _pairs(found: UnitMap, heads: tuple[int, ...]) -> Pairs:
-    """As `links` has them."""
-    if not found.sources or not found.targets:
-        return frozenset()
-    values, places = found.weights[list(heads)].mean(dim=0).max(dim=-1)
-    each = zip(places.tolist(), found.targets, values.tolist(), strict=True)
-    return frozenset((found.sources[place], target) for place, target, value in each if value > 0)
+class _Sentence(NamedTuple):
+    """A sentence's maps by units, and its known links."""
+
+    layers: list[UnitMap]
+    gold: Gold
+
+    @classmethod
+    def of(cls, example: Example, convention: Convention) -> _Sentence:
+        layers = [
+            over_units(rows_of(maps.cpu(), convention), example.source_units, example.target_units)
+            for maps in example.maps
+        ]
+        return cls(layers, example.gold)
+
+    def pairs(self, heads: Sequence[Place]) -> Pairs:
+        """As `links` has them."""
+        first = self.layers[0]
+        if not first.sources or not first.targets:
+            return frozenset()
+        values, places = mean_of([each.weights for each in self.layers], heads).max(dim=-1)
+        each = zip(places.tolist(), first.targets, values.tolist(), strict=True)
+        return frozenset((first.sources[place], target) for place, target, value in each if value > 0)

@@ -123,7 +123,7 @@ def test_what_was_found_is_answered_as_the_schema_says() -> None:
         logprob_sum=-0.5,
         stats={"cross": [[statistics]]},
         rollout=looks.Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
-        alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", 0, [0], "predicting", 0.02),
+        alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
         steps=[looks.Step(-0.25, 0, 0.3, [looks.Candidate(5, -0.25, "beer")]), looks.Step(-0.25, 1, 0.2, [])],
         ablation=looks.Ablation([looks.HeadChoice("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
         qk=looks.WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
@@ -213,7 +213,7 @@ def test_refusals(fields: dict[str, Any], sentence: str) -> None:
 
 def test_forms_of_other_tools() -> None:
     found = looks.Findings(
-        logprob_sum=-0.5, alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", 0, [0], "predicting", 0.02)
+        logprob_sum=-0.5, alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02)
     )
     client = Client(FakeEngine(findings=found))
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})

@@ -51,7 +51,8 @@ def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> N
     assert found.rollout is not None
     assert np.abs(np.sum(found.rollout.cross, axis=-1) - 1).max() < 1e-6
     assert found.alignment is not None
-    assert (found.alignment.unit, found.alignment.error, found.alignment.layer) == ("word", None, 0)
+    assert (found.alignment.unit, found.alignment.error) == ("word", None)
+    assert found.alignment.heads == [(0, head) for head in range(4)]
     assert all(0 <= source < 4 and weight > 0 for source, _, weight in found.alignment.links)
     assert found.ablation is not None
     assert found.ablation.logprob_sum_before == pytest.approx(found.logprob_sum, abs=1e-6)

@@ -54,8 +54,10 @@ class Alignment(BaseModel):
         description="[source, target, weight] of each.", examples=[[[0, 0, 0.93]]]
     )
     unit: Literal["word", "token"] = Field(description="What the numbers count.", examples=["word"])
-    layer: int = Field(description="Of the decoder.", examples=[1])
-    heads: list[int] = Field(description="Whose mean the links are from.", examples=[[0, 3]])
+    heads: list[tuple[int, int]] = Field(
+        description="Layer and number of each head of cross-attention whose mean the links are from.",
+        examples=[[[0, 3], [1, 2]]],
+    )
     convention: Literal["predicting", "input"] = Field(
         description="Whether a target word has the row that predicts it or the row that reads it."
     )
