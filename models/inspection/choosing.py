@@ -8,8 +8,18 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from models.inspection.alignment import CONVENTIONS, Convention, Link, UnitMap, Units, links, over_units, rows_of
-from models.inspection.alignment_error import Gold, Pairs, alignment_error_rate
+from models.inspection.alignment import (
+    CONVENTIONS,
+    Convention,
+    Link,
+    UnitMap,
+    Units,
+    links,
+    over_units,
+    rows_of,
+    strongest,
+)
+from models.inspection.alignment_error import Gold, alignment_error_rate, pairs
 
 
 class Example(NamedTuple):
@@ -70,13 +80,5 @@ def _of_layer(examples: Sequence[Example], layer: int, convention: Convention) -
 
 
 def _error(maps: Sequence[UnitMap], golds: Sequence[Gold], heads: tuple[int, ...]) -> float:
-    return alignment_error_rate((_pairs(each, heads), gold) for each, gold in zip(maps, golds, strict=True))
-
-
-def _pairs(found: UnitMap, heads: tuple[int, ...]) -> Pairs:
-    """As `links` has them."""
-    if not found.sources or not found.targets:
-        return frozenset()
-    values, places = found.weights[list(heads)].mean(dim=0).max(dim=-1)
-    each = zip(places.tolist(), found.targets, values.tolist(), strict=True)
-    return frozenset((found.sources[place], target) for place, target, value in each if value > 0)
+    means = (found._replace(weights=found.weights[list(heads)].mean(dim=0)) for found in maps)
+    return alignment_error_rate((pairs(strongest(mean)), gold) for mean, gold in zip(means, golds, strict=True))
