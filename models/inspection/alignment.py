@@ -71,7 +71,11 @@ def links(
     if tuple(weights.shape) != (len(target_units), len(source_units)):
         shape = f"{len(target_units)} target and {len(source_units)} source tokens"
         raise ValueError(f"A map of shape {tuple(weights.shape)} does not fit {shape}.")
-    found = over_units(rows_of(weights, convention), source_units, target_units)
+    return strongest(over_units(rows_of(weights, convention), source_units, target_units))
+
+
+def strongest(found: UnitMap) -> list[Link]:
+    """Each target unit's link with the source unit that has most of its row [m, n], if any has some."""
     if not found.sources or not found.targets:
         return []
     values, places = found.weights.max(dim=-1)

@@ -9,8 +9,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from models.inspection.alignment import CONVENTIONS, Convention, Link, UnitMap, Units, links, over_units, rows_of
-from models.inspection.alignment_error import Gold, Pairs, alignment_error_rate
+from models.inspection.alignment import (
+    CONVENTIONS,
+    Convention,
+    Link,
+    UnitMap,
+    Units,
+    links,
+    over_units,
+    rows_of,
+    strongest,
+)
+from models.inspection.alignment_error import Gold, alignment_error_rate, pairs
 
 Place = tuple[int, int]
 """The layer and number of a head of cross-attention."""
@@ -103,10 +113,5 @@ class _Sentence(NamedTuple):
         return cls(layers, example.gold)
 
     def pairs(self, heads: Sequence[Place]) -> Pairs:
-        """As `links` has them."""
-        first = self.layers[0]
-        if not first.sources or not first.targets:
-            return frozenset()
-        values, places = mean_of([each.weights for each in self.layers], heads).max(dim=-1)
-        each = zip(places.tolist(), first.targets, values.tolist(), strict=True)
-        return frozenset((first.sources[place], target) for place, target, value in each if value > 0)
+        weights = mean_of([each.weights for each in self.layers], heads)
+        return pairs(strongest(self.layers[0]._replace(weights=weights)))
