@@ -29,8 +29,12 @@ sampling.py      which token is drawn for independent rows
 beam.py          what the beams of one width have written, as arrays, and what their hypotheses agree on
 rows.py          what rows without a beam have written, as arrays
 options.py       DecodingOptions and TokenRules
+suppression.py   tokens that are never chosen
 decoding.py      the one loop that drives any network
 inspection.py    attention maps of one sentence
+gate_conventions.py  the gates of each cell by name, and what they do (no torch)
+gates.py         the gates of one text
+scoring.py       how probable a given text is
 checkpoint.py    the checkpoint folder: write, read, verify (no torch)
 networks.py      from a checkpoint's architecture to a network with its weights
 

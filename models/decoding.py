@@ -14,14 +14,14 @@ from torch import Tensor
 
 from models.beam import Beams, Hypothesis
 from models.interface import Decodable, Network, Precision, Prompt
-from models.likeliest import continuations, largest, log_total
+from models.likeliest import continuations
 from models.options import DecodingOptions, TokenRules
 from models.rows import Rows
+from models.suppression import suppress
 
 __all__ = ["Decoder", "DecodingOptions", "Hypothesis", "Progress", "TokenRules", "decode"]
 
 Floats = npt.NDArray[np.float64]
-MOST_TAKEN = 1 - 2**-24  # of the probability, by suppressed tokens: float32 leaves the others no less
 
 
 @dataclass(slots=True, eq=False)
@@ -149,14 +149,8 @@ class Decoder:
     def _suppress(self, logits: Tensor) -> Floats | None:
         """Written into the logits. Without renormalising: what the log-probabilities of the others then are too large
         by, [B]."""
-        if self.rules.renormalise:
-            logits.index_fill_(1, self.suppressed, -torch.inf)
-            return None
-        whole = log_total(logits, largest(logits), keep=True)
-        taken = logits[:, self.suppressed].sub_(whole[:, None]).double().exp_().sum(dim=-1)
-        logits.index_fill_(1, self.suppressed, -torch.inf)
-        shares: Floats = (-taken.clamp_(max=MOST_TAKEN).neg_().log1p_()).cpu().numpy()
-        return shares
+        shares = suppress(logits, self.suppressed, renormalise=self.rules.renormalise)
+        return None if shares is None else shares.cpu().numpy()
 
     def _advance_rows(self, logits: Tensor, progress: Progress, shares: Floats | None) -> None:
         """Greedy and sampling requests: choose, record, and see which are done."""
