@@ -34,6 +34,16 @@ CONVENTIONS: Mapping[str, Convention] = {
 NAMES = tuple(dict.fromkeys(name for convention in CONVENTIONS.values() for name in convention.gates))
 
 
+def refusal(gates: int, layers: int, units: int, steps: int, most: int) -> str | None:
+    """A sentence for an answer of more than `most` values; None for one that fits."""
+    one_unit = gates * layers * steps
+    if one_unit * units <= most:
+        return None
+    fits = most // one_unit
+    way_out = f'"units": {fits} would fit, or fewer layers or gates' if fits else "send a shorter text"
+    return f"This answer would hold {one_unit * units:,} gate values and the limit is {most:,}: {way_out}."
+
+
 def chosen_gates(cell: str, wanted: list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
     """The gates that are meant, in the cell's own order; None: all. ValueError for one that the cell does not have."""
     names = tuple(CONVENTIONS[cell].gates)

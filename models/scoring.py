@@ -1,4 +1,4 @@
-"""How probable a given text is: one pass of a network over it (teacher forcing), and what was expected at each place."""
+"""How probable a given text is: one pass of a network over it (teacher forcing), and what was expected where."""
 
 from __future__ import annotations
 
