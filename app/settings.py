@@ -99,7 +99,9 @@ class Settings(BaseSettings):
     max_new_tokens: int = Field(default=1024, ge=1, description="Tokens that one POST /generate may write.")
     max_samples: int = Field(default=16, ge=1, description="Continuations (n) in one POST /generate.")
     max_attention_values: int = Field(
-        default=262_144, ge=1, description="Attention weights (numbers) in one answer of POST /attention."
+        default=262_144,
+        ge=1,
+        description="Numbers (attention weights, gate values) in one answer of POST /attention or /gates.",
     )
     beam_size: int = Field(
         default=4,

@@ -30,8 +30,12 @@ beam.py          what the beams of one width have written, as arrays, and what t
 rows.py          what rows without a beam have written, as arrays
 suppression.py   probabilities among the tokens that may be chosen
 options.py       DecodingOptions and TokenRules
+suppression.py   tokens that are never chosen
 decoding.py      the one loop that drives any network
 inspection/      what a network shows of itself: attention, steps, alignment, heads taken away, a pass told step by step
+gate_conventions.py  the gates of each cell by name, and what they do (no torch)
+gates.py         the gates of one text
+scoring.py       how probable a given text is
 checkpoint.py    the checkpoint folder: write, read, verify (no torch)
 networks.py      from a checkpoint's architecture to a network with its weights
 

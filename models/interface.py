@@ -70,3 +70,20 @@ class Network(Protocol):
         """The network as it is now, its weights in `precision`, sharing those that can be shared. ValueError for a
         precision that this network or its device does not have."""
         ...
+
+
+class TeacherForced(Protocol):
+    """A network that reads given texts in one pass: it can say how probable they are (`models.scoring`)."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def features(self, source: Tensor, target: Tensor) -> Tensor:
+        """One pass over given texts (teacher forcing): source [B, S], target [B, T], both read as they are, start token
+        included -> [B, T, C], from which what comes after each target token is projected. A network without an encoder
+        ignores the source."""
+        ...
+
+    def project(self, features: Tensor) -> Tensor:
+        """[..., C] -> logits [..., V]."""
+        ...

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from models import cells, fused_cells, gru_scan
 from models.cached_recurrent import CachedRecurrent, RecurrentState
 from models.dropout import dropped
+from models.gates import GateShape
 from models.interface import Decodable, Precision
 from models.native import build
 from models.native.recurrent import NativeRecurrent
@@ -168,6 +169,36 @@ class RecurrentLanguageModel(nn.Module):
         if self.embedding is None:
             return F.embedding(tokens, weight.t()) + bias
         return F.linear(self.inputs(tokens), weight, bias)
+
+    def features(self, source: Tensor, target: Tensor) -> Tensor:
+        """As `models.interface.TeacherForced` says; there is no source to read."""
+        state = self.zeros(len(target))
+        return (self.fused(target, state) if self.embedding is not None else self.scan(target, state))[0]
+
+    def project(self, features: Tensor) -> Tensor:
+        """[..., N] -> logits [..., V]."""
+        return self.output(features)  # type: ignore[no-any-return]
+
+    @property
+    def gate_shape(self) -> GateShape:
+        return GateShape(self.config.cell, self.config.layers, self.config.hidden)
+
+    @torch.inference_mode()
+    def gates(self, tokens: Tensor) -> dict[str, Tensor]:
+        """As `models.gates.Gated` says, one cell step after another: tokens [T] -> name -> [L, T, N]."""
+        assert not self.training, "dropout would show"
+        state, features, layers = self.zeros(1), None, []
+        for layer in range(self.config.layers):
+            h, c = state.hidden[layer], state.memory[layer]
+            weight, bias = self.parameters_of(layer)[2:]
+            steps = []
+            for inputs in self._project(layer, tokens[None], features).unbind(1):
+                h, c, gates = cells.step(self.config.cell, inputs, h, c, weight, bias)
+                steps.append({**gates, "c": c, "h": h})
+            names = [*cells.GATES[self.config.cell], *(["c"] if self.config.cell == "lstm" else []), "h"]
+            layers.append({name: torch.cat([step[name] for step in steps]) for name in names})
+            features = layers[-1]["h"][None]
+        return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
 
     @property
     def device(self) -> torch.device:

@@ -63,6 +63,7 @@ SIDES = {
 async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> Response:
     """Attention weights of the model's own translation of `source`, or of the `target` that is given, from one
     teacher-forced pass in fp32; and what else is asked of that pass."""
+    check(body)
     form = form_of(request)
     for name in ("source", "target", "prefix"):
         services.limits.check_texts([getattr(body, name) or ""], name)
@@ -75,6 +76,21 @@ async def attention(body: AttentionRequest, request: Request, services: Services
         return await packed(request, written(report), media_type)
     # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
     return await packed(request, answer_of(report, body))
+
+
+def check(body: AttentionRequest) -> None:
+    """InvalidRequest for fields that contradict each other."""
+    if body.source is None and body.source_ids is None:
+        raise InvalidRequest(
+            '"source" is missing: send a text, or the ids of its tokens as "source_ids".', field="source"
+        )
+    if body.source is not None and body.source_ids is not None:
+        raise InvalidRequest('"source" and "source_ids" say the same twice: send one of them.', field="source_ids")
+    if body.target is not None and (body.decode is not None or body.prefix is not None):
+        name = "decode" if body.prefix is None else "prefix"
+        raise InvalidRequest(f'With a "target" nothing is decoded: leave "{name}" out.', field=name)
+    if body.top_k and "steps" not in body.include:
+        raise InvalidRequest('"top_k" is of steps: add "steps" to "include".', field="top_k")
 
 
 def form_of(request: Request) -> str | None:
@@ -149,14 +165,20 @@ def attention_of(kind: AttentionKind, each: AttentionMap, body: AttentionRequest
     query, key = SIDES[kind]
     return {
         "axes": AXES,
-        "shape": each.shape,
         "layers": each.layers,
         "heads": each.heads,
         "reduced": {"heads": body.reduce.heads, "layers": body.reduce.layers},
         "query": query,
         "key": key,
-        **encoded(each.values, body.encoding, body.decimals),
+        **weights_of(each, body),
     }
+
+
+def weights_of(each: AttentionMap, body: AttentionRequest) -> dict[str, Any]:
+    found = encoded(each.values, body.encoding, decimals=body.decimals, bounds=(0.0, 1.0))
+    if "values" in found:
+        found["weights"] = found.pop("values")
+    return found
 
 
 def warnings_of(report: AttentionReport, logprob_sum: float) -> list[str]:

@@ -1,4 +1,8 @@
-"""Arrays of numbers in an answer: digits, or base64 of bytes."""
+"""Arrays of numbers in an answer: as JSON, or as bytes in base64, exact or in fewer bits, with what that costs stated.
+
+value = offset + scale * number, for the numbers of `data` in C order. No value that is decoded so, in float32 or wider,
+is further than `max_abs_error` from the float32 that the model computed.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,75 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-Encoding = Literal["json", "u8", "u16", "f32"]
+Encoding = Literal["json", "f32", "u16", "u8"]
+Floats = npt.NDArray[np.float32]
+LEVELS: dict[str, int] = {"u8": 2**8 - 1, "u16": 2**16 - 1}
+ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32: two operations and the scale itself
 
 
-def encoded(weights: npt.NDArray[np.float32], encoding: Encoding, decimals: int) -> dict[str, Any]:
-    """Of values 0..1."""
+class NotFiniteError(ValueError):
+    """NaN and infinity have no place among whole numbers."""
+
+
+def encoded(
+    values: Floats, encoding: Encoding, *, decimals: int = 4, bounds: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """The array as the fields of an answer. bounds: between which all values lie, None where the values themselves say
+    (the smallest and the largest). NotFiniteError for u8 and u16 of what is not finite."""
+    shape = list(values.shape)
     if encoding == "json":
-        return {"weights": np.round(weights.astype(np.float64), decimals).tolist()}
-    dtype = {"u8": "|u1", "u16": "<u2", "f32": "<f4"}[encoding]
-    scale = 1.0 if encoding == "f32" else 1 / (2 ** int(encoding[1:]) - 1)
-    numbers = weights if encoding == "f32" else np.rint(weights.astype(np.float64) / scale)
+        rounded = np.round(values.astype(np.float64), decimals) + 0.0  # + 0.0: no number is written as -0.0
+        error = 0.5 * 10.0**-decimals + _rounding(values)
+        return {
+            "encoding": encoding,
+            "shape": shape,
+            "decimals": decimals,
+            "max_abs_error": error,
+            "values": rounded.tolist(),
+        }
+    if encoding == "f32":
+        return _binary(encoding, shape, "float32", (1.0, 0.0), 0.0, values.astype("<f4", copy=False))
+    return _quantised(values, encoding, bounds)
+
+
+def _quantised(values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[float, float] | None) -> dict[str, Any]:
+    """Levels that are equally far apart, the first and the last on the bounds. Bounds on both sides of 0 lose the last
+    level if they are equally far from it, so that 0 stays exactly 0."""
+    wide = values.astype(np.float64)
+    if not np.isfinite(wide).all():
+        raise NotFiniteError(f"These values are not all finite; ask for json or f32, not {encoding}.")
+    low, high = bounds or ((float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0))
+    levels = LEVELS[encoding] - (low == -high != 0.0)
+    scale = (high - low) / levels
+    numbers = np.clip(np.rint((wide - low) / scale), 0, levels) if scale else np.zeros_like(wide)
+    measured = float(np.abs(low + scale * numbers - wide).max(initial=0.0))
+    error = max(scale / 2, measured) + ROUNDING * max(abs(low), abs(high))
+    kind = "uint8" if encoding == "u8" else "uint16"
+    return _binary(
+        encoding, list(values.shape), kind, (scale, low), error, numbers.astype("<u1" if encoding == "u8" else "<u2")
+    )
+
+
+def _rounding(values: Floats) -> float:
+    return ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _binary(
+    encoding: Encoding,
+    shape: list[int],
+    dtype: str,
+    mapping: tuple[float, float],
+    error: float,
+    numbers: npt.NDArray[Any],
+) -> dict[str, Any]:
+    scale, offset = mapping
     return {
         "encoding": encoding,
+        "shape": shape,
         "dtype": dtype,
-        "order": "C",
         "byte_order": "little",
         "scale": scale,
-        "max_abs_error": 0.0 if encoding == "f32" else scale / 2,
-        "data": base64.b64encode(numbers.astype(dtype).tobytes()).decode(),
+        "offset": offset,
+        "max_abs_error": error,
+        "data": base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode("ascii"),
     }

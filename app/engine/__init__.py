@@ -9,6 +9,8 @@ entrance.py    what a request passes on its way in, and keeps until it ends
 translating.py translations: tokenized, admitted, asked, put together
 continuing.py  what lyricists write on, in the same way
 attending.py   what a translator looks at, and how large that answer would be
+tracing.py     what a lyricist's gates do over a text, in the same way
+scoring.py     how probable a given text is, in the same way
 intake.py      texts to token ids, or a refusal that names the limit
 asking.py      the messages that ask a device
 library.py     the checkpoints that the front end knows, each in its current edition
@@ -26,6 +28,7 @@ meter.py       one sequence from its sending to its end
 gauges.py      what is looked up at each scrape
 series.py      the names and labels of all this
 views.py       tokens and attention as people see them
+expectations.py  what was expected of a text, as people see it
 devices.py     all device processes, watched and respawned
 placement.py   which device processes there are
 device.py      the front end's end of one of them
@@ -40,4 +43,5 @@ waiting.py     whose turn it is to start
 telling.py     when the tokens of streams leave the process
 deadlines.py   whose time is over
 runner.py      the only caller of torch
+looking.py     its looks at gates and at the probability of a text
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.engine import messages as m
-from app.engine.jobs import AttentionJob, GenerationJob
+from app.engine.jobs import AttentionJob, GatesJob, GenerationJob
 from app.engine.library import Edition
 from app.engine.looks import Question
 from app.engine.sides import Side, TargetSide
@@ -113,3 +113,23 @@ def question(job: AttentionJob, source: Side, target: TargetSide, *, beam: int, 
         length_penalty=length_penalty,
         max_new_tokens=job.max_new_tokens or new_token_limit(len(source.tokens), 1 << 16),
     )
+
+
+def gates(checkpoint: Edition, job: GatesJob, tokens: tuple[int, ...]) -> m.Trace:
+    """tokens: what the network reads."""
+    return m.Trace(
+        id=0,
+        model=checkpoint.key,
+        tokens=list(tokens),
+        gates=None if job.gates is None else list(job.gates),
+        layers=None if job.layers is None else list(job.layers),
+        units=list(job.units) if not isinstance(job.units, int) else None,
+        most_varied=job.units if isinstance(job.units, int) else 0,
+        top_k=job.top_k,
+        max_values=job.max_values,
+    )
+
+
+def score(checkpoint: Edition, source: tuple[int, ...], target: list[int], *, top_k: int, by_rules: bool) -> m.Score:
+    """target: all tokens, the given one first."""
+    return m.Score(id=0, model=checkpoint.key, source=list(source), target=target, top_k=top_k, by_rules=by_rules)

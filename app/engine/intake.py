@@ -60,6 +60,31 @@ def target_ids(checkpoint: Checkpoint, text: str) -> list[int]:
     return target
 
 
+def refuse_unknown(checkpoint: Checkpoint, text: str, field_name: str) -> None:
+    """UnknownCharacters for a text of a lyricist that holds what its vocabulary does not."""
+    unknown = checkpoint.tokenizers["target"].unknown(text)
+    if unknown:
+        raise errors.UnknownCharacters(
+            f"{checkpoint.name} has never seen {listed(unknown)}: leave {'it' if len(unknown) == 1 else 'them'} out.",
+            field=field_name,
+        )
+
+
+def listed(parts: Sequence[str]) -> str:
+    """The first of them, fit for a sentence."""
+    return " ".join(part if part.isprintable() and part.strip() else repr(part) for part in parts[:5])
+
+
+def text_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
+    """A whole text for a lyricist to read, its start token first where it has one."""
+    tokens, most = checkpoint.target_ids(text), checkpoint.config.max_new_tokens
+    if len(tokens) > most:
+        raise errors.TextTooLong(
+            f"This text has {len(tokens):,} tokens; the model takes {most:,}. Send it in parts.", field="text"
+        )
+    return tokens
+
+
 def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
     """What a lyricist continues."""
     most = checkpoint.config.max_new_tokens
@@ -68,13 +93,7 @@ def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
             f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
             field="max_new_tokens",
         )
-    unknown = checkpoint.tokenizers["target"].unknown(job.prompt)
-    if unknown:
-        shown = " ".join(part if part.isprintable() and part.strip() else repr(part) for part in unknown[:5])
-        raise errors.UnknownCharacters(
-            f"{checkpoint.name} has never seen {shown}: leave {'it' if len(unknown) == 1 else 'them'} out.",
-            field="prompt",
-        )
+    refuse_unknown(checkpoint, job.prompt, "prompt")
     prompt = checkpoint.target_ids(job.prompt)
     if not prompt:
         raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")

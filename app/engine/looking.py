@@ -1,135 +1,78 @@
-"""A look inside a translator, on its device: one teacher-forced pass, and what is read from it."""
+"""Looks inside a network on its device: the gates of a text, and how probable one is. Attention is `runner`'s."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from app.engine import looks
-from app.engine.messages import Attend, Slice
-from models.checkpoint import CheckpointConfig
-from models.decoding import decode
-from models.inspection import ablation as ablations
-from models.inspection import rollout as rollouts
-from models.inspection.alignment import Convention, links
-from models.inspection.alignment_error import pharaoh
-from models.inspection.choosing import Place, mean_of
-from models.inspection.forced import ForcedPass, WorkedRow, forced_pass
-from models.inspection.heads import head_statistics
-from models.inspection.maps import chosen_slice
-from models.inspection.selection import KINDS, Head, Row
-from models.inspection.steps import Step, steps
-from models.interface import Prompt
-from models.options import DecodingOptions, TokenRules
-from models.transformer import Transformer
+from app.engine import messages as m
+from models import gate_conventions, scoring
+from models.gates import Gated, GateTrace, Selection, check, gate_trace
+from models.inspection.selection import SelectionError
+from models.options import TokenRules
 
 
-def look(network: Transformer, config: CheckpointConfig, asked: Attend) -> tuple[list[Slice], looks.Findings]:
-    """SelectionError for what the network does not have."""
-    question, rules = asked.question, rules_of(config)
-    found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
-    slices = [_slice(kind, found, asked) for kind in asked.kinds]
-    told = steps(found.logits, asked.outputs, _unforced(rules), question.top_k)
-    wanted = set(question.include)
-    return slices, looks.Findings(
-        logprob_sum=sum(step.log_probability for step in told),
-        stats={kind: _statistics(kind, found, question) for kind in asked.kinds} if "stats" in wanted else None,
-        rollout=_rollout(found) if "rollout" in wanted else None,
-        alignment=_alignment(found, config, question) if "alignment" in wanted else None,
-        steps=[_step(each) for each in told] if "steps" in wanted else None,
-        ablation=_ablation(network, config, asked) if question.masked else None,
-        qk=None if found.worked is None else _worked(found.worked),
+def look(network: Any, rules: TokenRules, request: m.Trace | m.Score) -> m.Traced | m.Scored:
+    """SelectionError if the network does not have what is asked for, or the answer would hold too many values."""
+    if isinstance(request, m.Trace):
+        found = _trace(network, request)
+        expected = scoring.expected(network, found.features, request.tokens[1:], rules, request.top_k)
+        return _traced(request.id, found, _expected(expected))
+    asked = rules if request.by_rules else None
+    return m.Scored(request.id, _expected(scoring.score(network, request.source, request.target, asked, request.top_k)))
+
+
+def _trace(network: Any, request: m.Trace) -> GateTrace:
+    if not isinstance(network, Gated):
+        name = m.plain_name(request.model)
+        raise SelectionError(f"{name} has no gates to show; ask a lyricist instead.", "model")
+    selection = Selection(
+        None if request.gates is None else tuple(request.gates),
+        None if request.layers is None else tuple(request.layers),
+        request.most_varied if request.units is None else tuple(request.units),
+    )
+    names, layers, units = check(network.gate_shape, selection)
+    sizes = len(names), len(layers), units, len(request.tokens)
+    if problem := gate_conventions.refusal(*sizes, request.max_values):
+        raise SelectionError(problem, "units")
+    return gate_trace(network, request.tokens, selection)
+
+
+def _traced(request: int, found: GateTrace, expected: m.Expected) -> m.Traced:
+    return m.Traced(
+        id=request,
+        cell=found.shape.cell,
+        depth=found.shape.layers,
+        hidden=found.shape.hidden,
+        layers=list(found.layers),
+        units=[list(each) for each in found.units],
+        values={name: _values(each) for name, each in found.values.items()},
+        mean=_by_layer([each.mean for each in found.summaries]),
+        low=_by_layer([each.low for each in found.summaries]),
+        high=_by_layer([each.high for each in found.summaries]),
+        hidden_change=_values(torch.stack([each.hidden_change for each in found.summaries])),
+        expected=expected,
     )
 
 
-def _row(choice: looks.RowChoice | None) -> Row | None:
-    return None if choice is None else Row(choice.kind, choice.layer, choice.head, choice.row)
+def _by_layer(layers: Iterable[Mapping[str, Tensor]]) -> dict[str, m.Values]:
+    """name -> [layers, T]."""
+    each = list(layers)
+    return {name: _values(torch.stack([layer[name] for layer in each])) for name in each[0]}
 
 
-def rules_of(config: CheckpointConfig) -> TokenRules:
-    return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
-
-
-def _unforced(rules: TokenRules) -> TokenRules:
-    """An end that decoding forces costs nothing there; a look shows what the network gave it."""
-    return TokenRules(rules.eos, rules.suppressed, rules.renormalise)
-
-
-def _slice(kind: str, found: ForcedPass, asked: Attend) -> Slice:
-    """The chosen layers and heads; of those that are reduced, a dimension of one is left."""
-    chosen = chosen_slice(found.maps[kind], asked.layers, asked.heads)
-    weights = chosen.weights
-    if asked.question.reduce_heads == "mean":
-        weights = weights.double().mean(dim=1, keepdim=True)
-    elif asked.question.reduce_heads == "max":
-        weights = weights.amax(dim=1, keepdim=True)
-    if asked.question.reduce_layers == "mean":
-        weights = weights.double().mean(dim=0, keepdim=True)
-    numbers = weights.float().contiguous().numpy()
-    return Slice(kind, list(chosen.layers), list(chosen.heads), list(numbers.shape), numbers.tobytes())
-
-
-def _statistics(kind: str, found: ForcedPass, question: looks.Question) -> list[list[looks.HeadStatistics]]:
-    starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
-    if kind != "decoder":
-        count = len(found.source)
-        starts, ends = list(range(question.starts)), list(range(count - question.ends, count))
-    valid = found.valid(kind)
-    return [
-        [
-            looks.HeadStatistics(**each._asdict())
-            for each in head_statistics(weights, valid, cross=kind == "cross", starts=starts, ends=ends)
-        ]
-        for weights in found.maps[kind]
-    ]
-
-
-def _rollout(found: ForcedPass) -> looks.Rollout:
-    made = rollouts.rollout(*(found.maps[kind] for kind in KINDS))
-    return looks.Rollout(
-        made.encoder.tolist(), made.cross.tolist(), made.source_share.tolist(), rollouts.METHOD, rollouts.CAVEAT
+def _expected(found: scoring.Expected) -> m.Expected:
+    return m.Expected(
+        _values(found.log_probabilities),
+        found.ranks.tolist(),
+        _values(found.entropies),
+        found.tokens.tolist(),
+        _values(found.token_log_probabilities),
     )
 
 
-def _alignment(found: ForcedPass, config: CheckpointConfig, question: looks.Question) -> looks.Alignment:
-    heads, convention, error = aligning(config, found)
-    mean = mean_of(found.maps["cross"], heads)
-    linked = links(mean, question.source_units, question.target_units, convention)
-    each = [(link.source, link.target, link.weight) for link in linked]
-    return looks.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
-
-
-def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], Convention, float | None]:
-    """The heads and the convention that the checkpoint was found to align best with, and their error; where nobody has
-    measured that, all heads of the last layer but one, by the row that predicts."""
-    chosen = config.alignment
-    if chosen is not None:
-        return [(layer, head) for layer, head in chosen["heads"]], chosen["convention"], chosen["error"]
-    maps = found.maps["cross"]
-    layer = max(0, len(maps) - 2)
-    return [(layer, head) for head in range(len(maps[layer]))], "predicting", None
-
-
-def _step(step: Step) -> looks.Step:
-    top = [looks.Candidate(token, logprob) for token, logprob in step.likeliest]
-    return looks.Step(step.log_probability, step.rank, step.entropy, top)
-
-
-def _ablation(network: Transformer, config: CheckpointConfig, asked: Attend) -> looks.Ablation:
-    question, rules = asked.question, rules_of(config)
-    masked = [Head(each.kind, each.layer, each.head) for each in question.masked]
-    found = ablations.ablation(network, asked.source, asked.inputs, asked.outputs, masked, _unforced(rules))
-    without = ablations.without_heads(network, masked)
-    options = DecodingOptions(
-        max_new_tokens=question.max_new_tokens, beam=question.beam, length_penalty=question.length_penalty
-    )
-    prompt = Prompt(tuple(asked.source), tuple(config.target_prefix))
-    with torch.inference_mode():
-        ((best, *_),) = decode(without, rules, [prompt], options)
-    return looks.Ablation(question.masked, found.before, found.after, list(found.deltas), list(best.tokens))
-
-
-def _worked(row: WorkedRow) -> looks.WorkedRow:
-    numbers = row.scores.tolist(), row.readable.tolist(), row.weights.tolist()
-    return looks.WorkedRow(cast(looks.Kind, row.row.kind), *row.row[1:], row.scale, *numbers)
+def _values(tensor: Tensor) -> m.Values:
+    return m.Values(list(tensor.shape), tensor.float().numpy().astype("<f4", copy=False).tobytes())

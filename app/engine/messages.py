@@ -98,6 +98,35 @@ class Attend(Message, frozen=True, tag=True, array_like=True):
     deadline: float = 0.0
 
 
+class Trace(Message, frozen=True, tag=True, array_like=True):
+    """The gates of one text, which is read whole. gates, layers: None for all. units: by number, or None for the
+    `most_varied` of each layer. Nothing is computed after deadline; 0: none."""
+
+    id: int
+    model: str
+    tokens: list[int]
+    gates: list[str] | None
+    layers: list[int] | None
+    units: list[int] | None
+    most_varied: int
+    top_k: int
+    max_values: int
+    deadline: float = 0.0
+
+
+class Score(Message, frozen=True, tag=True, array_like=True):
+    """How probable a text is. target: its tokens, the first of which is given. by_rules: as decoding chooses, with what
+    is never chosen left out; else of the whole vocabulary. Nothing is computed after deadline; 0: none."""
+
+    id: int
+    model: str
+    source: list[int]
+    target: list[int]
+    top_k: int
+    by_rules: bool
+    deadline: float = 0.0
+
+
 class Cancel(Message, frozen=True, tag=True, array_like=True):
     id: int
 
@@ -169,6 +198,47 @@ class Slice(Message, frozen=True, tag=True, array_like=True):
     data: bytes
 
 
+class Values(Message, frozen=True, tag=True, array_like=True):
+    """Little-endian float32 in C order."""
+
+    shape: list[int]
+    data: bytes
+
+
+class Expected(Message, frozen=True, tag=True, array_like=True):
+    """What was expected at each of T places, and what came at the first n of them (`models.scoring.Expected`).
+    log_probabilities [n], entropies [T], top_log_probabilities [T, k]: nats. tokens [T][k]: best first."""
+
+    log_probabilities: Values
+    ranks: list[int]
+    entropies: Values
+    tokens: list[list[int]]
+    top_log_probabilities: Values
+
+
+class Traced(Message, frozen=True, tag=True, array_like=True):
+    """values: gate -> [layers, T, units]. units: those of each layer. mean, low, high: gate -> [layers, T], and
+    hidden_change [layers, T], of all units (`models.gates.Summary`). depth: how many layers the model has."""
+
+    id: int
+    cell: str
+    depth: int
+    hidden: int
+    layers: list[int]
+    units: list[list[int]]
+    values: dict[str, Values]
+    mean: dict[str, Values]
+    low: dict[str, Values]
+    high: dict[str, Values]
+    hidden_change: Values
+    expected: Expected
+
+
+class Scored(Message, frozen=True, tag=True, array_like=True):
+    id: int
+    expected: Expected
+
+
 class Tally(msgspec.Struct, array_like=True):
     """What one model has done since the last `Beat`. Tokens to read are source and prefix tokens; padded ones are those
     a prefill computed for nothing."""
@@ -204,12 +274,27 @@ class Attention(Message, frozen=True, tag=True, array_like=True):
     findings: Findings = Findings()
 
 
-ToDevice = Configure | Load | Unload | Decode | Attend | Cancel | Stop
-FromDevice = Started | Loaded | LoadFailed | Beat | Tokens | Finished | Failed | Attention
+Look = Attend | Trace | Score  # answered between two steps, by one pass over given texts
+Seen = Attention | Traced | Scored
+ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
+FromDevice = Started | Loaded | LoadFailed | Beat | Tokens | Finished | Failed | Seen
 
 _encoder = msgspec.msgpack.Encoder()
 _to_device = msgspec.msgpack.Decoder(list[ToDevice])
 _from_device = msgspec.msgpack.Decoder(list[FromDevice])
+
+
+def read_tokens(message: Decode | Look) -> int:
+    """How many tokens of given texts a device reads for it."""
+    match message:
+        case Decode():
+            return len(message.source) or len(message.prefix)
+        case Attend():
+            return len(message.source)
+        case Trace():
+            return len(message.tokens)
+        case Score():
+            return len(message.source) + len(message.target)
 
 
 def versioned(name: str, version: int) -> str:

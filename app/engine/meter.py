@@ -59,13 +59,17 @@ class RequestMeter:
         """The text ends after so many of them: those that came with the last of these are no part of the answer."""
         self._written, self._stopped = tokens, True
 
-    def answered(self, answer: m.Finished | m.Attention | str | None) -> None:
+    def answered(self, answer: m.Finished | m.Seen | str | None) -> None:
         """None, or the text before it: a stop string has come, and the rest is not wanted."""
         assert self._device is not None, "nobody was asked"
         series = self._by_model.series(self._model, self._device)
         match answer:
             case m.Attention():
                 series.success("attention").inc()
+            case m.Traced():
+                series.success("gates").inc()
+            case m.Scored():
+                series.success("score").inc()
             case m.Finished():
                 best = answer.hypotheses[0] if answer.hypotheses else None
                 self._heard = len(best.tokens) if best else 0

@@ -18,11 +18,15 @@ from app.engine.entrance import Entrance
 from app.engine.jobs import (
     AttentionJob,
     AttentionReport,
+    GatesJob,
+    GatesReport,
     Generation,
     GenerationJob,
     ModelChange,
     ModelInfo,
     PoolStatus,
+    ScoreJob,
+    ScoreReport,
     Translation,
     TranslationJob,
 )
@@ -30,9 +34,11 @@ from app.engine.library import Edition, Library
 from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
 from app.engine.placement import cpu_workers, device_names
+from app.engine.scoring import Scoring
 from app.engine.shelf import Shelf, load_again_message
 from app.engine.streaming import TextStream
 from app.engine.switchboard import Switchboard
+from app.engine.tracing import Tracing
 from app.engine.translating import Translating
 
 log = logging.getLogger(__name__)
@@ -73,6 +79,8 @@ class Pool:
         self._translating = Translating(self.entrance, self.switchboard, options.beam_size, options.length_penalty)
         self._continuing = Continuing(self.entrance, self.switchboard)
         self._attending = Attending(self.entrance, self.switchboard, self._translating)
+        self._tracing = Tracing(self.entrance, self.switchboard)
+        self._scoring = Scoring(self.entrance, self.switchboard)
         self._told: tuple[tuple[list[Edition], list[set[str]]], list[ModelInfo]] = ([], []), []
         self._read = False
         self._starting: asyncio.Task[None] | None = None
@@ -194,3 +202,9 @@ class Pool:
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         return await self._attending.attention(job)
+
+    async def gates(self, job: GatesJob) -> GatesReport:
+        return await self._tracing.gates(job)
+
+    async def score(self, job: ScoreJob) -> ScoreReport:
+        return await self._scoring.score(job)

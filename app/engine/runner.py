@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
+from app.engine import looking, translator_look
 from app.engine.kept import as_folder
-from app.engine.looking import look, rules_of
 from app.engine.looks import Findings
-from app.engine.messages import Attend, Decode, Load, Slice, plain_name
+from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, plain_name
 from models import checkpoint as checkpoints
-from models.decoding import Decoder, DecodingOptions, Progress
+from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.graphs import Graphed, Recordable
 from models.inspection.maps import Attentive
 from models.inspection.selection import SelectionError
@@ -54,10 +54,15 @@ class Model:
         self.gradual = decodable.device.type == "cpu" and config.max_source_tokens > 0
         self.decoder = self._decoder()
 
+    @property
+    def rules(self) -> TokenRules:
+        config = self.config
+        return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
+
     def _decoder(self) -> Decoder:
         decoder = Decoder(
             self.decodable,
-            rules_of(self.config),
+            self.rules,
             slots=self.slots,
             source_length=max(1, self.config.max_source_tokens),
             target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
@@ -81,12 +86,21 @@ class Model:
     def leave(self, request: int) -> None:
         self.decoder.leave(request)
 
+    def look(self, request: Look) -> Seen:
+        """CannotInspect if the network does not have what is asked for, or the answer would hold too many values."""
+        if isinstance(request, Attend):
+            return Attention(request.id, *self.attention(request))
+        try:
+            return looking.look(self.network, self.rules, request)
+        except SelectionError as error:
+            raise CannotInspect(str(error), error.field) from error
+
     def attention(self, request: Attend) -> tuple[list[Slice], Findings]:
         """CannotInspect if the network shows no attention or the answer would hold too many values."""
         if not isinstance(self.network, Attentive):
             raise CannotInspect(f"{plain_name(request.model)} has no attention to show; ask a translator instead.")
         try:
-            slices, findings = look(cast(Transformer, self.network), self.config, request)
+            slices, findings = translator_look.look(cast(Transformer, self.network), self.config, self.rules, request)
         except SelectionError as error:
             raise CannotInspect(str(error), error.field) from error
         values = sum(math.prod(each.shape) for each in slices)

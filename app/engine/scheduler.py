@@ -1,6 +1,6 @@
 """Which requests share the next step of a model. They join and leave at step boundaries, whatever they ask for,
 so a long one never holds up a short one. Between two steps there is at most one prefill budget a model, and at most
-one look at attention."""
+one look at attention, gates or the score of a text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Scheduler:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.lanes: dict[str, Lane] = {}
         self._telling = Telling(stream_interval_s)
-        self._looks: OrderedDict[int, m.Attend] = OrderedDict()
+        self._looks: OrderedDict[int, m.Look] = OrderedDict()
         self._loading, self._coming = loading, set[str]()
 
     @property
@@ -62,7 +62,7 @@ class Scheduler:
                 return self._unload(message.name)
             case m.Decode():
                 return self._enqueue(message)
-            case m.Attend():
+            case m.Attend() | m.Trace() | m.Score():
                 if message.model not in self.lanes:
                     return [self._unknown(message)]
                 self._looks[message.id] = message
@@ -114,7 +114,7 @@ class Scheduler:
             replies.append(m.Failed(request, code, reason))
         return replies
 
-    def _unknown(self, message: m.Decode | m.Attend) -> m.Failed:
+    def _unknown(self, message: m.Decode | m.Look) -> m.Failed:
         reason = f"There is no model {m.plain_name(message.model)} on this device."
         return m.Failed(message.id, "unknown_model", reason)
 
@@ -217,7 +217,7 @@ class Scheduler:
         return [*self._telling.leaving(now, step_s), *finished]
 
     def _look(self) -> list[m.FromDevice]:
-        """One look at attention, if one is asked for: the next step comes before the next look."""
+        """One look inside a model, if one is asked for: the next step comes before the next look."""
         if not self._looks:
             return []
         _, message = self._looks.popitem(last=False)
@@ -225,13 +225,13 @@ class Scheduler:
             return [m.Failed(message.id, "deadline_exceeded", LATE)]
         return [self._attend(message)]
 
-    def _attend(self, message: m.Attend) -> m.FromDevice:
+    def _attend(self, message: m.Look) -> m.FromDevice:
         try:
-            return m.Attention(message.id, *self.lanes[message.model].model.attention(message))
+            return self.lanes[message.model].model.look(message)
         except CannotInspect as error:
             return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
-            log.exception("attention of request %d failed", message.id)
+            log.exception("the look of request %d failed", message.id)
             reason = f"Looking into this sentence failed: {error}."
         self.runner.check()
         return m.Failed(message.id, "engine_failed", reason)

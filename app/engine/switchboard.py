@@ -62,7 +62,7 @@ class Switchboard:
         self._waiters: dict[int, Waiter] = {}
         self._ids = itertools.count(1)
 
-    async def ask(self, message: m.Decode | m.Attend, work: int, writing: Writing | None = None) -> Any:
+    async def ask(self, message: m.Decode | m.Look, work: int, writing: Writing | None = None) -> Any:
         """Send to the device with the least work and wait; whoever stops waiting frees the slots. None: a stop string
         has ended the writing; with an answer it is finished. work: tokens to read and, probably, to write. The id and
         the deadline are set here.
@@ -70,8 +70,7 @@ class Switchboard:
         A request whose device dies before anybody heard of it is sent once more, if another device has its model
         right now; nobody is kept waiting for a process that may not come back.
         """
-        read = len(message.source) or len(message.prefix if isinstance(message, m.Decode) else ())
-        with self.metrics.request(message.model, read) as meter:
+        with self.metrics.request(message.model, m.read_tokens(message)) as meter:
             result = await self._asked(message, work, writing, meter)
             if writing is not None and isinstance(result, m.Finished) and result.hypotheses:
                 writing.finish(result.hypotheses[0].tokens)
@@ -80,9 +79,7 @@ class Switchboard:
             meter.answered(result)
             return result
 
-    async def _asked(
-        self, message: m.Decode | m.Attend, work: int, writing: Writing | None, meter: RequestMeter
-    ) -> Any:
+    async def _asked(self, message: m.Decode | m.Look, work: int, writing: Writing | None, meter: RequestMeter) -> Any:
         """Ask, and once more where that is possible, until the deadline."""
         deadline = time.monotonic() + self.timeout_s
         if isinstance(message, m.Decode):
@@ -102,7 +99,7 @@ class Switchboard:
             ) from None
 
     async def _ask(
-        self, message: m.Decode | m.Attend, deadline: float, work: int, writing: Writing | None, meter: RequestMeter
+        self, message: m.Decode | m.Look, deadline: float, work: int, writing: Writing | None, meter: RequestMeter
     ) -> Any:
         device = self.devices.least_busy(message.model)
         if device is None or device.process is None:
@@ -137,7 +134,7 @@ class Switchboard:
             case m.Failed():
                 if waiter := self._waiters.get(message.id):
                     self._fail(waiter, self._error(message, waiter.model))
-            case m.Finished() | m.Attention():
+            case m.Finished() | m.Attention() | m.Traced() | m.Scored():
                 waiter = self._waiters.get(message.id)
                 if waiter is not None and not waiter.future.done():
                     waiter.future.set_result(message)

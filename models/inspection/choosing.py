@@ -20,7 +20,7 @@ from models.inspection.alignment import (
     rows_of,
     strongest,
 )
-from models.inspection.alignment_error import Gold, alignment_error_rate, pairs
+from models.inspection.alignment_error import Gold, Pairs, alignment_error_rate, pairs
 
 Place = tuple[int, int]
 """The layer and number of a head of cross-attention."""
@@ -87,8 +87,9 @@ def _candidates(examples: Sequence[Example], convention: Convention) -> Iterator
 
     singles = [candidate([place]) for layer in layers for place in layer]
     yield from singles
-    yield from (candidate(layer) for layer in layers if len(layer) > 1)
-    seen = set[tuple[Place, ...]]()
+    means = [candidate(layer) for layer in layers if len(layer) > 1]
+    yield from means
+    seen = {mean.heads for mean in means}
     for best in sorted(singles, key=_merit)[:STARTS]:
         while len(best.heads) < MOST_HEADS:
             grown = [candidate([*best.heads, c.heads[0]]) for c in singles if c.heads[0] not in best.heads]

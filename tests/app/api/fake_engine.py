@@ -16,12 +16,19 @@ from app.engine.jobs import (
     AttentionMap,
     AttentionReport,
     Continuation,
+    GatesJob,
+    GatesReport,
+    GateSummary,
     Generation,
     GenerationJob,
+    Likely,
     ModelChange,
     ModelInfo,
     NetworkFacts,
     PoolStatus,
+    ScoreJob,
+    ScoreReport,
+    Step,
     TokenView,
     Translation,
     TranslationJob,
@@ -62,6 +69,9 @@ LYRICIST = ModelInfo(
 BIER = TokenView(id=17, piece="▁bier", text="bier", start=0, end=4, special=False, word=0)
 END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
 START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
+FEN = TokenView(id=20, piece="分", text="分", start=0, end=1, special=False)
+KAI = TokenView(id=21, piece="开", text="开", start=1, end=2, special=False)
+CAME = Step(-0.25, 1, 1.5, (Likely(21, "开", "开", -0.25),))
 BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 
@@ -80,6 +90,7 @@ class FakeEngine:
     jobs: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
+    gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
     findings: Findings = field(default_factory=lambda: Findings(logprob_sum=-0.5))
     found_logprob: float | None = None
@@ -152,6 +163,34 @@ class FakeEngine:
             findings=self.findings,
             found_logprob=self.found_logprob,
         )
+
+    async def gates(self, job: GatesJob) -> GatesReport:
+        self._record(job)
+        self._check_model(job.model)
+        half = np.array([0.5, 0.12345678], dtype=np.float32)
+        return GatesReport(
+            model=job.model or LYRICIST.name,
+            cell="gru",
+            depth=1,
+            hidden=256,
+            convention="z = 1 keeps",
+            text=job.text,
+            tokens=(FEN, KAI),
+            layers=(0,),
+            units=((117,),),
+            values={"z": self.gate_values, "h": -self.gate_values},
+            bounds={"z": (0.0, 1.0), "h": (-1.0, 1.0)},
+            summaries=(GateSummary(0, {"z": half}, {"z": half}, {"z": half}, half),),
+            steps=(CAME, Step(None, None, 2.0, ())),
+        )
+
+    async def score(self, job: ScoreJob) -> ScoreReport:
+        self._record(job)
+        self._check_model(job.model)
+        if job.source is None:
+            return ScoreReport(job.model or LYRICIST.name, job.text, (FEN, KAI), (None, CAME), -0.25, 1, 1)
+        came = Step(-0.75, 2, 1.0, ())
+        return ScoreReport(job.model or "tiny-de-en", job.text, (BEER, END), (CAME, came), -1.0, 2, 4)
 
     async def load_model(self, name: str) -> ModelChange:
         return self._change("load", name)

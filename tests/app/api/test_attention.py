@@ -54,6 +54,9 @@ def test_the_whole_answer() -> None:
                 "reduced": {"heads": "none", "layers": "none"},
                 "query": "target_input",
                 "key": "source",
+                "encoding": "json",
+                "decimals": 8,
+                "max_abs_error": pytest.approx(0.5e-8, abs=1e-6),
                 "weights": [[[[0.75, 0.25], [0.5, 0.5]]]],
             }
         },
@@ -149,15 +152,15 @@ def test_what_was_found_is_answered_as_the_schema_says() -> None:
     ]
 
 
-@pytest.mark.parametrize(("encoding", "dtype"), [("u8", "|u1"), ("u16", "<u2"), ("f32", "<f4")])
+@pytest.mark.parametrize(("encoding", "dtype"), [("u8", "uint8"), ("u16", "uint16"), ("f32", "float32")])
 def test_bytes_are_as_near_to_the_weights_as_they_say(encoding: str, dtype: str) -> None:
     weights = [[[[0.123456, 0.876544], [1.0, 0.0]]]]
     client = Client(FakeEngine(weights=weights))
     each = client.post("/attention", json={"source": "bier", "encoding": encoding}).json()["attention"]["cross"]
-    assert (each["dtype"], each["shape"], each["byte_order"], each["order"]) == (dtype, [1, 1, 2, 2], "little", "C")
+    assert (each["dtype"], each["shape"], each["byte_order"], each["offset"]) == (dtype, [1, 1, 2, 2], "little", 0)
     numbers = np.frombuffer(base64.b64decode(each["data"]), dtype=each["dtype"]).reshape(each["shape"])
     far = np.abs(numbers * each["scale"] - np.array(weights, dtype=np.float32)).max()
-    assert far <= each["max_abs_error"] + 1e-9
+    assert far <= each["max_abs_error"]
     assert "weights" not in each
 
 
@@ -172,13 +175,13 @@ def test_all_may_be_said() -> None:
     [
         ({"source": " "}, '"source" is empty; send at least one character that is not white space.'),
         ({"target": ""}, '"target" is empty; leave it out to see the model\'s own translation.'),
-        ({"source": None}, 'The body takes either "source" or "source_ids".'),
-        ({"source_ids": [5]}, 'The body takes either "source" or "source_ids".'),
+        ({"source": None}, '"source" is missing: send a text, or the ids of its tokens as "source_ids".'),
+        ({"source_ids": [5]}, '"source" and "source_ids" say the same twice: send one of them.'),
         (
             {"target": "beer", "prefix": "be"},
-            'The body has a "target", so that nothing is decoded; leave "decode" and "prefix" out.',
+            'With a "target" nothing is decoded: leave "prefix" out.',
         ),
-        ({"top_k": 3}, 'The body has a "top_k" without steps; add "steps" to "include".'),
+        ({"top_k": 3}, '"top_k" is of steps: add "steps" to "include".'),
         (
             {"include": ["sums"]},
             '"include" holds "sums"; it takes a list of "alignment", "rollout", "stats" and "steps".',

@@ -22,6 +22,14 @@ TEXT_FIELDS = [
     ("/attention", "source"),
     ("/attention", "target"),
     ("/attention", "model"),
+    ("/gates", "text"),
+    ("/gates", "model"),
+    ("/gates", "encoding"),
+    ("/score", "source"),
+    ("/score", "target"),
+    ("/score", "text"),
+    ("/score", "distribution"),
+    ("/score", "model"),
 ]
 NUMBER_FIELDS = [
     ("/translate", "alternatives"),
@@ -33,6 +41,11 @@ NUMBER_FIELDS = [
     ("/generate", "n"),
     ("/attention", "layers"),
     ("/attention", "heads"),
+    ("/gates", "layers"),
+    ("/gates", "units"),
+    ("/gates", "top_k"),
+    ("/gates", "decimals"),
+    ("/score", "top_k"),
 ]
 BODIES = {
     "empty": b"",

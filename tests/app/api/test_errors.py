@@ -17,6 +17,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "/translate": {"q": "hallo", "source": "de", "target": "en"},
     "/generate": {"prompt": "a"},
     "/attention": {"source": "a"},
+    "/gates": {"text": "a"},
+    "/score": {"source": "a", "target": "b"},
 }
 FAILURES: list[tuple[EngineError, int, int]] = [  # the error, its status at /translate, and at ours
     (errors.InvalidRequest("No.", field="q"), 400, 422),

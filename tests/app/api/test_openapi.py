@@ -67,7 +67,13 @@ def test_translate_also_takes_forms() -> None:
 
 def test_the_examples_of_requests_work() -> None:
     client, schemas = Client(), described()["components"]["schemas"]
-    for path, name in [("/translate", "Translate"), ("/generate", "Generate"), ("/attention", "Attention")]:
+    for path, name in [
+        ("/translate", "Translate"),
+        ("/generate", "Generate"),
+        ("/attention", "Attention"),
+        ("/gates", "Gates"),
+        ("/score", "Score"),
+    ]:
         fields = schemas[f"{name}Request"]["properties"]
         example = {field: details["examples"][0] for field, details in fields.items()}
         assert client.post(path, json=example).status_code == 200, path

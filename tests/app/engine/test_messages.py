@@ -7,6 +7,9 @@ import pytest
 
 from app.engine import messages as m
 
+VALUES = m.Values([1, 2], b"\0" * 8)
+EXPECTED = m.Expected(m.Values([1], b"\0" * 4), [3], VALUES, [[7], [8]], VALUES)
+
 
 def test_every_message_survives_the_crossing() -> None:
     down = [
@@ -14,6 +17,8 @@ def test_every_message_survives_the_crossing() -> None:
         m.Load("a", "/x/a"),
         m.Decode(1, "a", [3, 4], [2], 12.5, 20, beam=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
         m.Attend(2, "a", [3], [2], [3], ["cross"], None, [0, 7], 100, deadline=7.5),
+        m.Trace(4, "a", [3, 4], ["z", "h"], None, None, 16, 3, 100, 7.5),
+        m.Score(5, "a", [3], [2, 4], 3, True, 7.5),
         m.Cancel(3),
         m.Stop(),
     ]
@@ -25,6 +30,8 @@ def test_every_message_survives_the_crossing() -> None:
         m.Finished(1, [m.Hypothesis([7, 8], -1.25, True)]),
         m.Failed(2, "invalid_request", "no", "layers"),
         m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),
+        m.Traced(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),
+        m.Scored(5, EXPECTED),
     ]
     for messages, decode in ((down, m.to_device), (up, m.from_device)):
         data = m.frame(messages)

@@ -31,15 +31,20 @@ class Attention(BaseModel):
     weights: list[list[list[list[float]]]] | None = Field(
         default=None, description="weights[layer][head][query][key], 0 to 1.", examples=[[[[[0.9, 0.1]]]]]
     )
-    encoding: Literal["u8", "u16", "f32"] | None = Field(default=None, description="Of `data`.", examples=["u8"])
-    dtype: str | None = Field(default=None, description="Of `data`, as NumPy writes it.", examples=["|u1"])
-    order: Literal["C"] | None = Field(default=None, description="The last axis varies fastest.")
+    encoding: Literal["json", "u8", "u16", "f32"] = Field(description="How the weights are written.", examples=["u8"])
+    decimals: int | None = Field(default=None, description="Of `weights`.", examples=[4])
+    dtype: str | None = Field(default=None, description="Of the numbers in `data`.", examples=["uint8"])
     byte_order: Literal["little"] | None = Field(default=None, description="Of numbers of several bytes.")
-    scale: float | None = Field(default=None, description="A weight is the number times this.", examples=[0.003922])
-    max_abs_error: float | None = Field(
-        default=None, description="No decoded weight is further from the computed one.", examples=[0.001961]
+    scale: float | None = Field(
+        default=None, description="A weight is `offset` and the number times this.", examples=[0.003922]
     )
-    data: str | None = Field(default=None, description="The numbers, base64.", examples=["5hk="])
+    offset: float | None = Field(default=None, description="What a number of 0 stands for.", examples=[0.0])
+    max_abs_error: float = Field(
+        description="No weight that is decoded so is further from the computed one.", examples=[0.001961]
+    )
+    data: str | None = Field(
+        default=None, description="Base64 of the numbers in C order: the last axis varies fastest.", examples=["5hk="]
+    )
 
 
 class AttentionAnswer(BaseModel):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from app.api.fields import ModelName, SoundText, filled, refusal
 from app.api.schemas.attention.choices import KINDS, HeadChoice, Indices, Kinds, Parts, Reduction, RowChoice, Search
@@ -84,13 +84,3 @@ class AttentionRequest(BaseModel):
         if value is not None and not value.strip():
             raise refusal("is empty; leave it out to see the model's own translation.")
         return value
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.source is None) == (self.source_ids is None):
-            raise refusal('takes either "source" or "source_ids".')
-        if self.target is not None and (self.decode is not None or self.prefix is not None):
-            raise refusal('has a "target", so that nothing is decoded; leave "decode" and "prefix" out.')
-        if self.top_k and "steps" not in self.include:
-            raise refusal('has a "top_k" without steps; add "steps" to "include".')
-        return self

@@ -1,0 +1,34 @@
+"""Steps and tokens of an answer, as the fields of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from app.engine.jobs import Step, TokenView
+
+DECIMALS = 6  # of nats: float32 has no more
+
+
+def step_fields(step: Step | None) -> dict[str, Any]:
+    """All null where the token was given."""
+    if step is None:
+        return {"logprob": None, "rank": None, "entropy": None, "top": None}
+    top = [
+        {"id": each.id, "piece": each.piece, "text": each.text, "logprob": _rounded(each.log_probability)}
+        for each in step.top
+    ]
+    return {
+        "logprob": None if step.log_probability is None else _rounded(step.log_probability),
+        "rank": step.rank,
+        "entropy": _rounded(step.entropy),
+        "top": top,
+    }
+
+
+def token_fields(token: TokenView) -> dict[str, Any]:
+    return asdict(token)
+
+
+def _rounded(nats: float) -> float:
+    return round(nats, DECIMALS) + 0.0  # no -0.0

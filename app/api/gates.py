@@ -1,0 +1,94 @@
+"""POST /gates: what a lyricist's gates do at each character of a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+
+from app.api.answers import JsonAnswer
+from app.api.disconnect import while_connected
+from app.api.encoding import NotFiniteError, encoded
+from app.api.errors import documented
+from app.api.expectations import step_fields, token_fields
+from app.api.route import JsonRoute
+from app.api.schemas.gates import GATE_AXES, GatesAnswer, GatesRequest
+from app.api.services import ServicesDependency
+from app.engine.errors import InvalidRequest
+from app.engine.jobs import Floats, GatesJob, GatesReport, GateSummary
+
+router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
+
+
+@router.post(
+    "/gates",
+    summary="Look at gates",
+    response_model=GatesAnswer,
+    responses=documented(
+        s404="No lyricist of that name is loaded.",
+        s413="The body is too large.",
+        s415="The body is not JSON.",
+        s422="The request cannot be answered as it is: a field is wrong, or the answer would be too large.",
+        s429="The queue is full; Retry-After says when to try again.",
+        s503="No device can answer right now; Retry-After says when to try again.",
+        s504="The answer took too long.",
+    ),
+)
+async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
+    """Gates and hidden state of a lyricist after each character of `text`, and the probability of the next one.
+
+    Computed in fp32, whatever the number format that it writes in."""
+    services.limits.check_texts([body.text], "text")
+    job = GatesJob(
+        text=body.text,
+        model=body.model,
+        gates=None if body.gates == "all" else tuple(body.gates),
+        layers=None if body.layers == "all" else tuple(body.layers),
+        units=body.units if isinstance(body.units, int) else tuple(body.units),
+        top_k=body.top_k,
+        max_values=services.limits.max_attention_values,
+    )
+    report = await while_connected(request, services.engine.gates(job))
+    try:
+        # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
+        return JsonAnswer(_answer(report, body))
+    except NotFiniteError as error:
+        raise InvalidRequest(str(error), field="encoding") from error
+
+
+def _answer(report: GatesReport, body: GatesRequest) -> dict[str, Any]:
+    return {
+        "model": {
+            "name": report.model,
+            "cell": report.cell,
+            "layers": report.depth,
+            "hidden": report.hidden,
+            "convention": report.convention,
+        },
+        "text": report.text,
+        "tokens": [token_fields(token) for token in report.tokens],
+        "gates": {
+            name: {
+                "axes": GATE_AXES,
+                "layers": report.layers,
+                "units": report.units,
+                **encoded(each, body.encoding, decimals=body.decimals, bounds=report.bounds[name]),
+            }
+            for name, each in report.values.items()
+        },
+        "summaries": [_summary(each, body.decimals) for each in report.summaries],
+        "steps": [step_fields(step) for step in report.steps],
+    }
+
+
+def _summary(each: GateSummary, decimals: int) -> dict[str, Any]:
+    def written(values: Floats) -> Any:
+        return (np.round(values.astype(np.float64), decimals) + 0.0).tolist()
+
+    parts = {"mean": each.mean, "low": each.low, "high": each.high}
+    return {
+        "layer": each.layer,
+        **{part: {name: written(values) for name, values in gates.items()} for part, gates in parts.items()},
+        "hidden_change": written(each.hidden_change),
+    }

@@ -1,0 +1,133 @@
+"""A look inside a translator, on its device: one teacher-forced pass, and what is read from it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+
+from app.engine import looks
+from app.engine.messages import Attend, Slice
+from models.checkpoint import CheckpointConfig
+from models.decoding import decode
+from models.inspection import ablation as ablations
+from models.inspection import rollout as rollouts
+from models.inspection.alignment import Convention, links
+from models.inspection.alignment_error import pharaoh
+from models.inspection.choosing import Place, mean_of
+from models.inspection.forced import ForcedPass, WorkedRow, forced_pass
+from models.inspection.heads import head_statistics
+from models.inspection.maps import chosen_slice
+from models.inspection.selection import KINDS, Head, Row
+from models.inspection.steps import Step, steps
+from models.interface import Prompt
+from models.options import DecodingOptions, TokenRules
+from models.transformer import Transformer
+
+
+def look(
+    network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend
+) -> tuple[list[Slice], looks.Findings]:
+    """SelectionError for what the network does not have."""
+    question = asked.question
+    found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
+    slices = [_slice(kind, found, asked) for kind in asked.kinds]
+    told = steps(found.logits, asked.outputs, _unforced(rules), question.top_k)
+    wanted = set(question.include)
+    return slices, looks.Findings(
+        logprob_sum=sum(step.log_probability for step in told),
+        stats={kind: _statistics(kind, found, question) for kind in asked.kinds} if "stats" in wanted else None,
+        rollout=_rollout(found) if "rollout" in wanted else None,
+        alignment=_alignment(found, config, question) if "alignment" in wanted else None,
+        steps=[_step(each) for each in told] if "steps" in wanted else None,
+        ablation=_ablation(network, config, rules, asked) if question.masked else None,
+        qk=None if found.worked is None else _worked(found.worked),
+    )
+
+
+def _row(choice: looks.RowChoice | None) -> Row | None:
+    return None if choice is None else Row(choice.kind, choice.layer, choice.head, choice.row)
+
+
+def _unforced(rules: TokenRules) -> TokenRules:
+    """An end that decoding forces costs nothing there; a look shows what the network gave it."""
+    return TokenRules(rules.eos, rules.suppressed, rules.renormalise)
+
+
+def _slice(kind: str, found: ForcedPass, asked: Attend) -> Slice:
+    """The chosen layers and heads; of those that are reduced, a dimension of one is left."""
+    chosen = chosen_slice(found.maps[kind], asked.layers, asked.heads)
+    weights = chosen.weights
+    if asked.question.reduce_heads == "mean":
+        weights = weights.double().mean(dim=1, keepdim=True)
+    elif asked.question.reduce_heads == "max":
+        weights = weights.amax(dim=1, keepdim=True)
+    if asked.question.reduce_layers == "mean":
+        weights = weights.double().mean(dim=0, keepdim=True)
+    numbers = weights.float().contiguous().numpy()
+    return Slice(kind, list(chosen.layers), list(chosen.heads), list(numbers.shape), numbers.tobytes())
+
+
+def _statistics(kind: str, found: ForcedPass, question: looks.Question) -> list[list[looks.HeadStatistics]]:
+    starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
+    if kind != "decoder":
+        count = len(found.source)
+        starts, ends = list(range(question.starts)), list(range(count - question.ends, count))
+    valid = found.valid(kind)
+    return [
+        [
+            looks.HeadStatistics(**each._asdict())
+            for each in head_statistics(weights, valid, cross=kind == "cross", starts=starts, ends=ends)
+        ]
+        for weights in found.maps[kind]
+    ]
+
+
+def _rollout(found: ForcedPass) -> looks.Rollout:
+    made = rollouts.rollout(*(found.maps[kind] for kind in KINDS))
+    return looks.Rollout(
+        made.encoder.tolist(), made.cross.tolist(), made.source_share.tolist(), rollouts.METHOD, rollouts.CAVEAT
+    )
+
+
+def _alignment(found: ForcedPass, config: CheckpointConfig, question: looks.Question) -> looks.Alignment:
+    heads, convention, error = aligning(config, found)
+    mean = mean_of(found.maps["cross"], heads)
+    linked = links(mean, question.source_units, question.target_units, convention)
+    each = [(link.source, link.target, link.weight) for link in linked]
+    return looks.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
+
+
+def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], Convention, float | None]:
+    """The heads and the convention that the checkpoint was found to align best with, and their error; where nobody has
+    measured that, all heads of the last layer but one, by the row that predicts."""
+    chosen = config.alignment
+    if chosen is not None:
+        return [(layer, head) for layer, head in chosen["heads"]], chosen["convention"], chosen["error"]
+    maps = found.maps["cross"]
+    layer = max(0, len(maps) - 2)
+    return [(layer, head) for head in range(len(maps[layer]))], "predicting", None
+
+
+def _step(step: Step) -> looks.Step:
+    top = [looks.Candidate(token, logprob) for token, logprob in step.likeliest]
+    return looks.Step(step.log_probability, step.rank, step.entropy, top)
+
+
+def _ablation(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend) -> looks.Ablation:
+    question = asked.question
+    masked = [Head(each.kind, each.layer, each.head) for each in question.masked]
+    found = ablations.ablation(network, asked.source, asked.inputs, asked.outputs, masked, _unforced(rules))
+    without = ablations.without_heads(network, masked)
+    options = DecodingOptions(
+        max_new_tokens=question.max_new_tokens, beam=question.beam, length_penalty=question.length_penalty
+    )
+    prompt = Prompt(tuple(asked.source), tuple(config.target_prefix))
+    with torch.inference_mode():
+        ((best, *_),) = decode(without, rules, [prompt], options)
+    return looks.Ablation(question.masked, found.before, found.after, list(found.deltas), list(best.tokens))
+
+
+def _worked(row: WorkedRow) -> looks.WorkedRow:
+    numbers = row.scores.tolist(), row.readable.tolist(), row.weights.tolist()
+    return looks.WorkedRow(cast(looks.Kind, row.row.kind), *row.row[1:], row.scale, *numbers)

@@ -1,0 +1,78 @@
+"""How probable a given text is: one pass of a network over it (teacher forcing), and what was expected where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.interface import TeacherForced
+from models.options import TokenRules
+from models.suppression import suppress
+
+WINDOW = 64  # places whose logits are in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What was expected at each of T places, and what came at the first n of them. Log-probabilities in nats.
+
+    log_probabilities, ranks [n]: of the token that came; rank 1 is the likeliest. entropies [T], in nats. tokens,
+    token_log_probabilities [T, k]: the likeliest ones, best first; those that can never come have -inf.
+    All on the CPU: float64, and int64 for ranks and tokens.
+    """
+
+    log_probabilities: Tensor
+    ranks: Tensor
+    entropies: Tensor
+    tokens: Tensor
+    token_log_probabilities: Tensor
+
+
+def log_probabilities(logits: Tensor, rules: TokenRules | None) -> Tensor:
+    """logits [T, V], used up -> [T, V], float64, of tokens chosen by `rules`, as the decoder sums them; None: of the
+    network itself, suppressed tokens and all."""
+    logits = logits.double()
+    if rules is None or not rules.suppressed:
+        return logits.log_softmax(dim=-1)
+    suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=logits.device)
+    shares = suppress(logits, suppressed, renormalise=rules.renormalise)
+    found = logits.log_softmax(dim=-1)
+    return found if shares is None else found - shares[:, None]
+
+
+@torch.inference_mode()
+def expected(
+    network: TeacherForced, features: Tensor, came: Sequence[int], rules: TokenRules | None = None, top_k: int = 0
+) -> Expected:
+    """features [T, C] of a text as it was read; came: the tokens that came after the first n <= T places."""
+    outputs = torch.tensor(list(came), dtype=torch.long, device=features.device)
+    parts = []
+    for start in range(0, len(features), WINDOW):
+        found = log_probabilities(network.project(features[start : start + WINDOW]), rules)
+        parts.append(_window(found, outputs[start : start + WINDOW], top_k))
+    return Expected(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
+
+
+def _window(found: Tensor, outputs: Tensor, top_k: int) -> tuple[Tensor, ...]:
+    """found [W, V]; outputs [n <= W]."""
+    of_outputs = found[: len(outputs)].gather(1, outputs[:, None])
+    ranks = 1 + (found[: len(outputs)] > of_outputs).sum(dim=1)
+    likeliest, tokens = found.topk(min(top_k, found.size(1)), dim=1)
+    return of_outputs[:, 0], ranks, torch.special.entr(found.exp()).sum(dim=1), tokens, likeliest
+
+
+@torch.inference_mode()
+def score(
+    network: TeacherForced,
+    source: Sequence[int],
+    target: Sequence[int],
+    rules: TokenRules | None = None,
+    top_k: int = 0,
+) -> Expected:
+    """source: what an encoder reads, () without one; target: all tokens of a text, start and end token included where
+    it has these. The first token is given; the others came after it."""
+    rows = [torch.tensor([list(ids)], dtype=torch.long, device=network.device) for ids in (source, target[:-1])]
+    return expected(network, network.features(*rows)[0], target[1:], rules, top_k)

@@ -1,0 +1,140 @@
+"""How probable a given text is: against the decoder, enumeration by hand, and what `training evaluate` says."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models import checkpoint as checkpoints
+from models.decoding import DecodingOptions, TokenRules, decode
+from models.interface import Prompt
+from models.networks import load_network
+from models.scoring import WINDOW, expected, score
+from tests import tiny as folders
+from tests.models import tiny
+from training.corpora.pairs import Pairs
+from training.evaluate import score_lyricist
+from training.scores import reference_nats
+
+SOURCE, START, END = (3, 4, 5, 6), 1, 2
+SUPPRESSED = (0, 1, 3)
+RULES = {
+    "renormalised": TokenRules(END, SUPPRESSED),
+    "kept shares": TokenRules(END, SUPPRESSED, renormalise=False),
+    "nothing suppressed": TokenRules(END),
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_hypothesis_has_the_log_probability_that_the_decoder_gave_it(rules: TokenRules, beam: int) -> None:
+    for seed in range(4):
+        network = tiny.transformer(seed)
+        options = DecodingOptions(max_new_tokens=12, beam=beam, n_best=beam)
+        for found in decode(network, rules, [Prompt(SOURCE, (START,))], options)[0]:
+            target = (START, *found.tokens, *([END] if found.finished else []))
+            scored = score(network, SOURCE, target, rules)
+            assert len(scored.log_probabilities) == len(target) - 1
+            assert scored.log_probabilities.sum().item() == pytest.approx(found.log_probability, abs=1e-4)
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_a_continuation_has_the_log_probability_that_the_decoder_gave_it(rules: TokenRules, cell: str) -> None:
+    network, prompt = tiny.recurrent(cell=cell), (5, 8, 9)
+    (found,) = decode(network, rules, [Prompt((), prompt)], DecodingOptions(max_new_tokens=20))[0]
+    scored = score(network, (), (*prompt, *found.tokens, *([END] if found.finished else [])), rules)
+    total = scored.log_probabilities[len(prompt) - 1 :].sum().item()
+    assert total == pytest.approx(found.log_probability, abs=1e-4)
+    assert (scored.ranks[len(prompt) - 1 :] == 1).all(), "greedy takes the likeliest"
+
+
+@pytest.mark.parametrize("rules", [None, *RULES.values()], ids=["the network", *RULES])
+def test_the_numbers_are_those_of_the_probabilities(rules: TokenRules | None) -> None:
+    network = tiny.recurrent()
+    text = (5, 8, 9, 5, 5, 17)
+    found = score(network, (), text, rules, top_k=4)
+    with torch.inference_mode():
+        logits = network(torch.tensor([text[:-1]]))[0][0].double()
+    for place, token in enumerate(text[1:]):
+        allowed = [i for i in range(19) if rules is None or i not in rules.suppressed]
+        weights = logits[place].exp()
+        whole = weights.sum() if rules is None or not rules.renormalise else weights[allowed].sum()
+        probability = {i: (weights[i] / whole).item() for i in allowed}
+        assert found.log_probabilities[place].exp().item() == pytest.approx(probability[token], rel=1e-6)
+        order = sorted(allowed, key=lambda i: -probability[i])
+        assert found.ranks[place].item() == 1 + order.index(token)
+        assert found.tokens[place].tolist() == order[:4]
+        shown = found.token_log_probabilities[place].exp().tolist()
+        assert shown == pytest.approx([probability[i] for i in order[:4]], rel=1e-6)
+        entropy = -sum(p * math.log(p) for p in probability.values())
+        assert found.entropies[place].item() == pytest.approx(entropy, rel=1e-6)
+
+
+def test_what_can_never_come_has_no_probability_and_comes_last() -> None:
+    found = score(tiny.recurrent(), (), (5, 0, 9), RULES["renormalised"], top_k=50)
+    assert found.log_probabilities[0].item() == -math.inf
+    assert found.tokens.shape == (2, 19)
+    assert set(found.tokens[0, -3:].tolist()) == set(SUPPRESSED)
+    assert (found.token_log_probabilities[:, -3:] == -math.inf).all()
+    assert torch.isfinite(found.entropies).all()
+
+
+def test_a_long_text_is_looked_at_in_windows_that_do_not_show() -> None:
+    network = tiny.recurrent()
+    text = tiny.ids((3 * WINDOW + 7,), seed=3).tolist()
+    whole = score(network, (), text, RULES["kept shares"], top_k=2)
+    tokens = torch.tensor([text])
+    with torch.inference_mode():
+        features = network.features(tokens, tokens[:, :-1])[0]
+        alone = [
+            expected(network, features[t : t + 1], text[t + 1 : t + 2], RULES["kept shares"], 2) for t in range(99)
+        ]
+    for name in ("log_probabilities", "ranks", "entropies", "tokens", "token_log_probabilities"):
+        joined = torch.cat([getattr(each, name) for each in alone])
+        torch.testing.assert_close(getattr(whole, name)[:99], joined, rtol=0, atol=2e-6)
+
+
+def test_a_text_has_one_entropy_more_than_tokens_that_came() -> None:
+    network = tiny.recurrent()
+    tokens = torch.tensor([[4, 5, 6]])
+    with torch.inference_mode():
+        found = expected(network, network.features(tokens, tokens)[0], (5, 6), None, 1)
+    assert (len(found.log_probabilities), len(found.entropies), len(found.tokens)) == (2, 3, 3)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folders.write_all(tmp_path_factory.mktemp("models"))
+
+
+def loaded(folder: Path) -> tuple[Any, Any]:
+    checkpoint = checkpoints.read(folder)
+    return checkpoint, load_network(checkpoint)
+
+
+def test_a_lyricist_scores_as_evaluate_does(root: Path) -> None:
+    checkpoint, network = loaded(root / "tiny-lyrics")
+    text = "我把灯留给夜里的你\n分开后的街道"
+    says = score_lyricist(checkpoint, network, text)
+    found = score(network, (), checkpoint.target_ids(text))
+    nats = -found.log_probabilities.sum().item() / (len(text) - 1)
+    assert round(nats, 4) == says["nats_per_character"]
+    assert round(nats / math.log(2), 4) == says["bits_per_character"]
+    assert len(found.log_probabilities) == says["characters"]
+
+
+def test_a_translator_scores_as_evaluate_does(root: Path) -> None:
+    checkpoint, network = loaded(root / "tiny-de-en")
+    total, tokens = 0.0, 0
+    for source, target in zip(folders.GERMAN, folders.ENGLISH, strict=True):
+        given = (*checkpoint.target_ids(target), checkpoint.config.eos)
+        found = score(network, checkpoint.source_ids(source), given)
+        total -= found.log_probabilities.sum().item()
+        tokens += len(found.log_probabilities)
+    pairs = Pairs(folders.GERMAN, folders.ENGLISH)
+    assert total / tokens == pytest.approx(reference_nats(checkpoint, network, pairs), abs=1e-6)
