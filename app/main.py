@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import attention, gates, generate, health, metrics, models, score, translate
+from app.api import attention, gates, generate, health, metrics, models, score, translate, walkthrough
 from app.api.body import BodyLimit
 from app.api.direct import Direct
 from app.api.docs import add_docs
@@ -66,7 +66,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     )
     admin_key = settings.admin_key.get_secret_value()
     app.state.services = Services(engine, Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key)
-    for family in (translate, generate, attention, gates, score, models, health, metrics):
+    for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
     install_error_handlers(app)

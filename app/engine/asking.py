@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.engine import messages as m
-from app.engine.jobs import AttentionJob, GatesJob, GenerationJob
+from app.engine.jobs import AttentionJob, GatesJob, GenerationJob, WalkthroughJob
 from app.engine.library import Edition
 from app.engine.looks import Question
-from app.engine.sides import Side, TargetSide
+from app.engine.sides import Sides
 from models.checkpoint import new_token_limit
 
 
@@ -80,23 +80,24 @@ def continuation(
     )
 
 
-def attention(checkpoint: Edition, job: AttentionJob, source: Side, target: TargetSide, question: Question) -> m.Attend:
+def attention(checkpoint: Edition, job: AttentionJob, sides: Sides) -> m.Attend:
     return m.Attend(
         id=0,
         model=checkpoint.key,
-        source=source.ids,
-        inputs=[token.id for token in target.inputs],
-        outputs=[token.id for token in target.outputs],
+        source=sides.source.ids,
+        inputs=[token.id for token in sides.target.inputs],
+        outputs=[token.id for token in sides.target.outputs],
         kinds=list(job.kinds),
         layers=None if job.layers is None else list(job.layers),
         heads=None if job.heads is None else list(job.heads),
         max_values=job.max_values,
-        question=question,
+        question=_question(job, sides),
     )
 
 
-def question(job: AttentionJob, source: Side, target: TargetSide, *, beam: int, length_penalty: float) -> Question:
-    """beam, length_penalty: of the translation without heads, the same as of the one with them."""
+def _question(job: AttentionJob, sides: Sides) -> Question:
+    """The translation without heads is looked for as the one with them."""
+    source = sides.source
     return Question(
         reduce_heads=job.reduce_heads,
         reduce_layers=job.reduce_layers,
@@ -105,13 +106,28 @@ def question(job: AttentionJob, source: Side, target: TargetSide, *, beam: int, 
         masked=list(job.masked),
         row=job.row,
         source_units=source.units,
-        target_units=[token.word for token in target.outputs],
+        target_units=[token.word for token in sides.target.outputs],
         unit="word",
         starts=source.starts,
         ends=source.ends,
-        beam=beam,
-        length_penalty=length_penalty,
+        beam=sides.beam,
+        length_penalty=sides.length_penalty,
         max_new_tokens=job.max_new_tokens or new_token_limit(len(source.tokens), 1 << 16),
+    )
+
+
+def walkthrough(checkpoint: Edition, job: WalkthroughJob, sides: Sides) -> m.Walk:
+    return m.Walk(
+        id=0,
+        model=checkpoint.key,
+        source=sides.source.ids,
+        inputs=[token.id for token in sides.target.inputs],
+        side=job.side,
+        layer=job.layer,
+        head=job.head,
+        position=job.position,
+        most=job.most,
+        most_keys=job.most_keys,
     )
 
 

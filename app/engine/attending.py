@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from msgspec import structs
 
 from app.engine import asking, intake, views
 from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionJob, AttentionReport
+from app.engine.jobs import AttentionJob, AttentionReport, WalkthroughJob, WalkthroughReport
 from app.engine.library import Edition, Library
-from app.engine.sides import Side, source_side, target_side
+from app.engine.sides import Side, Sides, source_side, target_side
 from app.engine.switchboard import Switchboard
 from app.engine.translating import Translating
 from models.checkpoint import CheckpointConfig
@@ -24,42 +26,82 @@ class Attending:
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         checkpoint = inspected(self._entrance.library(), job.model)
-        given_text = job.target if job.target is not None else job.prefix
-        with self._entrance.keeping([checkpoint]):
-            size = len(job.source or "") + len(given_text or "")
-            source, given = await intake.aside(size, lambda: _read(checkpoint, job, given_text))
-            start = len(checkpoint.config.target_prefix)
-            check_values(checkpoint.config, job, len(source.tokens), start + len(given))
-            beam, penalty = self._translating.searching(job.beam, job.length_penalty)
-            forced = job.target is not None
-            rows = 0 if forced else beam
-            new_tokens = len(given) if forced else len(source.tokens)
-            demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, rows)
-            with self._entrance.admitted(demand):
-                found = None
-                if not forced:
-                    found = await self._own(checkpoint, source, given, job, beam, penalty)
-                    given = [*given, *found.tokens]
-                finished = found is None or found.finished
-                target = target_side(checkpoint, job.target, given, finished=finished)
-                check_values(checkpoint.config, job, len(source.tokens), len(target.inputs))
-                question = asking.question(job, source, target, beam=beam, length_penalty=penalty)
-                message = asking.attention(checkpoint, job, source, target, question)
-                result: m.Attention = await self._switchboard.ask(message, len(source.tokens) + len(target.inputs))
+
+        def message(sides: Sides) -> m.Attend:
+            check_values(checkpoint.config, job, len(sides.source.tokens), len(sides.target.inputs))
+            return asking.attention(checkpoint, job, sides)
+
+        start = len(checkpoint.config.target_prefix)
+        sides, result = await self._seen(
+            checkpoint, job, lambda source, given: check_values(checkpoint.config, job, source, start + given), message
+        )
+        source, target, found = sides.source, sides.target, sides.found
         return AttentionReport(
             model=checkpoint.name,
             network=views.network_facts(checkpoint),
             source_text=source.text,
             target_text=target.text,
-            forced=forced,
+            forced=job.target is not None,
             finished=target.finished,
             source_tokens=source.tokens,
             input_tokens=target.inputs,
             output_tokens=target.outputs,
-            maps={part.kind: views.attention_map(part) for part in result.slices},  # type: ignore[misc]
+            maps={part.kind: views.attention_map(part) for part in result.slices},
             findings=views.named(checkpoint, result.findings),
             found_logprob=None if found is None or job.prefix is not None else found.log_probability,
         )
+
+    async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport:
+        checkpoint = inspected(self._entrance.library(), job.model)
+        texts = AttentionJob(job.source, job.target, job.model)
+        sides, result = await self._seen(
+            checkpoint, texts, lambda source, given: None, lambda sides: asking.walkthrough(checkpoint, job, sides)
+        )
+        writer = checkpoint.tokenizers["target"]
+        return WalkthroughReport(
+            model=checkpoint.name,
+            source_text=sides.source.text,
+            target_text=sides.target.text,
+            forced=job.target is not None,
+            source_tokens=sides.source.tokens,
+            input_tokens=sides.target.inputs,
+            layer=result.layer,
+            head=result.head,
+            position=result.position,
+            steps=tuple(
+                structs.replace(step, texts=[views.token_text(writer, each) for each in step.indices])
+                if step.indices is not None
+                else step
+                for step in result.steps
+            ),
+        )
+
+    async def _seen(
+        self,
+        checkpoint: Edition,
+        job: AttentionJob,
+        check: Callable[[int, int], None],
+        message: Callable[[Sides], m.Look],
+    ) -> tuple[Sides, Any]:
+        """Both sides of the sentence, and what a device answers to the message about them. check: called with the
+        tokens of the source and of the target that is given, before anything is computed."""
+        given_text = job.target if job.target is not None else job.prefix
+        with self._entrance.keeping([checkpoint]):
+            size = len(job.source or "") + len(given_text or "")
+            source, given = await intake.aside(size, lambda: _read(checkpoint, job, given_text))
+            check(len(source.tokens), len(given))
+            beam, penalty = self._translating.searching(job.beam, job.length_penalty)
+            forced = job.target is not None
+            new_tokens = len(given) if forced else len(source.tokens)
+            demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, 0 if forced else beam)
+            with self._entrance.admitted(demand):
+                found = None
+                if not forced:
+                    found = await self._own(checkpoint, source, given, job, beam, penalty)
+                    given = [*given, *found.tokens]
+                target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
+                sides = Sides(source, target, found, beam, penalty)
+                return sides, await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
 
     async def _own(
         self, checkpoint: Edition, source: Side, prefix: list[int], job: AttentionJob, beam: int, penalty: float

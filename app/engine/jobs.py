@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from app.engine.looks import Findings, HeadChoice, RowChoice
+from app.engine.looks import Findings, HeadChoice, RowChoice, Told
 from app.engine.streaming import TextStream
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
@@ -176,6 +176,38 @@ class AttentionReport:
 
 
 @dataclass(frozen=True, slots=True)
+class WalkthroughJob:
+    """One forward pass, as one place of a layer and a head sees it. target None: the model's own translation. Numbers
+    count from 0, negative ones from the end. most: values told of a vector; most_keys: places told of."""
+
+    source: str
+    target: str | None = None
+    model: str | None = None
+    side: Literal["encoder", "decoder"] = "decoder"
+    layer: int = 0
+    head: int = 0
+    position: int = 0
+    most: int = 8
+    most_keys: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WalkthroughReport:
+    """layer, head, position: counted from 0."""
+
+    model: str
+    source_text: str
+    target_text: str
+    forced: bool
+    source_tokens: tuple[TokenView, ...]
+    input_tokens: tuple[TokenView, ...]
+    layer: int
+    head: int
+    position: int
+    steps: tuple[Told, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GatesJob:
     """The gates of a lyricist over one text. gates, layers: None means all; layers and units count from 0, negative
     numbers from the end. units: numbers, or how many of those that vary most in each layer."""
@@ -329,6 +361,8 @@ class Engine(Protocol):
     def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]: ...
 
     async def attention(self, job: AttentionJob) -> AttentionReport: ...
+
+    async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport: ...
 
     async def gates(self, job: GatesJob) -> GatesReport: ...
 

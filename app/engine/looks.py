@@ -107,6 +107,19 @@ class WorkedRow(msgspec.Struct, frozen=True):
     softmax: list[float]
 
 
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step of a forward pass (`models.inspection.walked`). indices: tokens of the vocabulary that the values are of;
+    texts: how these read, filled in where tokenizers are known. A score that is masked is null."""
+
+    part: str
+    name: str
+    formula: str
+    shape: list[int]
+    values: list[float | list[float | None] | None]
+    indices: list[int] | None = None
+    texts: list[str] | None = None
+
+
 class Question(msgspec.Struct, frozen=True):
     """What is asked beside the maps of some layers and heads. units: of each token the word that it belongs to, None
     for special tokens; unit: what these are. starts, ends: how many special tokens stand before and behind the source.

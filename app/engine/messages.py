@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from app.engine.looks import Findings, Question
+from app.engine.looks import Findings, Question, Told
 
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 1 << 30
@@ -95,6 +95,22 @@ class Attend(Message, frozen=True, tag=True, array_like=True):
     heads: list[int] | None
     max_values: int
     question: Question = Question()
+    deadline: float = 0.0
+
+
+class Walk(Message, frozen=True, tag=True, array_like=True):
+    """A forward pass told step by step, as one place sees it. most: values of a vector; most_keys: places."""
+
+    id: int
+    model: str
+    source: list[int]
+    inputs: list[int]
+    side: str
+    layer: int
+    head: int
+    position: int
+    most: int
+    most_keys: int
     deadline: float = 0.0
 
 
@@ -274,8 +290,18 @@ class Attention(Message, frozen=True, tag=True, array_like=True):
     findings: Findings = Findings()
 
 
-Look = Attend | Trace | Score  # answered between two steps, by one pass over given texts
-Seen = Attention | Traced | Scored
+class Walked(Message, frozen=True, tag=True, array_like=True):
+    """layer, head, position: counted from 0."""
+
+    id: int
+    layer: int
+    head: int
+    position: int
+    steps: list[Told]
+
+
+Look = Attend | Walk | Trace | Score  # answered between two steps, by one pass over given texts
+Seen = Attention | Walked | Traced | Scored
 ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
 FromDevice = Started | Loaded | LoadFailed | Beat | Tokens | Finished | Failed | Seen
 
@@ -289,7 +315,7 @@ def read_tokens(message: Decode | Look) -> int:
     match message:
         case Decode():
             return len(message.source) or len(message.prefix)
-        case Attend():
+        case Attend() | Walk():
             return len(message.source)
         case Trace():
             return len(message.tokens)

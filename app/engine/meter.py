@@ -66,6 +66,8 @@ class RequestMeter:
         match answer:
             case m.Attention():
                 series.success("attention").inc()
+            case m.Walked():
+                series.success("walkthrough").inc()
             case m.Traced():
                 series.success("gates").inc()
             case m.Scored():

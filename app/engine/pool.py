@@ -29,6 +29,8 @@ from app.engine.jobs import (
     ScoreReport,
     Translation,
     TranslationJob,
+    WalkthroughJob,
+    WalkthroughReport,
 )
 from app.engine.library import Edition, Library
 from app.engine.metrics import Metrics
@@ -202,6 +204,9 @@ class Pool:
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         return await self._attending.attention(job)
+
+    async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport:
+        return await self._attending.walkthrough(job)
 
     async def gates(self, job: GatesJob) -> GatesReport:
         return await self._tracing.gates(job)

@@ -14,7 +14,7 @@ import torch
 from app.engine import looking, translator_look
 from app.engine.kept import as_folder
 from app.engine.looks import Findings
-from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, plain_name
+from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.graphs import Graphed, Recordable
@@ -90,8 +90,19 @@ class Model:
         """CannotInspect if the network does not have what is asked for, or the answer would hold too many values."""
         if isinstance(request, Attend):
             return Attention(request.id, *self.attention(request))
+        if isinstance(request, Walk):
+            return self.walkthrough(request)
         try:
             return looking.look(self.network, self.rules, request)
+        except SelectionError as error:
+            raise CannotInspect(str(error), error.field) from error
+
+    def walkthrough(self, request: Walk) -> Walked:
+        """CannotInspect for what the network does not have."""
+        if not isinstance(self.network, Attentive):
+            raise CannotInspect(f"{plain_name(request.model)} is no translator; only these can be walked through.")
+        try:
+            return translator_look.walk(cast(Transformer, self.network), self.rules, request)
         except SelectionError as error:
             raise CannotInspect(str(error), error.field) from error
 

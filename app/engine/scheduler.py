@@ -62,7 +62,7 @@ class Scheduler:
                 return self._unload(message.name)
             case m.Decode():
                 return self._enqueue(message)
-            case m.Attend() | m.Trace() | m.Score():
+            case m.Attend() | m.Walk() | m.Trace() | m.Score():
                 if message.model not in self.lanes:
                     return [self._unknown(message)]
                 self._looks[message.id] = message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.engine import messages as m
 from app.engine.jobs import TokenView
 from app.engine.views import decoded_tokens, special_tokens, text_tokens
 from app.engine.words import with_words
@@ -53,6 +54,18 @@ class TargetSide:
     inputs: tuple[TokenView, ...]
     outputs: tuple[TokenView, ...]
     finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """found: the model's own translation, where the target was not given; beam and length_penalty: how it was looked
+    for, or would have been."""
+
+    source: Side
+    target: TargetSide
+    found: m.Hypothesis | None
+    beam: int
+    length_penalty: float
 
 
 def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *, finished: bool) -> TargetSide:

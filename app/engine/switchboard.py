@@ -134,7 +134,7 @@ class Switchboard:
             case m.Failed():
                 if waiter := self._waiters.get(message.id):
                     self._fail(waiter, self._error(message, waiter.model))
-            case m.Finished() | m.Attention() | m.Traced() | m.Scored():
+            case m.Finished() | m.Attention() | m.Walked() | m.Traced() | m.Scored():
                 waiter = self._waiters.get(message.id)
                 if waiter is not None and not waiter.future.done():
                     waiter.future.set_result(message)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+import math
+from typing import Any, cast
 
 import torch
 
 from app.engine import looks
-from app.engine.messages import Attend, Slice
+from app.engine.messages import Attend, Slice, Walk, Walked
 from models.checkpoint import CheckpointConfig
 from models.decoding import decode
 from models.inspection import ablation as ablations
@@ -20,6 +21,8 @@ from models.inspection.heads import head_statistics
 from models.inspection.maps import chosen_slice
 from models.inspection.selection import KINDS, Head, Row
 from models.inspection.steps import Step, steps
+from models.inspection.walked import Walked as WalkedStep
+from models.inspection.walkthrough import Side, walkthrough
 from models.interface import Prompt
 from models.options import DecodingOptions, TokenRules
 from models.transformer import Transformer
@@ -43,6 +46,36 @@ def look(
         ablation=_ablation(network, config, rules, asked) if question.masked else None,
         qk=None if found.worked is None else _worked(found.worked),
     )
+
+
+def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
+    """SelectionError for what the network does not have."""
+    steps = walkthrough(
+        network,
+        asked.source,
+        asked.inputs,
+        side=cast(Side, asked.side),
+        layer=asked.layer,
+        head=asked.head,
+        position=asked.position,
+        rules=rules,
+        most=asked.most,
+        most_keys=asked.most_keys,
+    )
+    depth = len(network.encoder if asked.side == "encoder" else network.decoder)
+    length = len(asked.source if asked.side == "encoder" else asked.inputs)
+    place = asked.layer % depth, asked.head % network.config.heads, asked.position % length
+    return Walked(asked.id, *place, [_told(step) for step in steps])
+
+
+def _told(step: WalkedStep) -> looks.Told:
+    values = [[_finite(value) for value in each] if isinstance(each, tuple) else _finite(each) for each in step.values]
+    indices = None if step.indices is None else list(step.indices)
+    return looks.Told(step.part, step.name, step.formula, list(step.shape), cast(Any, values), indices)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _row(choice: looks.RowChoice | None) -> Row | None:

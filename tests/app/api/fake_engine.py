@@ -33,8 +33,10 @@ from app.engine.jobs import (
     Translation,
     TranslationJob,
     Usage,
+    WalkthroughJob,
+    WalkthroughReport,
 )
-from app.engine.looks import Findings
+from app.engine.looks import Findings, Told
 from app.engine.streaming import Show, TextStream
 
 
@@ -163,6 +165,14 @@ class FakeEngine:
             findings=self.findings,
             found_logprob=self.found_logprob,
         )
+
+    async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport:
+        self._record(job)
+        self._check_model(job.model)
+        scores = Told("self-attention", "masked scores", "s where it may be read", [2], [0.5, None])
+        likely = Told("output", "probabilities", "softmax", [9], [0.75], [5], ["beer"])
+        sides = ("bier", job.target or "beer", job.target is not None, (BIER, END), (START, BEER))
+        return WalkthroughReport(job.model or "tiny-de-en", *sides, 1, 0, 1, (scores, likely))
 
     async def gates(self, job: GatesJob) -> GatesReport:
         self._record(job)

@@ -10,7 +10,7 @@ import pytest
 
 from app.engine import errors
 from app.engine import messages as m
-from app.engine.jobs import AttentionJob, TranslationJob
+from app.engine.jobs import AttentionJob, TranslationJob, WalkthroughJob
 from app.engine.looks import HeadChoice, RowChoice
 from tests.app.engine.running import Running, spied
 
@@ -118,3 +118,18 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
     assert sum(each.values.size for each in report.maps.values()) == 600
     assert [type(message) for message in sent] == [m.Attend]
     assert sent[0].deadline > time.monotonic()
+
+
+def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
+    job = WalkthroughJob("ich möchte ein bier", "i want a beer", "tiny-de-en", "decoder", -1, 2, 3)
+    walk = running.do(running.pool.walkthrough(job))
+    seen = running.do(running.pool.attention(AttentionJob(job.source, job.target, job.model)))
+    assert (walk.layer, walk.head, walk.position) == (1, 2, 3)
+    for part, kind in (("self-attention", "decoder"), ("cross-attention", "cross")):
+        (row,) = [step.values for step in walk.steps if (step.part, step.name) == (part, "softmax")]
+        assert row == seen.maps[kind].values[1, 2, 3].tolist()  # type: ignore[index]
+    last = walk.steps[-1]
+    assert (last.name, last.texts is not None and len(last.texts)) == ("probabilities", 8)
+    for wrong, says in (({"layer": 9}, "There is no decoder layer 9"), ({"position": 5}, "There is no position 5")):
+        with pytest.raises(errors.InvalidRequest, match=says):
+            running.do(running.pool.walkthrough(replace(job, **wrong)))
