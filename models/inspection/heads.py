@@ -29,9 +29,9 @@ class HeadStatistics(NamedTuple):
     before and the one behind, over the rows that have them; in cross-attention the own place of row q of Q is key
     floor((2q+1)·K / 2Q) of the K readable ones: the one that the middle of the row falls into when source and target
     are drawn equally long. argmax_coverage: the share of readable keys that are some row's largest.
-    role: the kind of place that holds at least half of the mass, the fullest if there are several ("diagonal",
-    "previous", "next", "end of sentence", "start of sentence"); otherwise "broad" from entropy_norm 0.9, "focused" from
-    confidence 0.8, "mixed".
+    role: "broad" from entropy_norm 0.9; otherwise the kind of place that holds at least half of the mass, the fullest
+    if there are several ("diagonal", "previous", "next", "end of sentence", "start of sentence"); otherwise "focused"
+    from confidence 0.8, or "mixed".
     """
 
     entropy_mean: float
@@ -95,8 +95,8 @@ def mean(values: Tensor) -> Tensor:
 def role(values: dict[str, float]) -> str:
     """By the thresholds above."""
     fullest = max(PLACES, key=lambda place: values[place])
+    if values["entropy_norm"] >= BROAD:  # first: of two keys each has half of the mass, whoever looks
+        return "broad"
     if values[fullest] >= MOST:
         return PLACES[fullest]
-    if values["entropy_norm"] >= BROAD:
-        return "broad"
     return "focused" if values["confidence"] >= FOCUSED else "mixed"

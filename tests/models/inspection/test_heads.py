@@ -72,12 +72,14 @@ def test_heads_that_look_at_one_place(key: int, role: str) -> None:
 
 
 def test_a_uniform_head_is_broad_also_where_it_is_causal() -> None:
-    assert one(torch.full((4, 4), 0.25)).entropy_norm == pytest.approx(1.0)
+    for count in (2, 4, 20):
+        found = one(torch.full((count, count), 1 / count), torch.ones(count, count, dtype=torch.bool))
+        assert (found.entropy_norm, found.role) == (pytest.approx(1.0), "broad")
     causal = EVERYWHERE.tril()
     found = one(causal / causal.sum(dim=-1, keepdim=True), causal)
     assert found.entropy_norm == pytest.approx(1.0), "the first row has one key, and nothing to spread over"
     assert found.entropy_mean == pytest.approx(sum(math.log(n) for n in (1, 2, 3, 4)) / 4)
-    assert one(torch.full((20, 20), 0.05), torch.ones(20, 20, dtype=torch.bool)).role == "broad"
+    assert found.role == "broad", "although the first rows cannot but look at themselves"
 
 
 def test_one_key_has_no_entropy() -> None:
