@@ -20,7 +20,7 @@ from app.api.schemas.attention.choices import HeadChoice, RowChoice, Search
 from app.api.schemas.attention.request import AttentionRequest
 from app.api.services import ServicesDependency
 from app.api.wording import value_shown
-from app.engine import looks
+from app.engine import findings
 from app.engine.errors import InvalidRequest
 from app.engine.jobs import AttentionJob, AttentionKind, AttentionMap, AttentionReport
 
@@ -126,12 +126,12 @@ def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:
     )
 
 
-def head(choice: HeadChoice) -> looks.HeadChoice:
-    return looks.HeadChoice(choice.kind, choice.layer, choice.head)
+def head(choice: HeadChoice) -> findings.HeadChoice:
+    return findings.HeadChoice(choice.kind, choice.layer, choice.head)
 
 
-def row(choice: RowChoice) -> looks.RowChoice:
-    return looks.RowChoice(choice.kind, choice.layer, choice.head, choice.row)
+def row(choice: RowChoice) -> findings.RowChoice:
+    return findings.RowChoice(choice.kind, choice.layer, choice.head, choice.row)
 
 
 def answer_of(report: AttentionReport, body: AttentionRequest) -> dict[str, Any]:

@@ -7,6 +7,7 @@ is further than `max_abs_error` from the float32 that the model computed.
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +36,7 @@ def encoded(
             "encoding": encoding,
             "shape": shape,
             "decimals": decimals,
-            "max_abs_error": error,
+            "max_abs_error": _rounded_up(error),
             "values": rounded.tolist(),
         }
     if encoding == "f32":
@@ -61,6 +62,14 @@ def _quantised(values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[flo
     )
 
 
+def _rounded_up(error: float) -> float:
+    """To three digits: nobody needs more of an error."""
+    if error == 0:
+        return 0.0
+    last = 10.0 ** (math.floor(math.log10(error)) - 2)
+    return float(f"{math.ceil(error / last) * last:.3g}")
+
+
 def _rounding(values: Floats) -> float:
     return ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
@@ -81,6 +90,6 @@ def _binary(
         "byte_order": "little",
         "scale": scale,
         "offset": offset,
-        "max_abs_error": error,
+        "max_abs_error": _rounded_up(error),
         "data": base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode("ascii"),
     }

@@ -15,8 +15,8 @@ from app.api.route import JsonRoute
 from app.api.schemas.walkthrough import WalkthroughAnswer, WalkthroughRequest
 from app.api.services import ServicesDependency
 from app.api.walkthrough_why import WHY
+from app.engine.findings import Told
 from app.engine.jobs import WalkthroughJob, WalkthroughReport
-from app.engine.looks import Told
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
 SCHEMA = "walkthrough/1"

@@ -2,6 +2,7 @@
 
 errors.py      what can go wrong, in words
 jobs.py        what is asked and answered
+insights.py    of a text that is given: its tokens, gates and probabilities
 streaming.py   answers bit by bit, to readers who may be slow
 pool.py        front end: what is started, loaded and stopped
 options.py     how it is set up
@@ -34,6 +35,7 @@ placement.py   which device processes there are
 device.py      the front end's end of one of them
 frames.py      what it says, out of the bytes that come
 messages.py    what crosses to a device process (msgpack, never pickle)
+looks.py       what of it are looks at gates and at the probability of a text
 worker.py      the device process: reads messages, drives the scheduler, writes answers
 inbox.py       what it hears
 loading.py     checkpoints are read beside the work

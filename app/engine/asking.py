@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.engine import messages as m
+from app.engine.findings import Question
 from app.engine.jobs import AttentionJob, GatesJob, GenerationJob, WalkthroughJob
 from app.engine.library import Edition
-from app.engine.looks import Question
 from app.engine.sides import Sides
 from models.checkpoint import new_token_limit
 

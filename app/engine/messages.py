@@ -11,14 +11,17 @@ from typing import Any
 
 import msgspec
 
-from app.engine.looks import Findings, Question, Told
+from app.engine.findings import Findings, Question, Told
+from app.engine.looks import Expected as Expected
+from app.engine.looks import Message as Message
+from app.engine.looks import Score as Score
+from app.engine.looks import Scored as Scored
+from app.engine.looks import Trace as Trace
+from app.engine.looks import Traced as Traced
+from app.engine.looks import Values as Values
 
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 1 << 30
-
-
-class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Base of all messages."""
 
 
 # To a device process ---------------------------------------------------------------------------------------
@@ -47,7 +50,7 @@ class Load(Message, frozen=True, tag=True, array_like=True):
     name: str
     folder: str
     files: dict[str, str] | None = None
-    kept: dict[str, str] = {}
+    kept: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Unload(Message, frozen=True, tag=True, array_like=True):
@@ -111,35 +114,6 @@ class Walk(Message, frozen=True, tag=True, array_like=True):
     position: int
     most: int
     most_keys: int
-    deadline: float = 0.0
-
-
-class Trace(Message, frozen=True, tag=True, array_like=True):
-    """The gates of one text, which is read whole. gates, layers: None for all. units: by number, or None for the
-    `most_varied` of each layer. Nothing is computed after deadline; 0: none."""
-
-    id: int
-    model: str
-    tokens: list[int]
-    gates: list[str] | None
-    layers: list[int] | None
-    units: list[int] | None
-    most_varied: int
-    top_k: int
-    max_values: int
-    deadline: float = 0.0
-
-
-class Score(Message, frozen=True, tag=True, array_like=True):
-    """How probable a text is. target: its tokens, the first of which is given. by_rules: as decoding chooses, with what
-    is never chosen left out; else of the whole vocabulary. Nothing is computed after deadline; 0: none."""
-
-    id: int
-    model: str
-    source: list[int]
-    target: list[int]
-    top_k: int
-    by_rules: bool
     deadline: float = 0.0
 
 
@@ -212,47 +186,6 @@ class Slice(Message, frozen=True, tag=True, array_like=True):
     heads: list[int]
     shape: list[int]
     data: bytes
-
-
-class Values(Message, frozen=True, tag=True, array_like=True):
-    """Little-endian float32 in C order."""
-
-    shape: list[int]
-    data: bytes
-
-
-class Expected(Message, frozen=True, tag=True, array_like=True):
-    """What was expected at each of T places, and what came at the first n of them (`models.scoring.Expected`).
-    log_probabilities [n], entropies [T], top_log_probabilities [T, k]: nats. tokens [T][k]: best first."""
-
-    log_probabilities: Values
-    ranks: list[int]
-    entropies: Values
-    tokens: list[list[int]]
-    top_log_probabilities: Values
-
-
-class Traced(Message, frozen=True, tag=True, array_like=True):
-    """values: gate -> [layers, T, units]. units: those of each layer. mean, low, high: gate -> [layers, T], and
-    hidden_change [layers, T], of all units (`models.gates.Summary`). depth: how many layers the model has."""
-
-    id: int
-    cell: str
-    depth: int
-    hidden: int
-    layers: list[int]
-    units: list[list[int]]
-    values: dict[str, Values]
-    mean: dict[str, Values]
-    low: dict[str, Values]
-    high: dict[str, Values]
-    hidden_change: Values
-    expected: Expected
-
-
-class Scored(Message, frozen=True, tag=True, array_like=True):
-    id: int
-    expected: Expected
 
 
 class Tally(msgspec.Struct, array_like=True):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from app.engine import looking, translator_look
+from app.engine.findings import Findings
 from app.engine.kept import as_folder
-from app.engine.looks import Findings
 from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules

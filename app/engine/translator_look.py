@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from app.engine import looks
+from app.engine import findings
 from app.engine.messages import Attend, Slice, Walk, Walked
 from models.checkpoint import CheckpointConfig
 from models.decoding import decode
@@ -30,14 +30,14 @@ from models.transformer import Transformer
 
 def look(
     network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend
-) -> tuple[list[Slice], looks.Findings]:
+) -> tuple[list[Slice], findings.Findings]:
     """SelectionError for what the network does not have."""
     question = asked.question
     found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
     slices = [_slice(kind, found, asked) for kind in asked.kinds]
     told = steps(found.logits, asked.outputs, _unforced(rules), question.top_k)
     wanted = set(question.include)
-    return slices, looks.Findings(
+    return slices, findings.Findings(
         logprob_sum=sum(step.log_probability for step in told),
         stats={kind: _statistics(kind, found, question) for kind in asked.kinds} if "stats" in wanted else None,
         rollout=_rollout(found) if "rollout" in wanted else None,
@@ -68,17 +68,17 @@ def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
     return Walked(asked.id, *place, [_told(step) for step in steps])
 
 
-def _told(step: WalkedStep) -> looks.Told:
+def _told(step: WalkedStep) -> findings.Told:
     values = [[_finite(value) for value in each] if isinstance(each, tuple) else _finite(each) for each in step.values]
     indices = None if step.indices is None else list(step.indices)
-    return looks.Told(step.part, step.name, step.formula, list(step.shape), cast(Any, values), indices)
+    return findings.Told(step.part, step.name, step.formula, list(step.shape), cast(Any, values), indices)
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _row(choice: looks.RowChoice | None) -> Row | None:
+def _row(choice: findings.RowChoice | None) -> Row | None:
     return None if choice is None else Row(choice.kind, choice.layer, choice.head, choice.row)
 
 
@@ -101,7 +101,7 @@ def _slice(kind: str, found: ForcedPass, asked: Attend) -> Slice:
     return Slice(kind, list(chosen.layers), list(chosen.heads), list(numbers.shape), numbers.tobytes())
 
 
-def _statistics(kind: str, found: ForcedPass, question: looks.Question) -> list[list[looks.HeadStatistics]]:
+def _statistics(kind: str, found: ForcedPass, question: findings.Question) -> list[list[findings.HeadStatistics]]:
     starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
     if kind != "decoder":
         count = len(found.source)
@@ -109,26 +109,26 @@ def _statistics(kind: str, found: ForcedPass, question: looks.Question) -> list[
     valid = found.valid(kind)
     return [
         [
-            looks.HeadStatistics(**each._asdict())
+            findings.HeadStatistics(**each._asdict())
             for each in head_statistics(weights, valid, cross=kind == "cross", starts=starts, ends=ends)
         ]
         for weights in found.maps[kind]
     ]
 
 
-def _rollout(found: ForcedPass) -> looks.Rollout:
+def _rollout(found: ForcedPass) -> findings.Rollout:
     made = rollouts.rollout(*(found.maps[kind] for kind in KINDS))
-    return looks.Rollout(
+    return findings.Rollout(
         made.encoder.tolist(), made.cross.tolist(), made.source_share.tolist(), rollouts.METHOD, rollouts.CAVEAT
     )
 
 
-def _alignment(found: ForcedPass, config: CheckpointConfig, question: looks.Question) -> looks.Alignment:
+def _alignment(found: ForcedPass, config: CheckpointConfig, question: findings.Question) -> findings.Alignment:
     heads, convention, error = aligning(config, found)
     mean = mean_of(found.maps["cross"], heads)
     linked = links(mean, question.source_units, question.target_units, convention)
     each = [(link.source, link.target, link.weight) for link in linked]
-    return looks.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
+    return findings.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
 
 
 def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], Convention, float | None]:
@@ -142,12 +142,12 @@ def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], 
     return [(layer, head) for head in range(len(maps[layer]))], "predicting", None
 
 
-def _step(step: Step) -> looks.Step:
-    top = [looks.Candidate(token, logprob) for token, logprob in step.likeliest]
-    return looks.Step(step.log_probability, step.rank, step.entropy, top)
+def _step(step: Step) -> findings.Step:
+    top = [findings.Candidate(token, logprob) for token, logprob in step.likeliest]
+    return findings.Step(step.log_probability, step.rank, step.entropy, top)
 
 
-def _ablation(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend) -> looks.Ablation:
+def _ablation(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend) -> findings.Ablation:
     question = asked.question
     masked = [Head(each.kind, each.layer, each.head) for each in question.masked]
     found = ablations.ablation(network, asked.source, asked.inputs, asked.outputs, masked, _unforced(rules))
@@ -158,9 +158,9 @@ def _ablation(network: Transformer, config: CheckpointConfig, rules: TokenRules,
     prompt = Prompt(tuple(asked.source), tuple(config.target_prefix))
     with torch.inference_mode():
         ((best, *_),) = decode(without, rules, [prompt], options)
-    return looks.Ablation(question.masked, found.before, found.after, list(found.deltas), list(best.tokens))
+    return findings.Ablation(question.masked, found.before, found.after, list(found.deltas), list(best.tokens))
 
 
-def _worked(row: WorkedRow) -> looks.WorkedRow:
+def _worked(row: WorkedRow) -> findings.WorkedRow:
     numbers = row.scores.tolist(), row.readable.tolist(), row.weights.tolist()
-    return looks.WorkedRow(cast(looks.Kind, row.row.kind), *row.row[1:], row.scale, *numbers)
+    return findings.WorkedRow(cast(findings.Kind, row.row.kind), *row.row[1:], row.scale, *numbers)

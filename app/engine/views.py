@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from app.engine import messages as m
 from app.engine.detokenizing import Detokenizer
+from app.engine.findings import Findings, Step
 from app.engine.jobs import AttentionMap, NetworkFacts, TokenView
-from app.engine.looks import Findings, Step
 from models.checkpoint import WEIGHTS, Checkpoint
 from models.tokenizer import Tokenizer
 

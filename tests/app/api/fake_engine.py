@@ -11,6 +11,7 @@ from itertools import zip_longest
 import numpy as np
 
 from app.engine.errors import EngineError, UnknownModel
+from app.engine.findings import Findings, Told
 from app.engine.jobs import (
     AttentionJob,
     AttentionMap,
@@ -36,7 +37,6 @@ from app.engine.jobs import (
     WalkthroughJob,
     WalkthroughReport,
 )
-from app.engine.looks import Findings, Told
 from app.engine.streaming import Show, TextStream
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.api.schemas.attention.answer import AttentionAnswer
-from app.engine import looks
+from app.engine import findings
 from app.engine.jobs import AttentionJob
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
@@ -114,22 +114,22 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
             reduce_layers="mean",
             include=("steps", "alignment"),
             top_k=4,
-            masked=(looks.HeadChoice("cross", -1, 2),),
-            row=looks.RowChoice("encoder", 0, 1, -1),
+            masked=(findings.HeadChoice("cross", -1, 2),),
+            row=findings.RowChoice("encoder", 0, 1, -1),
         )
     ]
 
 
 def test_what_was_found_is_answered_as_the_schema_says() -> None:
-    statistics = looks.HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
-    found = looks.Findings(
+    statistics = findings.HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
+    found = findings.Findings(
         logprob_sum=-0.5,
         stats={"cross": [[statistics]]},
-        rollout=looks.Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
-        alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
-        steps=[looks.Step(-0.25, 0, 0.3, [looks.Candidate(5, -0.25, "beer")]), looks.Step(-0.25, 1, 0.2, [])],
-        ablation=looks.Ablation([looks.HeadChoice("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
-        qk=looks.WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
+        rollout=findings.Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
+        alignment=findings.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
+        steps=[findings.Step(-0.25, 0, 0.3, [findings.Candidate(5, -0.25, "beer")]), findings.Step(-0.25, 1, 0.2, [])],
+        ablation=findings.Ablation([findings.HeadChoice("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
+        qk=findings.WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
     )
     client = Client(FakeEngine(findings=found, found_logprob=-0.75))
     answer = client.post("/attention", json={"source": "bier"})
@@ -215,8 +215,8 @@ def test_refusals(fields: dict[str, Any], sentence: str) -> None:
 
 
 def test_forms_of_other_tools() -> None:
-    found = looks.Findings(
-        logprob_sum=-0.5, alignment=looks.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02)
+    found = findings.Findings(
+        logprob_sum=-0.5, alignment=findings.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02)
     )
     client = Client(FakeEngine(findings=found))
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})

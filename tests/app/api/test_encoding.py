@@ -51,14 +51,14 @@ def test_the_stated_error_is_true(encoding: Encoding, bounds: Any, wide: Any) ->
             "u16": span / 65_000,
             "u8": span / 250,
         }[encoding]
-        assert fields["max_abs_error"] <= allowed
+        assert fields["max_abs_error"] <= allowed * 1.01  # three digits, rounded up
 
 
 def test_shares_are_255_parts() -> None:
     fields = encoded(np.array([0.0, 0.2, 1.0, 0.4999], dtype=np.float32), "u8", bounds=(0.0, 1.0))
     assert (fields["scale"], fields["offset"], fields["dtype"]) == (1 / 255, 0.0, "uint8")
     assert list(base64.b64decode(fields["data"])) == [0, 51, 255, 127]
-    assert fields["max_abs_error"] == pytest.approx(1 / 510, rel=1e-3)
+    assert fields["max_abs_error"] == pytest.approx(1 / 510, rel=1e-2)
 
 
 @pytest.mark.parametrize("encoding", LEVELS)
@@ -91,7 +91,7 @@ def test_values_a_little_beyond_their_bounds_are_counted_into_the_error(encoding
     values = np.array([1.03, -0.03, 0.5], dtype=np.float32)
     fields = encoded(values, encoding, bounds=(0.0, 1.0))
     assert decoded(fields).max() == 1.0
-    assert 0.0299 < np.abs(decoded(fields) - values).max() <= fields["max_abs_error"] < 0.0301
+    assert 0.0299 < np.abs(decoded(fields) - values).max() <= fields["max_abs_error"] < 0.0303
 
 
 def test_json_keeps_its_decimals_and_no_negative_zero() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from app.engine import errors
 from app.engine import messages as m
+from app.engine.findings import HeadChoice, RowChoice
 from app.engine.jobs import AttentionJob, TranslationJob, WalkthroughJob
-from app.engine.looks import HeadChoice, RowChoice
 from tests.app.engine.running import Running, spied
 
 pytestmark = pytest.mark.slow  # a pool of its own

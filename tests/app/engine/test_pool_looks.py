@@ -58,7 +58,9 @@ def test_the_first_character_of_a_lyricist_is_given(running: Running) -> None:
     assert (found.steps[0], found.predicted, found.characters) == (None, 2, 2)
     assert [len(step.top) for step in found.steps[1:]] == [3, 3]
     traced = running.do(running.pool.gates(GatesJob("分开后", top_k=3)))
-    assert traced.steps[:2] == found.steps[1:]
+    for after, step in zip(traced.steps, found.steps[1:], strict=False):
+        assert (after.rank, [each.text for each in after.top]) == (step.rank, [each.text for each in step.top])
+        assert after.log_probability == pytest.approx(step.log_probability, abs=1e-5)
 
 
 def test_looks_beside_each_other_do_not_mix(running: Running) -> None:
