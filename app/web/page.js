@@ -16,6 +16,7 @@ import { lyricsRoom } from "./lyrics/room.js";
 import { modelsRoom } from "./models/room.js";
 import { startWalking, walkthroughRoom } from "./walkthrough/room.js";
 
+const AGAIN_MS = 2000;
 const BUILT = { translate: translateRoom, lyrics: lyricsRoom, walkthrough: walkthroughRoom, models: modelsRoom };
 const store = createStore({
   ...DEFAULTS, ...read(location.hash),
@@ -70,13 +71,16 @@ function buildBar() {
   });
 }
 
+// A server that has just started has no models yet: it is asked again until it has.
 async function load() {
   try {
     const models = await get("models");
     const pairs = pairsOf(models);
     store.set({ models, examples: examplesFor(pairs), pair: store.get().pair || pairs[0] || "" });
-    store.set({ features: await features() });
+    store.set({ features: await features(), problem: null });
+    if (!models.length) setTimeout(load, AGAIN_MS);
   } catch (error) {
     store.set({ models: [], problem: problemOf(error, "maps") });
+    setTimeout(load, AGAIN_MS);
   }
 }

@@ -6,6 +6,7 @@ import { byRow, raster } from "./raster.js";
 
 const FONT = "13px system-ui, sans-serif";
 const TALLEST = 440;
+const LINE = 14;
 
 // describe(row, column) -> sentence; onHover(row, column) or onHover(-1, -1); onLock(row, column).
 export function heatmap({ describe, onHover, onLock }) {
@@ -57,8 +58,8 @@ function layout(matrix, width) {
   const top = Math.ceil(widest(matrix.columns, 96) * 0.75) + 16;
   const columns = matrix.columns.length;
   const rows = matrix.rows.length;
-  const cellWidth = Math.min(44, (width - left - 24) / columns);
-  const cellHeight = Math.max(Math.min(30, cellWidth, TALLEST / rows), 4);
+  const cellWidth = Math.min(56, (width - left - 24) / columns);
+  const cellHeight = Math.max(Math.min(34, cellWidth, TALLEST / rows), 4);
   return { left, top, rows, columns, cellWidth, cellHeight };
 }
 
@@ -78,13 +79,13 @@ function names(context, matrix, box, marked) {
   context.font = FONT;
   context.textBaseline = "middle";
   matrix.rows.forEach((name, row) => {
-    if (row !== marked.row && box.cellHeight < 12 && row % Math.ceil(12 / box.cellHeight)) return;
+    if (!room(row, marked.row, box.cellHeight)) return;
     context.fillStyle = ink(row === marked.row ? "--accent" : "--quiet");
     context.textAlign = "right";
     context.fillText(cut(context, name, box.left - 8), box.left - 6, box.top + (row + 0.5) * box.cellHeight);
   });
   matrix.columns.forEach((name, column) => {
-    if (column !== marked.column && box.cellWidth < 12 && column % Math.ceil(12 / box.cellWidth)) return;
+    if (!room(column, marked.column, box.cellWidth)) return;
     context.save();
     context.fillStyle = ink(column === marked.column ? "--accent" : "--quiet");
     context.translate(box.left + (column + 0.5) * box.cellWidth, box.top - 6);
@@ -93,6 +94,12 @@ function names(context, matrix, box, marked) {
     context.fillText(cut(context, name, 96), 0, 0);
     context.restore();
   });
+}
+
+// The marked one always has room; of the others every so many, and none too near to it.
+function room(index, marked, size) {
+  if (index === marked || size >= LINE) return true;
+  return index % Math.ceil(LINE / size) === 0 && (marked < 0 || Math.abs(index - marked) * size >= LINE);
 }
 
 function frames(context, box, marked) {

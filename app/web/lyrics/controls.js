@@ -5,8 +5,8 @@ import { t } from "../shell/language.js";
 import { stop, write, writerOf } from "./writing.js";
 
 export function lyricsControls(store) {
-  const names = {};
-  const field = (key, input) => el("label", { class: "field" }, (names[key] = el("span")), input);
+  const names = Object.fromEntries(["writer", "prompt", "temperature", "topK", "length", "seed"].map((key) => [key, el("span")]));
+  const field = (key, input) => el("label", { class: "field" }, names[key], input);
   const text = (key, options) => el("input", { id: key, ...options, oninput: (event) => store.set({ [key]: event.target.value }) });
   const number = (key, options) => el("input", {
     type: "number", id: key, required: true, ...options, oninput: (event) => event.target.checkValidity() && store.set({ [key]: event.target.valueAsNumber }),
@@ -16,7 +16,7 @@ export function lyricsControls(store) {
     temperature: number("temperature", { min: 0, max: 10, step: 0.05 }),
     topK: number("topK", { min: 0, max: 1000000, step: 1 }),
     length: number("length", { min: 1, max: 1024, step: 1 }),
-    seed: text("seed", { inputmode: "numeric", pattern: "\\d*", size: 12, autocomplete: "off" }),
+    seed: text("seed", { inputmode: "numeric", pattern: "\\d*", maxlength: 15, size: 15, autocomplete: "off" }),
   };
   const writer = el("select", { id: "writer", onchange: () => store.set({ writer: writer.value }) });
   const fresh = el("button", { type: "button", class: "link", onclick: () => store.set({ seed: "" }) }, "⟳");

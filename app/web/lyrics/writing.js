@@ -42,12 +42,16 @@ export function stop() {
 async function look(store, signal) {
   const state = store.get();
   if (!state.written || !(await features()).gates) return;
-  try {
-    const gates = await post("gates", {
-      text: state.wrote + state.written, model: writerOf(state) || undefined, layers: "all", units: 64, top_k: 5,
-    }, signal);
-    store.set({ gates, trace: readTrace(gates) });
-  } catch (error) {
-    if (!aborted(error)) store.set({ lyricsProblem: problemOf(error) });
+  const body = { text: state.wrote + state.written, model: writerOf(state) || undefined, top_k: 5, units: 64 };
+  for (const smaller of [{}, { units: 16 }, { units: 16, layers: [-1], gates: ["h"] }]) {
+    try {
+      const gates = await post("gates", { ...body, ...smaller }, signal);
+      store.set({ gates, trace: readTrace(gates), lyricsProblem: null });
+      return;
+    } catch (error) {
+      if (aborted(error)) return;
+      store.set({ lyricsProblem: problemOf(error) });
+      if (error.status !== 422) return;
+    }
   }
 }

@@ -46,7 +46,10 @@ export function aborted(error) {
 let described = null;
 
 export function features() {
-  described ??= get("openapi.json").then(read, () => read({}));
+  described ??= get("openapi.json").then(read, (error) => {
+    described = null; // asked again by whoever needs it next
+    throw error;
+  });
   return described;
 }
 

@@ -31,9 +31,11 @@ export function languageName(code) {
   }
 }
 
+// What would be written as 0 and is none gets two digits that count.
 export function figure(number, digits = 2) {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
-  return number.toFixed(digits).replace("-", "−");
+  const small = number !== 0 && Math.abs(number) < 0.5 * 10 ** -digits;
+  return (small ? number.toExponential(1) : number.toFixed(digits)).replaceAll("-", "−");
 }
 
 export function signed(number, digits = 2) {

@@ -29,7 +29,7 @@ export function startAsking(store) {
 
 async function answerTo(store, signal) {
   const state = store.get();
-  store.set({ phase: "streaming", target: state.forced ?? "", problem: null, note: null, hover: null });
+  store.set({ phase: "streaming", target: state.forced ?? "", problem: null, note: null, hover: null, timing: null });
   try {
     const can = await features();
     await translated(store, state, can, signal);

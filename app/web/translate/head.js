@@ -41,8 +41,7 @@ export function headPanel(store) {
 }
 
 function statistics(state, layer, head) {
-  const map = state.maps[state.kind];
-  const stats = state.answer.stats?.[state.kind]?.[map?.layers.indexOf(layer)]?.[map?.heads.indexOf(head)];
+  const stats = state.answer.stats?.[state.kind]?.[layer]?.[head]; // of all layers and heads, also where maps are of a few
   if (!stats) return el("p", { class: "note" }, t("missing.stats"));
   const rows = [
     [t("head.role"), stats.role ? t(`role.${stats.role}`) : null],

@@ -45,7 +45,7 @@ async function measure(state, body, signal) {
   const { answer } = state;
   const model = state.model || modelOf(state);
   const words = wordsOf(answer.source).slice(0, MOST_WORDS);
-  const score = async (source) => sumOf(await post("score", { source, target: answer.target.text, model }, signal));
+  const score = async (source) => (await post("score", { source, target: answer.target.text, model }, signal)).logprob;
   const whole = await score(answer.source.text);
   const changes = new Array(words.length).fill(null);
   let next = 0;
@@ -75,10 +75,6 @@ function wordsOf({ text, tokens }) {
     text: characters.slice(start, end).join(""),
     rest: [...characters.slice(0, start), ...characters.slice(end)].join("").replace(/ {2,}/g, " ").trim(),
   }));
-}
-
-function sumOf(answer) {
-  return answer.logprob_sum ?? answer.logprob ?? answer.tokens.reduce((sum, token) => sum + token.logprob, 0);
 }
 
 function draw(body, words, changes) {

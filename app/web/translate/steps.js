@@ -32,7 +32,7 @@ function alternatives(store, state, index) {
   const written = state.answer.target.output_tokens[index];
   const probability = Math.exp(step.logprob);
   const head = el("p", { class: "reading" }, t("steps.step", {
-    step: index, word: nameOf(written), p: figure(probability, 3), logprob: figure(step.logprob), rank: step.rank + 1, entropy: figure(step.entropy_nats),
+    step: index, word: nameOf(written), p: figure(probability, 3), logprob: figure(step.logprob), rank: place(step, written), entropy: figure(step.entropy_nats),
   }));
   const rows = step.top.map((each) => {
     const chosen = each.id === written.id;
@@ -46,6 +46,12 @@ function alternatives(store, state, index) {
     }, bar(Math.exp(each.logprob), label)));
   });
   return [head, el("ol", { class: "alternatives" }, rows), el("p", { class: "caption" }, t("steps.hint"))];
+}
+
+// Counted from 1 in the list that is shown, so that it agrees with it.
+function place(step, written) {
+  const found = step.top.findIndex((each) => each.id === written.id);
+  return found < 0 ? `> ${step.top.length}` : String(found + 1);
 }
 
 function shownText(each) {

@@ -43,7 +43,7 @@ function status(store, { forced, phase, timing, features }) {
   if (phase === "done" && timing?.total_ms) parts.push(t("translate.took", { ms: figure(timing.total_ms, 0) }));
   if (forced === null) return parts;
   const free = () => store.set({ forced: null, t: -1 });
-  parts.push(el("span", {}, ` ${t(features?.prefix ? "forced.begins" : "forced.alone", { text: forced })} `));
+  parts.push(el("span", {}, ` ${t(features?.prefix || features?.attentionPrefix ? "forced.begins" : "forced.alone", { text: forced })} `));
   parts.push(el("button", { type: "button", class: "link", onclick: free }, t("forced.free")));
   return parts;
 }
