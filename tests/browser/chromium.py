@@ -20,7 +20,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 90_000
 
 
 def executable() -> str | None:

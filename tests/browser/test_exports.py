@@ -57,7 +57,7 @@ def test_json_is_the_answer_of_the_api(page: Any) -> None:
 
 
 def test_svg_has_a_cell_for_each_weight(page: Any, served: Server) -> None:
-    drawing = ElementTree.fromstring(downloaded(page, "svg").read_text())  # noqa: S314: our own file
+    drawing = ElementTree.fromstring(downloaded(page, "svg").read_text())
     wanted = weights(served)
     titles = [each.text or "" for each in drawing.iter(f"{SVG}title")]
     assert len(titles) == len(wanted) * 4
