@@ -20,6 +20,7 @@ from app.api.docs import add_docs
 from app.api.errors import install_error_handlers
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
+from app.api.page import add_page
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
 from app.api.turns import Turns
@@ -69,6 +70,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
+    add_page(app)
     install_error_handlers(app)
     _surround(app, settings, counted)
     return app

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 _ASSETS = "/docs-assets"
@@ -23,12 +23,6 @@ def add_docs(app: FastAPI) -> None:
     app.mount(_ASSETS, StaticFiles(directory=str(files("fastapi_offline") / "static")), name="docs-assets")
     app.add_api_route("/docs", _swagger, include_in_schema=False)
     app.add_api_route("/redoc", _redoc, include_in_schema=False)
-    app.add_api_route("/", _start, include_in_schema=False)
-
-
-async def _start(request: Request) -> RedirectResponse:
-    """Whoever opens the bare address in a browser finds something to try."""
-    return RedirectResponse(f"{request.scope.get('root_path', '')}/docs", status_code=307)
 
 
 async def _swagger(request: Request) -> HTMLResponse:

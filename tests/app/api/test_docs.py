@@ -39,8 +39,3 @@ def test_behind_a_prefix_everything_has_the_prefix() -> None:
     client = Client()
     client.app.root_path = "/parlance"
     assert 'src="/parlance/docs-assets/swagger-ui-bundle.js"' in client.get("/docs").text
-
-
-def test_the_bare_address_leads_to_the_documentation() -> None:
-    answer = Client().get("/")
-    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")

@@ -1,0 +1,46 @@
+// What POST /gates answers, as curves and matrices.
+
+// {characters: [{text, probability, rank, top}], gates: [names], convention, layers: [{layer, units, curves, values}]};
+// values[gate] is {values: units * characters numbers, unit after unit, low, high}.
+export function readTrace(answer) {
+  const { tokens, steps, gates, summaries, model } = answer;
+  // After token t the model expected what came as token t + 1.
+  const characters = tokens.map((token, at) => character(token.text || token.piece, at ? steps[at - 1] : null));
+  const names = Object.keys(gates);
+  const layers = summaries.map((summary, index) => ({
+    layer: summary.layer,
+    units: gates[names[0]].units[index],
+    curves: curvesOf(summary),
+    values: Object.fromEntries(names.map((name) => [name, byUnit(gates[name].values[index], name)])),
+  }));
+  return { characters, gates: names, convention: `${model.cell.toUpperCase()}: ${model.convention}`, layers };
+}
+
+function character(text, step) {
+  if (!step || step.logprob === null) return { text, probability: null };
+  const top = (step.top ?? []).map((each) => ({ text: each.text || each.piece, probability: Math.exp(each.logprob) }));
+  return { text, probability: Math.exp(step.logprob), rank: step.rank, top };
+}
+
+function curvesOf({ mean, hidden_change: change }) {
+  const means = Object.entries(mean).filter(([name]) => name !== "h" && name !== "c");
+  const curve = (name, values, [low, high]) => ({ name, values, low, high });
+  return [...means.map(([name, values]) => curve(`mean ${name}`, values, ends(name, values))),
+    curve("mean |Δh|", change, [0, Math.max(...change)])];
+}
+
+// [step][unit] -> unit after unit.
+function byUnit(rows, name) {
+  const units = rows[0]?.length ?? 0;
+  const values = Array.from({ length: units }, (_, unit) => rows.map((row) => row[unit])).flat();
+  const [low, high] = ends(name, values);
+  return { values, low, high };
+}
+
+// Sigmoids lie between 0 and 1, what goes through tanh between -1 and 1; c has no ends, and takes its own largest.
+function ends(name, values) {
+  if ("rzifo".includes(name)) return [0, 1];
+  if (name !== "c") return [-1, 1];
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
+  return [-largest, largest];
+}

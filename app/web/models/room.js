@@ -1,0 +1,52 @@
+// What is loaded: a card each.
+
+import { ApiError, get } from "../shell/api.js";
+import { el, fill, setText } from "../shell/dom.js";
+import { t } from "../shell/language.js";
+import { problemOf } from "../shell/problem.js";
+import { modelCard } from "./card.js";
+
+export function modelsRoom(store) {
+  const key = el("input", { type: "password", id: "key", autocomplete: "off" });
+  const name = el("span");
+  const note = el("p", { class: "note" });
+  const problem = el("p", { class: "problem", role: "alert" });
+  const list = el("div", { class: "models" });
+  const change = (model, verb) => changed(store, model, verb, key.value, problem);
+  store.watch(["models", "served", "language"], ({ models, served }) => {
+    setText(name, t("models.key"));
+    setText(note, models?.length ? t("models.note") : models ? t("models.empty") : "");
+    fill(list, (models ?? []).map((model) => modelCard(model, served?.[model.name], change)));
+  });
+  store.watch(["room"], ({ room }) => room === "models" && refresh(store));
+  return el("div", { class: "room" }, note, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key)), problem);
+}
+
+async function refresh(store) {
+  try {
+    const [models, metrics] = await Promise.all([get("models"), fetch("metrics").then((answer) => (answer.ok ? answer.text() : ""))]);
+    store.set({ models, served: counts(metrics) });
+  } catch {
+    // what was loaded when the page was opened stays in view
+  }
+}
+
+// Tokens written by each model, summed over its devices.
+function counts(text) {
+  const found = {};
+  for (const [, name, value] of text.matchAll(/^parlance:generation_tokens_total\{[^}]*model_name="([^"]*)"[^}]*\} (\S+)$/gm)) {
+    found[name] = (found[name] ?? 0) + Number(value);
+  }
+  return found;
+}
+
+async function changed(store, model, verb, key, element) {
+  fill(element);
+  try {
+    const answer = await fetch(`models/${encodeURIComponent(model)}/${verb}`, { method: "POST", headers: { Authorization: `Bearer ${key}` } });
+    if (!answer.ok) throw new ApiError(answer.status, await answer.json());
+    await refresh(store);
+  } catch (error) {
+    fill(element, problemOf(error)?.sentence);
+  }
+}

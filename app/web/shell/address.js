@@ -1,0 +1,63 @@
+// The state that a link keeps. It stands behind the "#", which browsers do not send: texts stay on this machine.
+
+const KEPT = {
+  translate: {
+    pair: "", model: "", beam: 0, text: "", forced: null, kind: "cross", layer: -1, head: -1, row: false, s: -1, t: -1,
+  },
+  lyrics: { writer: "", prompt: "", temperature: 0.8, topK: 40, seed: "", length: 100, gate: "", unit: -1 },
+  walkthrough: { pair: "", model: "", text: "", side: "decoder", wLayer: 0, wHead: 0, wPosition: 0, card: 0 },
+  models: {},
+};
+export const ROOMS = Object.keys(KEPT);
+export const DEFAULTS = Object.assign({ room: "translate" }, ...Object.values(KEPT));
+
+export function read(hash) {
+  const [room, query = ""] = hash.replace(/^#/, "").split("?");
+  const found = { ...DEFAULTS, room: ROOMS.includes(room) ? room : "translate" };
+  const given = new URLSearchParams(query);
+  for (const [key, fallback] of Object.entries(KEPT[found.room])) {
+    if (given.has(key)) found[key] = parsed(given.get(key), fallback);
+  }
+  return found;
+}
+
+export function write(state) {
+  const query = new URLSearchParams();
+  for (const [key, fallback] of Object.entries(KEPT[state.room])) {
+    if (state[key] !== fallback && state[key] !== null) query.set(key, String(state[key]));
+  }
+  const text = query.toString();
+  return `#${state.room}${text ? `?${text}` : ""}`;
+}
+
+function parsed(text, fallback) {
+  if (typeof fallback === "number") return Number.isFinite(Number(text)) && text !== "" ? Number(text) : fallback;
+  if (typeof fallback === "boolean") return text === "true";
+  return text;
+}
+
+// Keeps the address and the store the same. Rooms are steps of the browser's history, selections are not.
+export function keepAddress(store) {
+  let shownRoom = store.get().room;
+  let timer = 0;
+  store.watch(null, (state) => {
+    clearTimeout(timer);
+    if (state.room !== shownRoom) {
+      shownRoom = state.room;
+      history.pushState(null, "", write(state));
+    } else {
+      timer = setTimeout(() => write(store.get()) !== location.hash && history.replaceState(null, "", write(store.get())), 150);
+    }
+  });
+  addEventListener("popstate", () => {
+    const found = read(location.hash);
+    shownRoom = found.room;
+    store.set(pick(found));
+  });
+}
+
+// Of an address only what its room keeps: other rooms go on as they were.
+function pick(found) {
+  const keys = ["room", ...Object.keys(KEPT[found.room])];
+  return Object.fromEntries(keys.map((key) => [key, found[key]]));
+}

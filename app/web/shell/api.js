@@ -1,0 +1,75 @@
+// Every request of the page. Addresses are relative, so that it also works below a prefix.
+
+export class ApiError extends Error {
+  constructor(status, body) {
+    super(body.error);
+    this.status = status;
+    this.code = body.code ?? "";
+    this.field = body.field ?? null;
+  }
+}
+
+export async function get(path, signal) {
+  return (await asked(path, { signal })).json();
+}
+
+export async function post(path, body, signal) {
+  return (await sent(path, body, signal)).json();
+}
+
+export async function sent(path, body, signal) {
+  return asked(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+async function asked(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { code: "unreachable", error: "" });
+  }
+  if (answer.ok) return answer;
+  throw new ApiError(answer.status, await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` })));
+}
+
+export function aborted(error) {
+  return error?.name === "AbortError";
+}
+
+// What this server answers beyond the first version, by its own description: nothing is asked for that is not there.
+let described = null;
+
+export function features() {
+  described ??= get("openapi.json").then(read, (error) => {
+    described = null; // asked again by whoever needs it next
+    throw error;
+  });
+  return described;
+}
+
+function read(description) {
+  const fields = (name) => description.components?.schemas?.[name]?.properties ?? {};
+  const attention = fields("AttentionRequest");
+  const paths = description.paths ?? {};
+  return {
+    gates: "/gates" in paths,
+    score: "/score" in paths,
+    walkthrough: "/walkthrough" in paths,
+    steps: "top_k" in attention,
+    stats: "include" in attention,
+    ablation: "mask_heads" in attention,
+    worked: "qk" in attention,
+    beam: "beam_size" in attention || "decode" in attention,
+    decode: "decode" in attention,
+    encoding: "encoding" in attention,
+    attentionPrefix: "prefix" in attention,
+    prefix: "prefix" in fields("TranslateRequest"),
+    streamedBeam: "beam_size" in fields("TranslateRequest"),
+  };
+}

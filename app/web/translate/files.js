@@ -1,0 +1,51 @@
+// Share and export, at the top of the room.
+
+import { el, setText } from "../shell/dom.js";
+import { t } from "../shell/language.js";
+import { say } from "../shell/live.js";
+import { write } from "../shell/address.js";
+import { csv, json, picture, pngFile, save, svgFile } from "../drawing/export.js";
+
+// matrix(state) -> what is shown, or null; answer(state) -> what the API said, or null.
+export function filesMenu(store, name, matrix, answer) {
+  const share = el("button", { type: "button", class: "link" });
+  const kinds = ["PNG", "SVG", "CSV", "JSON"];
+  const buttons = kinds.map((kind) => el("button", { type: "button", class: "link", "data-export": kind.toLowerCase(), onclick: () => exported(kind) }, kind));
+  const label = el("span", { class: "caption" });
+  const said = el("span", { class: "caption" });
+  share.addEventListener("click", async () => {
+    history.replaceState(null, "", write(store.get()));
+    const copied = await copy(location.href);
+    setText(said, t(copied ? "share.copied" : "share.address"));
+    say(said.textContent);
+    setTimeout(() => setText(said, ""), 4000);
+  });
+
+  async function exported(kind) {
+    const state = store.get();
+    const shown = matrix(state);
+    const note = t(state.row ? "legend.row" : "legend.weight");
+    if (kind === "JSON") save(`${name}.json`, json(answer(state)));
+    else if (kind === "CSV") save(`${name}.csv`, csv(shown));
+    else if (kind === "SVG") save(`${name}.svg`, svgFile(picture(shown, state.row, note)));
+    else save(`${name}.png`, await pngFile(picture(shown, state.row, note)));
+  }
+
+  store.watch(["language", "answer", "maps", "kind", "gates"], (state) => {
+    setText(share, t("share.link"));
+    setText(label, t("share.export"));
+    buttons.forEach((button) => {
+      button.disabled = button.dataset.export === "json" ? !answer(state) : !matrix(state);
+    });
+  });
+  return el("div", { class: "files" }, said, share, label, buttons);
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // the address bar has it all the same
+  }
+}

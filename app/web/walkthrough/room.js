@@ -1,0 +1,69 @@
+// The forward pass as a row of cards, one step each, for one layer, head and position.
+
+import { aborted, post } from "../shell/api.js";
+import { el, fill, setText } from "../shell/dom.js";
+import { t } from "../shell/language.js";
+import { problemOf } from "../shell/problem.js";
+import { choice } from "../translate/choice.js";
+import { modelOf } from "../translate/decoding.js";
+import { cards } from "./cards.js";
+
+const PAUSE_MS = 300;
+
+export function walkthroughRoom(store) {
+  const names = {};
+  const field = (key, input) => el("label", { class: "field" }, (names[key] = el("span")), input);
+  const text = el("input", { id: "walked", autocomplete: "off", size: 30, oninput: () => store.set({ text: text.value, forced: null, s: -1, t: -1, card: 0 }) });
+  const side = el("select", { id: "side", onchange: () => store.set({ side: side.value, card: 0 }) });
+  const number = (key) => el("input", { type: "number", min: 0, max: 9999, step: 1, id: key, required: true, oninput: (event) => event.target.checkValidity() && store.set({ [key]: event.target.valueAsNumber }) });
+  const numbers = { wLayer: number("wLayer"), wHead: number("wHead"), wPosition: number("wPosition") };
+  const problem = el("p", { class: "problem", role: "alert" });
+  const note = el("p", { class: "note" });
+  const element = el("div", { class: "room" },
+    el("div", { class: "top" }, choice(store, { beams: false })),
+    el("div", { class: "controls" }, field("text", text), field("side", side), Object.entries(numbers).map(([key, input]) => field(key, input))),
+    problem, note, cards(store));
+
+  store.watch(["language"], () => {
+    for (const key of Object.keys(names)) setText(names[key], t(`walk.${key}`));
+    fill(side, ["encoder", "decoder"].map((each) => el("option", { value: each }, t(`walk.${each}`))));
+  });
+  store.watch(["text", "side", "wLayer", "wHead", "wPosition", "language"], (state) => {
+    if (text.value !== state.text) text.value = state.text;
+    side.value = state.side;
+    for (const [key, input] of Object.entries(numbers)) {
+      if (document.activeElement !== input) input.value = state[key];
+    }
+  });
+  store.watch(["walkProblem", "features", "text", "language"], ({ walkProblem, features, text: sentence }) => {
+    fill(problem, walkProblem?.sentence);
+    setText(note, features && !features.walkthrough ? t("missing.walkthrough") : sentence.trim() ? "" : t("walk.empty"));
+  });
+  return element;
+}
+
+export function startWalking(store) {
+  let running = null;
+  let timer = 0;
+  let asked = "";
+  store.watch(["room", "models", "features", "text", "pair", "model", "side", "wLayer", "wHead", "wPosition"], (state) => {
+    if (state.room !== "walkthrough" || !state.models || !state.features?.walkthrough) return;
+    const body = { source: state.text, model: state.model || modelOf(state), side: state.side, layer: state.wLayer, head: state.wHead, position: state.wPosition };
+    if (JSON.stringify(body) === asked) return;
+    asked = JSON.stringify(body);
+    clearTimeout(timer);
+    running?.abort();
+    running = new AbortController();
+    if (state.text.trim()) timer = setTimeout(() => walk(store, body, running.signal), PAUSE_MS);
+    else store.set({ walked: null, walkProblem: null });
+  });
+}
+
+async function walk(store, body, signal) {
+  try {
+    const walked = await post("walkthrough", body, signal);
+    if (!signal.aborted) store.set({ walked, walkProblem: null, card: Math.min(store.get().card, walked.steps.length - 1) });
+  } catch (error) {
+    if (!aborted(error)) store.set({ walked: null, walkProblem: problemOf(error) });
+  }
+}

@@ -1,0 +1,120 @@
+"""The files of the page: small, complete, and without what could run a user's text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from app.api.page import assets
+
+ROOT = Path(__file__).parents[3]
+TEXTS = {path: each.body.decode() for path, each in assets().items()}
+MODULES = {path: text for path, text in TEXTS.items() if path.endswith(".js")}
+MOST_BYTES = 150_000
+
+# Ways from a text to markup, code or another origin.
+FORBIDDEN = {
+    "innerHTML": r"\.(?:inner|outer)HTML\b",
+    "insertAdjacentHTML": r"insertAdjacentHTML|createContextualFragment|parseFromString|document\.write",
+    "eval": r"\beval\s*\(|\bnew\s+Function\b|set(?:Timeout|Interval)\s*\(\s*[\"'`]",
+    "inline script or style": r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=\"",
+    "another origin": r"(?:https?|wss?)://(?!www\.w3\.org/2000/svg)",
+    "import of a package": r"from\s+[\"'](?!\.)",
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_nothing_makes_markup_code_or_a_foreign_request_of_a_text(what: str) -> None:
+    found = {path: re.findall(FORBIDDEN[what], text) for path, text in TEXTS.items()}
+    assert {path: hits for path, hits in found.items() if hits} == {}
+
+
+def test_the_patterns_find_what_they_forbid() -> None:
+    bad = {
+        "innerHTML": "x.innerHTML = y",
+        "insertAdjacentHTML": 'e.insertAdjacentHTML("beforeend", y)',
+        "eval": "eval (x)",
+        "inline script or style": "<script>alert(1)</script>",
+        "another origin": 'import("https://example.org/x.js")',
+        "import of a package": 'import { select } from "d3"',
+    }
+    assert all(re.search(FORBIDDEN[what], text) for what, text in bad.items())
+
+
+def test_all_of_it_is_small() -> None:
+    assert 50_000 < sum(len(each.body) for each in assets().values()) < MOST_BYTES
+
+
+def test_modules_are_small() -> None:
+    long = {path: text.count("\n") for path, text in MODULES.items() if "shell/" not in path and text.count("\n") > 140}
+    assert long == {}
+
+
+def test_what_a_module_imports_is_there_and_exported() -> None:
+    for path, text in MODULES.items():
+        for names, target in re.findall(r"import \{([^}]+)\} from \"([^\"]+)\";", text):
+            found = _beside(path, target)
+            assert found in MODULES, f"{path} imports {target}"
+            for name in names.split(","):
+                exported = rf"export (?:async )?(?:function|const|class) {name.strip()}\b"
+                assert re.search(exported, MODULES[found]), f"{path} imports {name.strip()} from {target}"
+
+
+def test_every_module_is_reached_from_the_page() -> None:
+    reached, waiting = set(), ["page.js"]
+    while waiting:
+        path = waiting.pop()
+        reached.add(path)
+        targets = re.findall(r"from \"([^\"]+)\";", MODULES[path])
+        waiting += [found for target in targets if (found := _beside(path, target)) not in reached]
+    assert reached == set(MODULES)
+
+
+def test_both_languages_have_the_same_texts_with_the_same_gaps() -> None:
+    english, chinese = (_texts(f"shell/{name}.js") for name in ("english", "chinese"))
+    assert list(english) == list(chinese)
+    assert len(english) > 100
+    gaps = {key: (_gaps(english[key]), _gaps(chinese[key])) for key in english}
+    assert {key: both for key, both in gaps.items() if both[0] != both[1]} == {}
+    assert all(each.strip() for each in [*english.values(), *chinese.values()])
+
+
+def test_every_text_that_is_asked_for_exists_and_every_one_that_exists_is_asked_for() -> None:
+    known = set(_texts("shell/english.js"))
+    code = "\n".join(text for path, text in MODULES.items() if path not in ("shell/english.js", "shell/chinese.js"))
+    named = set(re.findall(r"\"((?:[a-z]+\.)?[a-zA-Z. ]+)\"", code)) & known
+    called = set(re.findall(r"\bt\(\"([^\"]+)\"", code))
+    assert called <= known
+    starts = tuple(re.findall(r"\bt\(`([a-z]+\.)\$\{", code))
+    assert {key for key in known - named if not key.startswith(starts)} == set()
+
+
+def test_the_package_has_all_of_them() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["app"]
+    for path in TEXTS:
+        found = PurePosixPath("web", path)
+        assert any(found.match(each) and len(found.parts) == each.count("/") + 1 for each in patterns), path
+
+
+def _beside(path: str, target: str) -> str:
+    parts: list[str] = []
+    for part in (PurePosixPath(path).parent / target).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _texts(path: str) -> dict[str, str]:
+    return {
+        plain or quoted: text
+        for plain, quoted, text in re.findall(r"^  (?:(\w+)|\"([^\"]+)\"): \"(.*)\",$", TEXTS[path], re.M)
+    }
+
+
+def _gaps(text: str) -> list[str]:
+    return sorted(re.findall(r"\{(\w+)\}", text))

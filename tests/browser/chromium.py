@@ -1,0 +1,97 @@
+"""Debian's Chromium behind Playwright, and a page that remembers what went wrong in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+# Nothing that the browser does by itself may look like a request of the page.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TIMEOUT_MS = 90_000
+
+
+def executable() -> str | None:
+    """The browser of this machine; none is ever downloaded."""
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
+        try:
+            yield launched
+        finally:
+            launched.close()
+
+
+@dataclass
+class Watched:
+    """A page, what it said on the console as errors, and which requests left its origin."""
+
+    base: str
+    page: Any
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    refused: set[int] = field(default_factory=set)
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, browser: Any, base: str, **options: Any) -> Iterator[Watched]:
+        context = browser.new_context(locale=options.pop("locale", "en-GB"), accept_downloads=True, **options)
+        context.set_default_timeout(TIMEOUT_MS)
+        watched = cls(base, context.new_page())
+        watched.page.on("console", watched._said)
+        watched.page.on("pageerror", lambda error: watched.errors.append(str(error)))
+        watched.page.on("request", watched._requested)
+        try:
+            yield watched
+        finally:
+            context.close()
+
+    def goto(self, address: str = "") -> Any:
+        """The page at that hash, its models loaded."""
+        self.page.goto(f"{self.base}/{address}")
+        self.page.wait_for_selector("#rooms a")
+        return self.page
+
+    def translated(self, text: str, pair: str = "de.en") -> Any:
+        """The page with that text translated and its maps drawn."""
+        page = self.goto(f"#translate?pair={pair}")
+        page.fill("#source", text)
+        page.wait_for_selector(".token")
+        return page
+
+    def clean(self) -> None:
+        """No error on the console but for the statuses that a test expects, and no request elsewhere."""
+        expected = [f"the server responded with a status of {status} " for status in self.refused]
+        assert [each for each in self.errors if not any(part in each for part in expected)] == []
+        assert self.foreign == []
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(f"{message.type}: {message.text}")
+
+    def _requested(self, request: Any) -> None:
+        if request.url.startswith(("blob:", "data:")):
+            return
+        at = urlsplit(request.url)
+        if f"{at.scheme}://{at.netloc}" != self.base:
+            self.foreign.append(request.url)
+        self.asked.append((at.path, request.post_data_json if request.method == "POST" else None))

@@ -1,0 +1,81 @@
+"""The files that leave the page hold what it shows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import struct
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.browser.chromium import Watched
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+
+TEXT = "guten morgen welt"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def page(watched: Watched) -> Any:
+    opened = watched.goto(f"#translate?pair=de.en&text={TEXT.replace(' ', '+')}&layer=1&head=0")
+    opened.wait_for_selector(".token")
+    return opened
+
+
+def downloaded(page: Any, kind: str) -> Path:
+    with page.expect_download() as download:
+        page.click(f"[data-export={kind}]")
+    assert download.value.suggested_filename == f"attention.{kind}"
+    return Path(download.value.path())
+
+
+def weights(served: Server) -> list[list[float]]:
+    body = {"source": TEXT, "model": "tiny-de-en", "kinds": ["cross"], "layers": [1], "heads": [0]}
+    found: list[list[float]] = served.ask("/attention", body)["attention"]["cross"]["weights"][0][0]
+    return found
+
+
+def test_csv_has_the_names_and_the_numbers(page: Any, served: Server) -> None:
+    rows = list(csv.reader(io.StringIO(downloaded(page, "csv").read_text(encoding="utf-8-sig"))))
+    assert rows[0] == ["", "guten", "morgen", "welt", "</s>"]
+    numbers = [[float(each) for each in row[1:]] for row in rows[1:]]
+    for found, wanted in zip(numbers, weights(served), strict=True):
+        assert found == pytest.approx(wanted, abs=2e-5)
+
+
+def test_json_is_the_answer_of_the_api(page: Any) -> None:
+    answer = json.loads(downloaded(page, "json").read_text())
+    assert answer["source"]["text"] == TEXT
+    assert [token["text"] for token in answer["source"]["tokens"]] == ["guten", "morgen", "welt", ""]
+    assert set(answer["attention"]) == {"cross", "encoder", "decoder"}
+
+
+def test_svg_has_a_cell_for_each_weight(page: Any, served: Server) -> None:
+    drawing = ElementTree.fromstring(downloaded(page, "svg").read_text())
+    wanted = weights(served)
+    titles = [each.text or "" for each in drawing.iter(f"{SVG}title")]
+    assert len(titles) == len(wanted) * 4
+    shown = [float(each.rsplit(": ", 1)[1]) for each in titles]
+    assert shown == pytest.approx([weight for row in wanted for weight in row], abs=1e-4)
+
+
+def test_png_is_a_picture_with_cividis_in_it(page: Any) -> None:
+    content = downloaded(page, "png").read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", content[16:24])
+    assert width >= 720
+    assert height >= 200
+    assert len(content) > 5000
+
+
+def test_formulas_of_a_spreadsheet_stay_text(watched: Watched) -> None:
+    page = watched.translated("=1+1 der")
+    assert "'=1" in downloaded(page, "csv").read_text(encoding="utf-8-sig") or "<unk>" in downloaded(
+        page, "csv"
+    ).read_text(encoding="utf-8-sig")

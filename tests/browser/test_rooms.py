@@ -1,0 +1,113 @@
+"""What all rooms share: their addresses, two languages, two themes, narrow screens, little movement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import Watched
+from tests.browser.test_translate import needs
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+
+ROOMS = ["translate", "lyrics", "walkthrough", "models"]
+
+
+def test_rooms_are_steps_of_the_history(watched: Watched) -> None:
+    page = watched.translated("der hund")
+    for room in ROOMS[1:]:
+        page.click(f"nav [data-room={room}]")
+        page.wait_for_selector(f"[data-room={room}][aria-current=page]")
+    page.go_back()
+    page.go_back()
+    page.wait_for_selector("[data-room=lyrics][aria-current=page]")
+    page.go_back()
+    page.wait_for_selector(".token")
+    assert page.input_value("#source") == "der hund"
+
+
+def test_every_room_speaks_chinese_and_remembers(watched: Watched) -> None:
+    page = watched.translated("der hund")
+    page.click("#language")
+    for room in ROOMS:
+        page.click(f"nav [data-room={room}]")
+        page.wait_for_selector(f"[data-room={room}][aria-current=page]")
+        assert any("\u4e00" <= character <= "\u9fff" for character in page.inner_text("main"))
+    assert page.get_attribute("html", "lang") == "zh-Hans"
+    page.reload()
+    page.wait_for_selector("#rooms a")
+    assert page.inner_text("[data-room=translate]") == "翻译"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_is_the_systems_until_it_is_chosen(chromium: Any, served: Server, scheme: str) -> None:
+    with Watched.opened(chromium, served.base, color_scheme=scheme) as watched:
+        page = watched.goto()
+        ground = "getComputedStyle(document.body).backgroundColor"
+        first = page.evaluate(ground)
+        assert (first == "rgb(255, 255, 255)") == (scheme == "light")
+        page.click("#theme")  # light
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        page.click("#theme")  # dark
+        assert page.evaluate(ground) == "rgb(20, 23, 27)"
+        page.reload()
+        page.wait_for_selector("#rooms a")
+        assert page.evaluate(ground) == "rgb(20, 23, 27)"
+        watched.clean()
+
+
+@pytest.mark.parametrize("width", [320, 480])
+def test_a_phone_scrolls_in_one_direction(chromium: Any, served: Server, width: int) -> None:
+    with Watched.opened(chromium, served.base, viewport={"width": width, "height": 800}) as watched:
+        page = watched.translated("ich möchte ein bier der hund schläft wir sehen das haus guten morgen welt")
+        for room in ROOMS:
+            page.click(f"nav [data-room={room}]")
+            page.wait_for_selector(f"[data-room={room}][aria-current=page]")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, room
+        watched.clean()
+
+
+def test_nothing_moves_for_those_who_asked_for_that(chromium: Any, served: Server) -> None:
+    moving = "[...document.querySelectorAll('.token')].map(e => getComputedStyle(e).transitionDuration)[0]"
+    for choice, wanted in (("reduce", "0s"), ("no-preference", "0.1s")):
+        with Watched.opened(chromium, served.base, reduced_motion=choice) as watched:
+            page = watched.translated("der hund")
+            assert page.evaluate(moving).split(",")[0] == wanted
+
+
+def test_models_are_those_of_the_api(watched: Watched, served: Server) -> None:
+    page = watched.goto("#models")
+    page.wait_for_selector(".model")
+    assert page.locator(".model h2").all_inner_texts() == [each["name"] for each in served.ask("/models")]
+    first = page.inner_text(".model >> nth=0")
+    assert "German → English" in first
+    assert "cpu" in first
+    page.click(".model summary >> nth=0")
+    assert "12.3" in page.inner_text(".model >> nth=0")
+
+
+def test_models_change_only_with_the_key(watched: Watched) -> None:
+    watched.refused.add(403)
+    page = watched.goto("#models")
+    page.click("text=Reload >> nth=0")
+    page.wait_for_selector(".problem:not(:empty)")
+    assert "PARLANCE_ADMIN_KEY" in page.inner_text(".room > .problem")
+
+
+def test_the_forward_pass_is_stepped_through(watched: Watched, described: dict[str, Any]) -> None:
+    page = watched.goto("#walkthrough?pair=de.en&text=der+hund")
+    if "/walkthrough" not in described["paths"]:
+        page.wait_for_selector("text=This server does not walk through its models.")
+    needs("/walkthrough" in described["paths"], "a walkthrough")
+    page.wait_for_selector(".card")
+    first = page.inner_text(".card h2")
+    page.focus(".card")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("location.hash.includes('card=1')")
+    assert page.inner_text(".card h2") != first
+    assert page.locator(".step[aria-selected=true]").inner_text() == page.inner_text(".card h2")
+    assert page.inner_text(".formula")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".card h2") == first

@@ -1,0 +1,214 @@
+"""The room Translate: what is typed is translated, and every view shows the same selection."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import Watched
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+
+TEXT = "ich möchte ein bier"
+
+
+def fields(described: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = described["components"]["schemas"][name]["properties"]
+    return found
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def needs(there: bool, what: str) -> None:
+    if not there:
+        pytest.skip(f"this server does not have {what} yet; the page says so")
+
+
+def test_the_first_paint_asks_for_nothing_but_the_page(watched: Watched) -> None:
+    page = watched.goto()
+    page.wait_for_selector(".example")
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert painted > 0
+    paths = {path for path, _ in watched.asked}
+    assert {path for path in paths if not path.startswith("/assets/")} == {"/", "/models", "/openapi.json"}
+    assert [each.inner_text() for each in page.query_selector_all(".example")] == [
+        "ich möchte ein bier",
+        "der hund sieht die roten äpfel",
+        "wo ist der bahnhof",
+    ]
+
+
+def test_an_example_is_translated_in_one_stream_and_seen_in_one_request(watched: Watched, served: Server) -> None:
+    page = watched.goto()
+    page.click(".example >> nth=0")
+    page.wait_for_selector(".token")
+    answer = served.ask("/translate", {"q": TEXT, "source": "de", "target": "en"})
+    assert page.inner_text("#target").strip() == answer["translatedText"].strip()
+    asked = [(path, body) for path, body in watched.asked if path in ("/translate", "/attention")]
+    assert [path for path, _ in asked] == ["/translate", "/attention"]
+    assert (asked[0][1]["q"], asked[0][1]["stream"]) == (TEXT, True)
+    assert asked[1][1]["source"] == TEXT
+
+
+def test_typing_asks_once_for_what_is_there_after_the_pause(watched: Watched) -> None:
+    page = watched.goto()
+    page.wait_for_selector(".example")
+    page.evaluate(
+        """() => {
+          const field = document.getElementById('source');
+          for (const text of ['d', 'der', 'der h', 'der hund']) {
+            field.value = text;
+            field.dispatchEvent(new Event('input'));
+          }
+        }"""
+    )
+    page.wait_for_selector(".token")
+    assert [body["q"] for path, body in watched.asked if path == "/translate"] == ["der hund"]
+
+
+def test_an_older_question_is_given_up(watched: Watched) -> None:
+    page = watched.goto()
+    page.wait_for_selector(".example")
+    held: list[Any] = []
+    page.route("**/translate", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/translate"):
+        page.fill("#source", "der hund")
+    with page.expect_event("requestfailed") as given_up:
+        page.fill("#source", TEXT)
+    assert given_up.value.post_data_json["q"] == "der hund"
+    assert "ERR_ABORTED" in given_up.value.failure
+    page.wait_for_selector(".token")
+    assert page.locator(".token[data-side=s]").first.inner_text() == "ich"
+    assert page.locator(".problem:not(:empty)").count() == 0
+
+
+def test_a_hover_previews_a_click_locks_and_escape_frees(watched: Watched) -> None:
+    page = watched.translated(TEXT)
+    page.hover('.token[data-side="s"] >> nth=1')
+    page.wait_for_selector('.token[data-side="s"][data-index="1"].active')
+    assert page.locator(".mirror .active").inner_text() == "möchte"
+    assert page.locator(".token.locked").count() == 0
+    page.click('.token[data-side="s"] >> nth=2')
+    page.hover("h2 >> nth=0")
+    assert page.locator(".mirror .locked").inner_text() == "ein"
+    page.wait_for_function("location.hash.includes('s=2')")
+    page.keyboard.press("Escape")
+    page.wait_for_function("!location.hash.includes('s=')")
+    assert page.locator(".locked").count() == 0
+
+
+def test_a_link_brings_back_text_head_and_selection(watched: Watched) -> None:
+    page = watched.goto("#translate?pair=de.en&text=der+hund&layer=1&head=2&s=1&t=0&row=true")
+    page.wait_for_selector(".token.locked")
+    assert page.input_value("#source") == "der hund"
+    assert page.is_checked("#row")
+    assert page.locator('.token[data-side="s"].locked').get_attribute("data-index") == "1"
+    assert page.locator('.token[data-side="t"].locked').get_attribute("data-index") == "0"
+    assert "layer 1, head 2" in page.inner_text(".panel:has(#kind) h2")
+    assert "weight ÷ largest of its row" in page.inner_text(".panel:has(#kind) .legend")
+
+
+def test_the_map_reads_what_the_api_answers(watched: Watched, served: Server) -> None:
+    page = watched.translated(TEXT)
+    page.goto(f"{served.base}/#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2&s=1&t=0")
+    page.reload()
+    page.wait_for_selector(".token.locked")
+    said = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
+    body = {"source": TEXT, "model": "tiny-de-en", "kinds": ["cross"], "layers": [1], "heads": [2]}
+    weights = served.ask("/attention", body)["attention"]["cross"]["weights"]
+    assert said is not None
+    assert number(said[1]) == pytest.approx(weights[0][0][0][1], abs=1e-4)
+
+
+def test_every_kind_of_attention_can_be_seen(watched: Watched) -> None:
+    page = watched.translated(TEXT)
+    for kind, rows in (("encoder", "ich"), ("decoder", "<s>")):
+        page.select_option("#kind", kind)
+        page.click(".panel:has(#kind) summary")
+        page.wait_for_selector(".panel:has(#kind) table")
+        assert page.inner_text(".panel:has(#kind) tbody th >> nth=0") == rows
+        page.click(".panel:has(#kind) summary")
+
+
+def test_what_the_api_refuses_is_said_beside_its_cause(watched: Watched) -> None:
+    watched.refused.add(422)
+    page = watched.goto()
+    page.wait_for_selector(".example")
+    page.fill("#source", "ich möchte ein bier " * 20)
+    problem = page.locator(".pane .problem")
+    problem.wait_for()
+    assert "81 tokens" in problem.inner_text() or "takes 32" in problem.inner_text()
+    problem.locator("button").click()
+    page.wait_for_selector(".token")
+    assert page.input_value("#source").startswith("ich möchte ein bier")
+    assert len(page.input_value("#source")) < 20 * 20
+
+
+def test_without_the_server_there_is_a_sentence(watched: Watched) -> None:
+    page = watched.translated(TEXT)
+    page.route("**/translate", lambda route: route.abort())
+    page.fill("#source", "der hund")
+    page.wait_for_selector(".pane .problem:not(:empty)")
+    assert page.inner_text(".pane .problem").startswith("The server does not answer.")
+    assert watched.errors and all("net::ERR_FAILED" in each for each in watched.errors)
+    watched.errors.clear()
+
+
+def test_a_head_is_taken_away(watched: Watched, served: Server, described: dict[str, Any]) -> None:
+    needs("mask_heads" in fields(described, "AttentionRequest"), "ablation")
+    page = watched.translated(TEXT)
+    page.goto(f"{served.base}/#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2")
+    page.reload()
+    page.wait_for_selector(".without .reading")
+    choice = {"kind": "cross", "layer": 1, "head": 2}
+    found = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", "mask_heads": [choice]})["ablation"]
+    change = found["logprob_sum_after"] - found["logprob_sum_before"]
+    said = re.search(r"changes by ([+−0-9.e]+) nats", page.inner_text(".without"))
+    assert said is not None
+    assert number(said[1]) == pytest.approx(change, abs=0.006)
+
+
+def test_an_alternative_is_forced_and_goes_on(watched: Watched, described: dict[str, Any]) -> None:
+    needs({"top_k", "prefix"} <= set(fields(described, "AttentionRequest")), "alternatives that can be forced")
+    page = watched.translated(TEXT)
+    page.click('.token[data-side="t"] >> nth=0')
+    alternative = page.locator(".alternative:not([disabled])").first
+    word = alternative.inner_text().split(" ")[0]
+    alternative.click()
+    page.wait_for_function("location.hash.includes('forced=')")
+    page.wait_for_selector(".inside:not(.stale) .token")
+    assert page.inner_text("#target").startswith(word)
+    page.click("text=Let it choose")
+    page.wait_for_function("!location.hash.includes('forced=')")
+
+
+def test_a_row_is_worked_out(watched: Watched, described: dict[str, Any]) -> None:
+    needs("qk" in fields(described, "AttentionRequest"), "worked rows")
+    page = watched.goto("#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2&s=1&t=0")
+    page.wait_for_selector("th:has-text('softmax')")
+    row = page.locator("tr:has(th:text-is('softmax')) td").all_inner_texts()
+    assert sum(number(each) for each in row) == pytest.approx(1, abs=1e-3)
+    reading = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
+    assert reading is not None
+    assert number(reading[1]) == pytest.approx(number(row[1]), abs=2e-4)
+
+
+def test_words_are_left_out(watched: Watched, served: Server, described: dict[str, Any]) -> None:
+    needs("/score" in described["paths"], "scores of given translations")
+    page = watched.translated(TEXT)
+    page.click("text=Leave out each word")
+    page.wait_for_function(
+        "document.querySelectorAll('.bars li').length === 4 && !document.querySelector('.bars').innerText.includes('…')"
+    )
+    target = page.inner_text("#target")
+    scores = [
+        served.ask("/score", {"source": source, "target": target, "model": "tiny-de-en"})["logprob"]
+        for source in (TEXT, "möchte ein bier")
+    ]
+    shown = number(page.inner_text(".bars li >> nth=0").split("\n")[-1])
+    assert shown == pytest.approx(scores[1] - scores[0], abs=0.006)
