@@ -39,9 +39,13 @@ class WalkthroughRequest(BaseModel):
         default=-1, description="Which token of the side's input, from 0; -1 is the last.", examples=[1]
     )
     values: int = Field(
-        default=8, ge=1, le=MOST_VALUES, description="So many values of each vector; `shape` says how many there are."
+        default=8,
+        ge=1,
+        le=MOST_VALUES,
+        description="So many values of each vector; `shape` says how many there are.",
+        examples=[8],
     )
-    places: int = Field(default=64, ge=1, le=MOST_KEYS, description="So many keys and values, at most.")
+    places: int = Field(default=64, ge=1, le=MOST_KEYS, description="So many keys and values, at most.", examples=[64])
     model: ModelName | None = Field(
         default=None, description="Name of the translator (GET /models); null takes the first.", examples=["tiny-de-en"]
     )
@@ -53,14 +57,16 @@ class WalkedStep(BaseModel):
     part: str = Field(description="Which part of the network.", examples=["self-attention"])
     name: str = Field(description="What is computed.", examples=["scores"])
     formula: str = Field(description="How.", examples=["s = 0.176777 · q·Kᵀ"])
-    why: str = Field(description="What for.")
+    why: str = Field(description="What for.", examples=["What this place looks for."])
     shape: list[int] = Field(description="Of the whole.", examples=[[5]])
     values: list[float | None] | list[list[float | None]] = Field(
         description="The first ones, or the largest where `indices` says which; null where a score is masked.",
         examples=[[0.12, -0.4]],
     )
-    indices: list[int] | None = Field(default=None, description="Which tokens of the vocabulary the values are of.")
-    texts: list[str] | None = Field(default=None, description="How these read.")
+    indices: list[int] | None = Field(
+        default=None, description="Which tokens of the vocabulary the values are of.", examples=[[5, 9]]
+    )
+    texts: list[str] | None = Field(default=None, description="How these read.", examples=[["beer", "ale"]])
 
 
 class WalkthroughAnswer(BaseModel):
@@ -68,13 +74,22 @@ class WalkthroughAnswer(BaseModel):
 
     schema_: Literal["walkthrough/1"] = Field(alias="schema", description="Of this answer.", examples=["walkthrough/1"])
     model: str = Field(description="Name of the translator.", examples=["tiny-de-en"])
-    side: Literal["encoder", "decoder"] = Field(description="Whose layers.")
+    side: Literal["encoder", "decoder"] = Field(description="Whose layers.", examples=["decoder"])
     layer: int = Field(description="From 0.", examples=[1])
     head: int = Field(description="From 0.", examples=[0])
     position: int = Field(description="From 0.", examples=[1])
     source_text: str = Field(description="What the encoder read.", examples=["ich möchte ein bier"])
     target_text: str = Field(description="What the decoder wrote.", examples=["i want a beer"])
     forced: bool = Field(description="Whether the request gave it.", examples=[False])
-    source_tokens: list[Token] = Field(description="The encoder's input.")
-    input_tokens: list[Token] = Field(description="The decoder's input, its start token first.")
-    steps: list[WalkedStep] = Field(description="In the order in which they are computed.")
+    source_tokens: list[Token] = Field(
+        description="The encoder's input.",
+        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    )
+    input_tokens: list[Token] = Field(
+        description="The decoder's input, its start token first.",
+        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    )
+    steps: list[WalkedStep] = Field(
+        description="In the order in which they are computed.",
+        examples=[[{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]],
+    )

@@ -22,6 +22,9 @@ def described() -> dict[str, Any]:
     return description
 
 
+OTHER_WAYS = ("source_ids", "decode", "prefix")  # to say what another field of the same request says
+
+
 def written(description: dict[str, Any]) -> str:
     return json.dumps(description, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
 
@@ -71,11 +74,12 @@ def test_the_examples_of_requests_work() -> None:
         ("/translate", "Translate"),
         ("/generate", "Generate"),
         ("/attention", "Attention"),
+        ("/walkthrough", "Walkthrough"),
         ("/gates", "Gates"),
         ("/score", "Score"),
     ]:
         fields = schemas[f"{name}Request"]["properties"]
-        example = {field: details["examples"][0] for field, details in fields.items()}
+        example = {field: details["examples"][0] for field, details in fields.items() if field not in OTHER_WAYS}
         assert client.post(path, json=example).status_code == 200, path
 
 

@@ -6,7 +6,15 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.schemas.attention.findings import Ablation, Alignment, HeadStatistics, Network, Rollout, Step, WorkedRow
+from app.api.schemas.attention.findings import (
+    Ablation,
+    Alignment,
+    DecoderStep,
+    HeadStatistics,
+    Network,
+    Rollout,
+    WorkedRow,
+)
 from app.api.schemas.attention.tokens import Source, Target
 from app.engine.jobs import AttentionKind
 
@@ -34,7 +42,9 @@ class Attention(BaseModel):
     encoding: Literal["json", "u8", "u16", "f32"] = Field(description="How the weights are written.", examples=["u8"])
     decimals: int | None = Field(default=None, description="Of `weights`.", examples=[4])
     dtype: str | None = Field(default=None, description="Of the numbers in `data`.", examples=["uint8"])
-    byte_order: Literal["little"] | None = Field(default=None, description="Of numbers of several bytes.")
+    byte_order: Literal["little"] | None = Field(
+        default=None, description="Of numbers of several bytes.", examples=["little"]
+    )
     scale: float | None = Field(
         default=None, description="A weight is `offset` and the number times this.", examples=[0.003922]
     )
@@ -52,16 +62,47 @@ class AttentionAnswer(BaseModel):
 
     schema_: Literal["attention/1"] = Field(alias="schema", description="Of this answer.", examples=[SCHEMA])
     model: str = Field(description="Name of the translator.", examples=["tiny-de-en"])
-    network: Network = Field(description="Its measures.")
-    source: Source = Field(description="The encoder's side.", examples=[{"text": "ich möchte ein bier", "tokens": []}])
-    target: Target = Field(description="The decoder's side.")
-    attention: dict[AttentionKind, Attention] = Field(description="The kinds that were asked for.")
-    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = Field(
-        default=None, description="stats[kind][layer][head], of all layers and heads of the kinds asked for."
+    network: Network = Field(
+        description="Its measures.",
+        examples=[{"sha256": "9f86d0…", "encoder_layers": 6, "decoder_layers": 6, "heads": 8}],
     )
-    rollout: Rollout | None = Field(default=None, description="Attention followed through all layers.")
-    alignment: Alignment | None = Field(default=None, description="Which source word each target word comes from.")
-    steps: list[Step] | None = Field(default=None, description="What the decoder thought of at each step.")
-    ablation: Ablation | None = Field(default=None, description="What the heads in `mask_heads` are worth.")
-    qk: WorkedRow | None = Field(default=None, description="The row asked for, worked out.")
+    source: Source = Field(description="The encoder's side.", examples=[{"text": "ich möchte ein bier", "tokens": []}])
+    target: Target = Field(
+        description="The decoder's side.",
+        examples=[{"text": "i want a beer", "forced": False, "finished": True, "logprob_sum": -0.41}],
+    )
+    attention: dict[AttentionKind, Attention] = Field(
+        description="The kinds that were asked for.",
+        examples=[{"cross": {"layers": [5], "heads": [0], "shape": [1, 1, 1, 2], "weights": [[[[0.9, 0.1]]]]}}],
+    )
+    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = Field(
+        default=None,
+        description="stats[kind][layer][head], of all layers and heads of the kinds asked for.",
+        examples=[{"cross": [[{"entropy_mean": 0.42, "role": "diagonal"}]]}],
+    )
+    rollout: Rollout | None = Field(
+        default=None,
+        description="Attention followed through all layers.",
+        examples=[{"encoder": [[1.0]], "cross": [[1.0]]}],
+    )
+    alignment: Alignment | None = Field(
+        default=None,
+        description="Which source word each target word comes from.",
+        examples=[{"pharaoh": "0-0 1-1 2-2 3-3", "unit": "word"}],
+    )
+    steps: list[DecoderStep] | None = Field(
+        default=None,
+        description="What the decoder thought of at each step.",
+        examples=[[{"logprob": -0.09, "rank": 0, "entropy_nats": 0.3, "top": []}]],
+    )
+    ablation: Ablation | None = Field(
+        default=None,
+        description="What the heads in `mask_heads` are worth.",
+        examples=[{"logprob_sum_before": -0.41, "logprob_sum_after": -1.71, "text_after": "i want beer"}],
+    )
+    qk: WorkedRow | None = Field(
+        default=None,
+        description="The row asked for, worked out.",
+        examples=[{"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]}],
+    )
     warnings: list[str] = Field(description="What to know before one believes the numbers.", examples=[[]])

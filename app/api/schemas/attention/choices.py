@@ -78,7 +78,9 @@ class Reduction(_Strict):
         description='"mean" of the chosen heads, or their "max", whose rows do not sum to 1.',
         examples=["mean"],
     )
-    layers: Literal["none", "mean"] = Field(default="none", description='"mean" of the chosen layers.')
+    layers: Literal["none", "mean"] = Field(
+        default="none", description='"mean" of the chosen layers.', examples=["none"]
+    )
 
 
 class Search(_Strict):

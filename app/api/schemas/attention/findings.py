@@ -13,10 +13,10 @@ class Network(BaseModel):
     """The translator's measures."""
 
     sha256: str | None = Field(description="Of its weights.", examples=["9f86d0…"])
-    encoder_layers: int = Field(examples=[6])
-    decoder_layers: int = Field(examples=[6])
-    heads: int = Field(examples=[8])
-    head_width: int = Field(examples=[64])
+    encoder_layers: int = Field(examples=[6], description="Of the encoder.")
+    decoder_layers: int = Field(examples=[6], description="Of the decoder.")
+    heads: int = Field(examples=[8], description="Of each layer.")
+    head_width: int = Field(examples=[64], description="Of queries, keys and values.")
     norm: str = Field(description='"pre" or "post".', examples=["post"])
     dtype: Literal["float32"] = Field(description="What a look inside is computed in.", examples=["float32"])
 
@@ -39,11 +39,15 @@ class HeadStatistics(BaseModel):
 class Rollout(BaseModel):
     """Abnar and Zuidema 2020; rows sum to 1."""
 
-    encoder: list[list[float]] = Field(description="[source][source]")
-    cross: list[list[float]] = Field(description="[target step][source]")
-    source_share: list[float] = Field(description="How much of each step comes from the source at all, 0 to 1.")
-    method: str = Field(description="The formula.")
-    caveat: str = Field(description="What it does not show.")
+    encoder: list[list[float]] = Field(description="[source][source]", examples=[[[0.9, 0.1], [0.2, 0.8]]])
+    cross: list[list[float]] = Field(description="[target step][source]", examples=[[[0.7, 0.3]]])
+    source_share: list[float] = Field(
+        description="How much of each step comes from the source at all, 0 to 1.", examples=[[0.6]]
+    )
+    method: str = Field(description="The formula.", examples=["Attention rollout (Abnar & Zuidema 2020) …"])
+    caveat: str = Field(
+        description="What it does not show.", examples=["It follows attention and residual paths alone …"]
+    )
 
 
 class Alignment(BaseModel):
@@ -59,32 +63,38 @@ class Alignment(BaseModel):
         examples=[[[0, 3], [1, 2]]],
     )
     convention: Literal["predicting", "input"] = Field(
-        description="Whether a target word has the row that predicts it or the row that reads it."
+        description="Whether a target word has the row that predicts it or the row that reads it.",
+        examples=["predicting"],
     )
     error: float | None = Field(
-        description="Alignment error rate of this choice on held-out sentences; null where none was measured."
+        description="Alignment error rate of this choice on held-out sentences; null where none was measured.",
+        examples=[0.07],
     )
 
 
 class Candidate(BaseModel):
-    id: int = Field(examples=[7])
+    id: int = Field(examples=[7], description="In the vocabulary.")
     text: str = Field(description="How it reads.", examples=["would"])
     logprob: float = Field(description="Nats.", examples=[-2.99])
 
 
-class Step(BaseModel):
+class DecoderStep(BaseModel):
     """Of one output token."""
 
     logprob: float = Field(description="Nats.", examples=[-0.09])
     rank: int = Field(description="How many tokens were likelier; 0: it is the likeliest.", examples=[0])
     entropy_nats: float = Field(description="Of the whole distribution.", examples=[0.3])
-    top: list[Candidate] = Field(description="The likeliest tokens, `top_k` of them.")
+    top: list[Candidate] = Field(
+        description="The likeliest tokens, `top_k` of them.", examples=[[{"id": 7, "text": "would", "logprob": -2.99}]]
+    )
 
 
 class Ablation(BaseModel):
     """Without the heads."""
 
-    heads: list[HeadChoice] = Field(description="Which were silenced.")
+    heads: list[HeadChoice] = Field(
+        description="Which were silenced.", examples=[[{"kind": "cross", "layer": 1, "head": 0}]]
+    )
     logprob_sum_before: float = Field(description="Of the output tokens with all heads, nats.", examples=[-0.41])
     logprob_sum_after: float = Field(description="Of the same tokens without these, nats.", examples=[-1.71])
     per_step_delta: list[float] = Field(description="After minus before, nats a step.", examples=[[-0.1, -1.2]])
@@ -95,11 +105,11 @@ class Ablation(BaseModel):
 class WorkedRow(BaseModel):
     """One row of one head: softmax(scores where the mask lets them) = weights."""
 
-    kind: Literal["encoder", "decoder", "cross"]
-    layer: int
-    head: int
-    row: int
+    kind: Literal["encoder", "decoder", "cross"] = Field(description="Of the head.", examples=["cross"])
+    layer: int = Field(description="From 0.", examples=[1])
+    head: int = Field(description="From 0.", examples=[0])
+    row: int = Field(description="From 0.", examples=[2])
     scale: float = Field(description="What q·k is multiplied by.", examples=[0.125])
-    scores: list[float] = Field(description="q·k times `scale`, of each key.")
-    mask: list[bool] = Field(description="Which keys it may look at.")
-    softmax: list[float] = Field(description="The weights, as in the map.")
+    scores: list[float] = Field(description="q·k times `scale`, of each key.", examples=[[2.1, -0.3]])
+    mask: list[bool] = Field(description="Which keys it may look at.", examples=[[True, True]])
+    softmax: list[float] = Field(description="The weights, as in the map.", examples=[[0.92, 0.08]])
