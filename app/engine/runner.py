@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
+ASKED_AS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
+
+
 class CannotInspect(ValueError):
     """The network has nothing of the kind to show, or too much; the message says what to ask for instead, and
     `field` which choice of the request was wrong, if one was."""
@@ -113,7 +116,7 @@ class Model:
         try:
             slices, findings = translator_look.look(cast(Transformer, self.network), self.config, self.rules, request)
         except SelectionError as error:
-            raise CannotInspect(str(error), error.field) from error
+            raise CannotInspect(str(error), ASKED_AS.get(error.field, error.field)) from error
         values = sum(math.prod(each.shape) for each in slices)
         if values > request.max_values:
             raise CannotInspect(

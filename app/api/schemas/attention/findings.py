@@ -73,6 +73,8 @@ class Alignment(BaseModel):
 
 
 class Candidate(BaseModel):
+    """A token that might have been written."""
+
     id: int = Field(examples=[7], description="In the vocabulary.")
     text: str = Field(description="How it reads.", examples=["would"])
     logprob: float = Field(description="Nats.", examples=[-2.99])
