@@ -30,6 +30,7 @@ help:
 	@echo "make test         install, lint, types, import contracts, the fast tests"
 	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
 	@echo "make test-faults  kills, hangs and floods of real servers (minutes)"
+	@echo "make test-browser the page in Debian's chromium (minutes)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
 	@echo "make train-multi30k  the published translators: MULTI30K=FOLDER DIRECTION=de-en|en-de SEEDS='1 2 3'"
@@ -58,7 +59,8 @@ $(VENV)/.installed-dev: $(VENV)/.torch pyproject.toml
 serve: demo
 	@echo
 	@echo "Parlance starts on http://$(HOST):$(PORT)  (stop with Ctrl-C)"
-	@echo "  documentation to try things in   http://$(HOST):$(PORT)/docs"
+	@echo "  the page to look inside with     http://$(HOST):$(PORT)"
+	@echo "  the API to try things in         http://$(HOST):$(PORT)/docs"
 	@echo "  is it ready?                     http://$(HOST):$(PORT)/health/ready"
 	@echo
 	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(RUN) -m app

@@ -149,6 +149,18 @@ def test_what_the_api_refuses_is_said_beside_its_cause(watched: Watched) -> None
     assert len(page.input_value("#source")) < 20 * 20
 
 
+def test_an_unknown_pair_is_said_beside_the_languages(watched: Watched) -> None:
+    watched.refused.add(400)
+    page = watched.goto("#translate?pair=de.fr&text=der+hund")
+    problem = page.locator(".top .problem:not(:empty)")
+    problem.wait_for()
+    assert problem.inner_text().startswith("There is no model for de → fr here. Loaded pairs: de → en")
+    assert page.input_value("#pair") == "de.fr"
+    page.select_option("#pair", "de.en")
+    page.wait_for_selector(".token")
+    assert page.locator(".problem:not(:empty)").count() == 0
+
+
 def test_without_the_server_there_is_a_sentence(watched: Watched) -> None:
     page = watched.translated(TEXT)
     page.route("**/translate", lambda route: route.abort())

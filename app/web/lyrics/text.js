@@ -21,7 +21,7 @@ export function lyricsText(store) {
     setText(given, written || wrote ? wrote : prompt);
     const known = trace && trace.characters.length === Array.from(wrote + written).length;
     if (!known) setText(characters, written);
-    else fill(characters, trace.characters.slice(Array.from(wrote).length).map((each, i) => coloured(each, i + Array.from(wrote).length)));
+    else fill(characters, Array.from(written).map((text, i) => coloured(text, trace.characters[i + Array.from(wrote).length], i + Array.from(wrote).length)));
   });
   store.watch(["trace", "at", "language"], ({ trace, at }) => {
     characters.querySelectorAll(".active").forEach((each) => each.classList.remove("active"));
@@ -34,7 +34,8 @@ export function lyricsText(store) {
   return element;
 }
 
-function coloured({ text, probability }, at) {
+// The character is the one that was written: a token of an unknown one has no text of its own.
+function coloured(text, { probability }, at) {
   if (probability === null) return el("span", { "data-at": at }, text);
   return el("span", { class: "character", "data-at": at, style: { background: heat(probability), color: onHeat(probability) } }, text === "\n" ? "⏎\n" : text);
 }

@@ -38,9 +38,14 @@ async function answerTo(store, signal) {
     await inspect(store, state, can, signal);
   } catch (error) {
     if (aborted(error) || signal.aborted) return;
-    const inspecting = store.get().phase === "inspecting";
-    store.set({ phase: "failed", problem: problemOf(error, inspecting ? "maps" : "text"), answer: null, maps: {} });
+    store.set({ phase: "failed", problem: problemOf(error, causeOf(error, store.get().phase)), answer: null, maps: {} });
   }
+}
+
+// Beside what it is shown: the languages and the model, the text, or the maps.
+function causeOf({ field }, phase) {
+  if (phase === "inspecting") return "maps";
+  return ["source", "target", "model"].includes(field) ? "choice" : "text";
 }
 
 // The translation, streamed; from a forced beginning on where the server can go on from one.

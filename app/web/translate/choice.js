@@ -24,7 +24,7 @@ export function choice(store, { beams = true } = {}) {
   const field = (name, select) => el("label", { class: "field" }, names[name], select);
   const element = el("div", { class: "controls" }, field("pair", pair), field("model", model), beams && field("beam", beam), problem);
 
-  store.watch(["models", "pair", "model", "language", "beam", "features"], (state) => {
+  store.watch(["models", "pair", "model", "language", "beam", "features", "problem"], (state) => {
     for (const name of Object.keys(names)) names[name].textContent = t(`choice.${name}`);
     const models = state.models ?? [];
     const pairs = pairsOf(models);
@@ -36,7 +36,7 @@ export function choice(store, { beams = true } = {}) {
     options(beam, BEAMS, (width) => (width ? String(width) : t("choice.usual")), state.beam);
     beam.disabled = state.features ? !state.features.beam : true;
     beam.title = state.features && !state.features.beam ? t("missing.beam") : "";
-    fill(problem, state.models && !pairs.length && t("models.none"));
+    fill(problem, state.problem?.where === "choice" ? state.problem.sentence : state.models && !pairs.length && t("models.none"));
   });
   return element;
 }

@@ -34,14 +34,18 @@ function alternatives(store, state, index) {
   const head = el("p", { class: "reading" }, t("steps.step", {
     step: index, word: nameOf(written), p: figure(probability, 3), logprob: figure(step.logprob), rank: place(step, written), entropy: figure(step.entropy_nats),
   }));
+  // The end of a sentence is no text that a translation could go on from.
+  const { input_tokens: read, output_tokens: wrote } = state.answer.target;
+  const special = new Set([...read, ...wrote].filter((token) => token.special).map((token) => token.id));
   const rows = step.top.map((each) => {
     const chosen = each.id === written.id;
+    const forcible = !chosen && !special.has(each.id) && (each.text ?? "").trim();
     const label = `${shownText(each)} ${figure(Math.exp(each.logprob), 3)}`;
     return el("li", {}, el("button", {
       type: "button",
       class: chosen ? "alternative chosen" : "alternative",
-      disabled: chosen,
-      title: chosen ? undefined : t("steps.force"),
+      disabled: !forcible,
+      title: forcible ? t("steps.force") : undefined,
       onclick: () => store.set({ forced: prefix(state.answer, index, each), t: -1, s: -1, hover: null }),
     }, bar(Math.exp(each.logprob), label)));
   });

@@ -3,6 +3,7 @@
 import { el, fill } from "../shell/dom.js";
 import { figure, t } from "../shell/language.js";
 import { say } from "../shell/live.js";
+import { nameOf } from "../translate/maps.js";
 
 export function cards(store) {
   const row = el("div", { class: "steps", role: "tablist" });
@@ -34,12 +35,14 @@ export function cards(store) {
       tab.tabIndex = i === at ? 0 : -1;
     });
     row.children[at]?.scrollIntoView({ block: "nearest", inline: "nearest" });
-    fill(card, shown(walked.steps[at] ?? walked.steps[0], at, walked.steps.length, go));
+    fill(card, shown(walked, Math.min(at, walked.steps.length - 1), go));
   });
   return element;
 }
 
-function shown(step, at, of, go) {
+function shown(walked, at, go) {
+  const step = walked.steps[at];
+  const of = walked.steps.length;
   return [
     el("header", {}, el("span", { class: "caption" }, `${at + 1} / ${of}${step.part ? ` · ${step.part}` : ""}`),
       el("span", {}, el("button", { type: "button", class: "link", disabled: at === 0, onclick: () => go(at - 1) }, `← ${t("walk.back")}`),
@@ -47,17 +50,24 @@ function shown(step, at, of, go) {
     el("h2", {}, step.name),
     el("p", { class: "formula" }, step.formula),
     step.why && el("p", {}, step.why),
-    numbers(step),
+    numbers(step, keysOf(walked, step)),
     el("p", { class: "caption" }, t("walk.shape", { shape: (step.shape ?? []).join(" × ") || "1" })),
   ];
 }
 
-function numbers({ values, indices, tokens, rows: names }) {
-  if (values === undefined || values === null) return null;
-  const rows = Array.isArray(values) ? (Array.isArray(values[0]) ? values : [values]) : [[values]];
-  const head = tokens ?? indices;
+// What is attended to: the source across, or else the side's own tokens.
+function keysOf({ side, source_tokens: source, input_tokens: read }, { part }) {
+  if (!part?.endsWith("attention")) return [];
+  return part === "cross-attention" || side === "encoder" ? source : read;
+}
+
+// A matrix has a row for each key; what has one number for each key has their names above it.
+function numbers({ name, values, texts }, keys) {
+  const rows = Array.isArray(values[0]) ? values : [values];
+  const byKey = ["scores", "masked scores", "softmax"].includes(name);
+  const head = texts ?? (byKey && values.length <= keys.length ? keys.slice(0, values.length).map(nameOf) : null);
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("walk.numbers") }, el("table", {},
-    head && el("thead", {}, el("tr", {}, rows.length > 1 && el("td"), head.map((each) => el("th", { scope: "col" }, typeof each === "object" ? each.text : String(each))))),
-    el("tbody", {}, rows.map((row, i) => el("tr", {}, rows.length > 1 && el("th", { scope: "row" }, String(names?.[i] ?? i)),
+    head && el("thead", {}, el("tr", {}, rows.length > 1 && el("td"), head.map((each) => el("th", { scope: "col" }, each)))),
+    el("tbody", {}, rows.map((row, i) => el("tr", {}, rows.length > 1 && el("th", { scope: "row" }, keys[i] ? nameOf(keys[i]) : String(i)),
       row.map((value) => el("td", {}, value === null ? "−∞" : figure(value, 4))))))));
 }
