@@ -56,8 +56,8 @@ def add_page(app: FastAPI) -> None:
             raise HTTPException(404)
         return _answer(request, found[path])
 
-    for path, endpoint in (("/", start), ("/assets/{path:path}", asset)):
-        app.add_api_route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/", start, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/assets/{path:path}", asset, methods=["GET", "HEAD"], include_in_schema=False)
 
 
 def assets() -> Mapping[str, Asset]:

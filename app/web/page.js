@@ -42,6 +42,11 @@ function buildRooms() {
     fill(main, built[room]);
     repaint(store);
   });
+  // Not by its address, which names the room and what it shows.
+  document.getElementById("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && store.get().room === "translate") free(store);
   });

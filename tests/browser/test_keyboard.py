@@ -84,10 +84,10 @@ def test_tab_alone_reaches_every_part_in_order(watched: Watched) -> None:
 
 
 def test_the_skip_link_leads_to_the_room(watched: Watched) -> None:
-    page = watched.goto()
+    page = watched.goto("#models")
+    page.wait_for_selector(".model")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "room"
-    page.wait_for_timeout(300)
-    assert page.locator("[data-room=translate][aria-current=page]").count() == 1
+    assert page.locator("[data-room=models][aria-current=page]").count() == 1
