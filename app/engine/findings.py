@@ -74,7 +74,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Of one output token. Nats; rank 0 is the likeliest."""
+    """Of one output token. Nats; rank 1 is the likeliest."""
 
     logprob: float
     rank: int

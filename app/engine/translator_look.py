@@ -144,7 +144,7 @@ def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], 
 
 def _step(step: Step) -> findings.Step:
     top = [findings.Candidate(token, logprob) for token, logprob in step.likeliest]
-    return findings.Step(step.log_probability, step.rank, step.entropy, top)
+    return findings.Step(step.log_probability, step.rank + 1, step.entropy, top)
 
 
 def _ablation(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend) -> findings.Ablation:

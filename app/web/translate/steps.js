@@ -32,7 +32,7 @@ function alternatives(store, state, index) {
   const written = state.answer.target.output_tokens[index];
   const probability = Math.exp(step.logprob);
   const head = el("p", { class: "reading" }, t("steps.step", {
-    step: index, word: nameOf(written), p: figure(probability, 3), logprob: figure(step.logprob), rank: place(step, written), entropy: figure(step.entropy_nats),
+    step: index, word: nameOf(written), p: figure(probability, 3), logprob: figure(step.logprob), rank: step.rank ?? "–", entropy: figure(step.entropy_nats),
   }));
   // The end of a sentence is no text that a translation could go on from.
   const { input_tokens: read, output_tokens: wrote } = state.answer.target;
@@ -53,10 +53,6 @@ function alternatives(store, state, index) {
 }
 
 // Counted from 1 in the list that is shown, so that it agrees with it.
-function place(step, written) {
-  const found = step.top.findIndex((each) => each.id === written.id);
-  return found < 0 ? `> ${step.top.length}` : String(found + 1);
-}
 
 function shownText(each) {
   return (each.text ?? "").trim() || each.piece || "␣";

@@ -44,6 +44,8 @@ def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> N
     assert sum(step.logprob for step in found.steps) == pytest.approx(found.logprob_sum, abs=1e-6)
     assert [len(step.top) for step in found.steps] == [3] * len(own.output_tokens)
     assert all(each.text for step in found.steps for each in step.top)
+    for token, step in zip(own.output_tokens, found.steps, strict=True):
+        assert step.rank > 3 or step.top[step.rank - 1].id == token.id
     assert found.qk is not None
     assert found.qk.softmax == own.maps["cross"].values[-1, 0, 1].tolist()
     assert found.stats is not None

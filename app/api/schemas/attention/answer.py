@@ -93,7 +93,7 @@ class AttentionAnswer(BaseModel):
     steps: list[DecoderStep] | None = Field(
         default=None,
         description="What the decoder thought of at each step.",
-        examples=[[{"logprob": -0.09, "rank": 0, "entropy_nats": 0.3, "top": []}]],
+        examples=[[{"logprob": -0.09, "rank": 1, "entropy_nats": 0.3, "top": []}]],
     )
     ablation: Ablation | None = Field(
         default=None,

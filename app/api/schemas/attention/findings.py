@@ -84,7 +84,7 @@ class DecoderStep(BaseModel):
     """Of one output token."""
 
     logprob: float = Field(description="Nats.", examples=[-0.09])
-    rank: int = Field(description="How many tokens were likelier; 0: it is the likeliest.", examples=[0])
+    rank: int = Field(description="Its place among all tokens; 1: it is the likeliest.", examples=[1])
     entropy_nats: float = Field(description="Of the whole distribution.", examples=[0.3])
     top: list[Candidate] = Field(
         description="The likeliest tokens, `top_k` of them.", examples=[[{"id": 7, "text": "would", "logprob": -2.99}]]
