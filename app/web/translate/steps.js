@@ -52,8 +52,6 @@ function alternatives(store, state, index) {
   return [head, el("ol", { class: "alternatives" }, rows), el("p", { class: "caption" }, t("steps.hint"))];
 }
 
-// Counted from 1 in the list that is shown, so that it agrees with it.
-
 function shownText(each) {
   return (each.text ?? "").trim() || each.piece || "␣";
 }
