@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +78,13 @@ class Watched:
         page.fill("#source", text)
         page.wait_for_selector(".token")
         return page
+
+    def until(self, expression: str) -> None:
+        """Asks from outside: Playwright's own waiting evaluates a text in the page, which the page's policy refuses."""
+        end = time.monotonic() + TIMEOUT_MS / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, f"this did not become true: {expression}"
+            self.page.wait_for_timeout(50)
 
     def clean(self) -> None:
         """No error on the console but for the statuses that a test expects, and no request elsewhere."""

@@ -29,7 +29,7 @@ def test_the_map_is_walked_locked_and_freed(watched: Watched, served: Server) ->
     assert "attends to “hund” with weight " in label
     said = label.split("weight ")[1].rstrip(".").replace("−", "-")
     assert float(said) == pytest.approx(mean, abs=1e-4)
-    page.wait_for_function("document.getElementById('live').textContent.includes('hund')")
+    watched.until("document.getElementById('live').textContent.includes('hund')")
     page.keyboard.press("End")
     assert cell.get_attribute("aria-colindex") == str(len(columns))
     page.keyboard.press("Control+End")
@@ -41,10 +41,10 @@ def test_the_map_is_walked_locked_and_freed(watched: Watched, served: Server) ->
     assert grid.locator("[role=row]").get_attribute("aria-rowindex") == str(rows)
     page.keyboard.press("Control+Home")
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash.includes('s=0')")
+    watched.until("location.hash.includes('s=0')")
     assert page.locator(".token.locked").count() == 2
     page.keyboard.press("Escape")
-    page.wait_for_function("!location.hash.includes('s=0')")
+    watched.until("!location.hash.includes('s=0')")
     assert page.locator(".token.locked").count() == 0
 
 
@@ -56,12 +56,12 @@ def test_a_head_is_chosen_in_its_grid(watched: Watched) -> None:
     cell.focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", " "):
         page.keyboard.press(key)
-    page.wait_for_function("location.hash.includes('layer=1&head=2')")
+    watched.until("location.hash.includes('layer=1&head=2')")
     page.keyboard.press("Tab")
     assert "layer 1, head 2" in page.inner_text(".panel:has(#kind) h2")
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    page.wait_for_function("!location.hash.includes('head=')")
+    watched.until("!location.hash.includes('head=')")
 
 
 def test_tab_alone_reaches_every_part_in_order(watched: Watched) -> None:

@@ -25,7 +25,7 @@ def test_a_text_is_written_and_its_seed_writes_it_again(watched: Watched, served
     body = {"prompt": "分开", "max_new_tokens": 30, "temperature": 0.8, "top_k": 40, "seed": int(seed)}
     wanted = "分开" + served.ask("/generate", body)["text"]
     assert _written(page) == wanted
-    page.wait_for_function(f"location.hash.includes('seed={seed}')")
+    watched.until(f"location.hash.includes('seed={seed}')")
     page.click("#write")
     page.wait_for_selector("text=writes them again")
     assert _written(page) == wanted
@@ -58,7 +58,7 @@ def test_stop_is_heard_at_once(chromium: Any, tmp_path: Path) -> None:
         with Watched.opened(chromium, server.base) as watched:
             page = watched.goto("#lyrics?prompt=%E5%88%86&length=2000&seed=3")
             page.click("#write:not([disabled])")
-            page.wait_for_function("document.getElementById('lyrics').textContent.length > 3")
+            watched.until("document.getElementById('lyrics').textContent.length > 3")
             page.click("#write")
             page.wait_for_selector("text=Stopped after")
             written = _written(page)
@@ -66,7 +66,7 @@ def test_stop_is_heard_at_once(chromium: Any, tmp_path: Path) -> None:
             page.wait_for_timeout(300)
             assert _written(page) == written
             page.click("#write")  # and it can write again
-            page.wait_for_function("document.getElementById('lyrics').textContent.length > 3")
+            watched.until("document.getElementById('lyrics').textContent.length > 3")
             page.click("#write")
             page.wait_for_selector("text=Stopped after")
             watched.clean()

@@ -105,7 +105,7 @@ def test_the_forward_pass_is_stepped_through(watched: Watched, described: dict[s
     first = page.inner_text(".card h2")
     page.focus(".card")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("location.hash.includes('card=1')")
+    watched.until("location.hash.includes('card=1')")
     assert page.inner_text(".card h2") != first
     assert page.locator(".step[aria-selected=true]").inner_text() == page.inner_text(".card h2")
     assert page.inner_text(".formula")

@@ -96,9 +96,9 @@ def test_a_hover_previews_a_click_locks_and_escape_frees(watched: Watched) -> No
     page.click('.token[data-side="s"] >> nth=2')
     page.hover("h2 >> nth=0")
     assert page.locator(".mirror .locked").inner_text() == "ein"
-    page.wait_for_function("location.hash.includes('s=2')")
+    watched.until("location.hash.includes('s=2')")
     page.keyboard.press("Escape")
-    page.wait_for_function("!location.hash.includes('s=')")
+    watched.until("!location.hash.includes('s=')")
     assert page.locator(".locked").count() == 0
 
 
@@ -192,11 +192,11 @@ def test_an_alternative_is_forced_and_goes_on(watched: Watched, described: dict[
     alternative = page.locator(".alternative:not([disabled])").first
     word = alternative.inner_text().split(" ")[0]
     alternative.click()
-    page.wait_for_function("location.hash.includes('forced=')")
+    watched.until("location.hash.includes('forced=')")
     page.wait_for_selector(".inside:not(.stale) .token")
     assert page.inner_text("#target").startswith(word)
     page.click("text=Let it choose")
-    page.wait_for_function("!location.hash.includes('forced=')")
+    watched.until("!location.hash.includes('forced=')")
 
 
 def test_a_row_is_worked_out(watched: Watched, described: dict[str, Any]) -> None:
@@ -214,7 +214,7 @@ def test_words_are_left_out(watched: Watched, served: Server, described: dict[st
     needs("/score" in described["paths"], "scores of given translations")
     page = watched.translated(TEXT)
     page.click("text=Leave out each word")
-    page.wait_for_function(
+    watched.until(
         "document.querySelectorAll('.bars li').length === 4 && !document.querySelector('.bars').innerText.includes('…')"
     )
     target = page.inner_text("#target")
