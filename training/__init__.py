@@ -40,6 +40,7 @@ loop.py           steps, validates, saves, resumes
 progress.py       where a run stands, and how it ended
 resuming.py       the loop's whole state
 snapshot.py       all that an exact resume needs, on the disk
+alignment.py       which heads align words best, by sentences whose alignment is known
 evaluate.py       scores through models.decoding
 scores.py         what the numbers of an evaluation are
 earlier_scores.py test scores that outlive a resume of the same weights

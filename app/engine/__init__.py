@@ -10,6 +10,9 @@ entrance.py    what a request passes on its way in, and keeps until it ends
 translating.py translations: tokenized, admitted, asked, put together
 continuing.py  what lyricists write on, in the same way
 attending.py   what a translator looks at, and how large that answer would be
+sides.py       both sides of a sentence that is looked into, as the model reads and writes them
+words.py       which word a token belongs to
+findings.py    what is asked of such a look, and what is found beside the maps
 tracing.py     what a lyricist's gates do over a text, in the same way
 scoring.py     how probable a given text is, in the same way
 intake.py      texts to token ids, or a refusal that names the limit
@@ -45,5 +48,6 @@ waiting.py     whose turn it is to start
 telling.py     when the tokens of streams leave the process
 deadlines.py   whose time is over
 runner.py      the only caller of torch
+translator_look.py  its looks into a translator: maps, steps, statistics, alignment, heads taken away
 looking.py     its looks at gates and at the probability of a text
 """

@@ -66,10 +66,11 @@ class Alignment(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """text: as it reads; filled in where tokenizers are known."""
+    """piece: as the vocabulary writes it; text: as it reads. Both are filled in where tokenizers are known."""
 
     id: int
     logprob: float
+    piece: str = ""
     text: str = ""
 
 

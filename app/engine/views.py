@@ -50,7 +50,8 @@ def named(checkpoint: Checkpoint, findings: Findings) -> Findings:
     writer = checkpoint.tokenizers["target"]
 
     def read(step: Step) -> Step:
-        return replace(step, top=[replace(each, text=token_text(writer, each.id)) for each in step.top])
+        top = [replace(each, piece=writer.piece(each.id), text=token_text(writer, each.id)) for each in step.top]
+        return replace(step, top=top)
 
     steps = None if findings.steps is None else [read(step) for step in findings.steps]
     without = findings.ablation

@@ -127,7 +127,10 @@ def test_what_was_found_is_answered_as_the_schema_says() -> None:
         stats={"cross": [[statistics]]},
         rollout=findings.Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
         alignment=findings.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
-        steps=[findings.Step(-0.25, 1, 0.3, [findings.Candidate(5, -0.25, "beer")]), findings.Step(-0.25, 2, 0.2, [])],
+        steps=[
+            findings.Step(-0.25, 1, 0.3, [findings.Candidate(5, -0.25, "▁beer", "beer")]),
+            findings.Step(-0.25, 2, 0.2, []),
+        ],
         ablation=findings.Ablation([findings.HeadChoice("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
         qk=findings.WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
     )
@@ -142,7 +145,7 @@ def test_what_was_found_is_answered_as_the_schema_says() -> None:
         "logprob": -0.25,
         "rank": 1,
         "entropy_nats": 0.3,
-        "top": [{"id": 5, "logprob": -0.25, "text": "beer"}],
+        "top": [{"id": 5, "logprob": -0.25, "piece": "▁beer", "text": "beer"}],
     }
     assert body["ablation"]["text_after"] == "ale"
     assert body["qk"]["softmax"] == [0.5, 0.5]

@@ -76,6 +76,7 @@ class Candidate(BaseModel):
     """A token that might have been written."""
 
     id: int = Field(examples=[7], description="In the vocabulary.")
+    piece: str = Field(description="How the vocabulary writes it.", examples=["▁would"])
     text: str = Field(description="How it reads.", examples=["would"])
     logprob: float = Field(description="Nats.", examples=[-2.99])
 
@@ -87,7 +88,8 @@ class DecoderStep(BaseModel):
     rank: int = Field(description="Its place among all tokens; 1: it is the likeliest.", examples=[1])
     entropy_nats: float = Field(description="Of the whole distribution.", examples=[0.3])
     top: list[Candidate] = Field(
-        description="The likeliest tokens, `top_k` of them.", examples=[[{"id": 7, "text": "would", "logprob": -2.99}]]
+        description="The likeliest tokens, `top_k` of them.",
+        examples=[[{"id": 7, "piece": "▁would", "text": "would", "logprob": -2.99}]],
     )
 
 
