@@ -11,8 +11,11 @@ export function ribbons(box) {
 
   function draw(from, to, links, across) {
     const frame = box.getBoundingClientRect();
-    picture.setAttribute("width", box.scrollWidth);
-    picture.setAttribute("height", box.scrollHeight);
+    picture.setAttribute("width", 0); // what it was would count in what the box needs
+    picture.setAttribute("height", 0);
+    const [width, height] = [box.scrollWidth, box.scrollHeight];
+    picture.setAttribute("width", width);
+    picture.setAttribute("height", height);
     const point = (element, end) => {
       const place = element.getBoundingClientRect();
       const x = place.left - frame.left + box.scrollLeft;
