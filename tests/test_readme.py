@@ -91,7 +91,8 @@ def ask(base: str, path: str, body: dict[str, Any]) -> Any:
 def test_make_serve_says_what_to_open(served: Served) -> None:
     said = served.output.read_text()
     port = served.base.rsplit(":", 1)[1]
-    assert f"documentation to try things in   http://127.0.0.1:{port}/docs" in said
+    assert f"the page to look inside with     http://127.0.0.1:{port}\n" in said
+    assert f"the API to try things in         http://127.0.0.1:{port}/docs" in said
     assert "left, epoch" in said  # a progress bar with the time left
 
 

@@ -51,6 +51,13 @@ def variant_library(name: str) -> ctypes.CDLL:
     return compiled(emulation() if variant is EMULATED else build.loaded(name))
 
 
+def forget() -> None:
+    """What a process has looked for, and remembers even if it was not there: before and after a test that hides it, all
+    three, for a step of one network may look for another's library too."""
+    for loaded in (build.loaded, build.fp32_loaded, build.training_loaded):
+        loaded.cache_clear()
+
+
 def compiled(found: ctypes.CDLL | None) -> ctypes.CDLL:
     """Skips the test where there is no C compiler, for there users have PyTorch's steps too; where there is one and the
     kernels are not built, it fails."""

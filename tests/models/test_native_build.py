@@ -16,7 +16,7 @@ from models.cached_transformer import CachedTransformer
 from models.native import build
 from models.native.variants import AVX2, AVX512, CHOICE, FP32, TRAINING, VARIANTS, Variant, cpu_flags
 from tests.models import tiny
-from tests.models.kernels import needs_exact_int8
+from tests.models.kernels import forget, needs_exact_int8
 
 ALL = frozenset[str]().union(*(variant.needed for variant in VARIANTS))
 
@@ -28,11 +28,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.delenv(CHOICE, raising=False)
     monkeypatch.setattr(build, "cpu_flags", lambda: ALL)
-    for loaded in (build.loaded, build.fp32_loaded, build.training_loaded):
-        loaded.cache_clear()
+    forget()
     yield tmp_path
-    for loaded in (build.loaded, build.fp32_loaded, build.training_loaded):
-        loaded.cache_clear()
+    forget()
 
 
 @needs_exact_int8

@@ -21,7 +21,7 @@ from models.native.variants import cpu_flags, fp32_runnable
 from models.precision import prepared
 from models.recurrent import RecurrentLanguageModel
 from tests.models import tiny
-from tests.models.kernels import compiled
+from tests.models.kernels import compiled, forget
 
 CELLS = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 LAYERS = pytest.mark.parametrize("layers", [1, 2, 3])
@@ -156,9 +156,9 @@ def test_fp32_on_a_cpu_is_native_and_nothing_else_is() -> None:
 def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
-    build.fp32_loaded.cache_clear()
+    forget()
     yield
-    build.fp32_loaded.cache_clear()
+    forget()
 
 
 def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.LogCaptureFixture) -> None:
