@@ -2,8 +2,10 @@
 
 python -m examples.softalignments checkpoints/demo-de-en "der Hund schläft" --layer -1 --out attention.txt
 
-Then, with SoftAlignments (https://github.com/M4t1ss/SoftAlignments): python process_alignments.py -i attention.txt
--f Nematus -o web. Nothing needs to be installed to write the file.
+Nothing needs to be installed to write the file. To read it:
+
+pip install softalignments
+mkdir -p web/data && softalignments -i attention.txt -f Nematus -o block
 """
 
 from __future__ import annotations
