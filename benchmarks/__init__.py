@@ -37,6 +37,7 @@ occupancy.py     how full the slots were
 distribution.py  percentiles
 training.py      tokens a second in training, against a plain torch.nn.Transformer loop; the waste of padding
 training_race.py the parts of that race
+inspection.py    the bytes and the time of an answer of POST /attention, beside bertviz's page
 mfu.py           the share of a GPU's peak that training reaches
 peers/           whom we race
 """

@@ -21,8 +21,8 @@ ENGLISH = ["i want a beer", "the dog sleeps", "we see the house", "good morning 
 LYRICS = "分开后的街道下着旧雨\n不分开的人走在一起\n我把灯留给夜里的你\n" * 3
 
 
-def write_translator(folder: Path, source: str, target: str, seed: int = 0) -> Path:
-    """A word-level translator of 2+2 layers, 4 heads of 8."""
+def write_translator(folder: Path, source: str, target: str, seed: int = 0, depths: tuple[int, int] = (2, 2)) -> Path:
+    """A word-level translator, 4 heads of 8. depths: layers of encoder and decoder."""
     torch.manual_seed(seed)
     config = TokenizerConfig(kind="word", joint=False)
     tokenizers = {"source": word_tokenizer(config, GERMAN), "target": word_tokenizer(config, ENGLISH)}
@@ -33,8 +33,8 @@ def write_translator(folder: Path, source: str, target: str, seed: int = 0) -> P
         heads=4,
         head_width=8,
         d_ff=64,
-        encoder_layers=2,
-        decoder_layers=2,
+        encoder_layers=depths[0],
+        decoder_layers=depths[1],
     )
     draft = CheckpointConfig(
         kind="translator",

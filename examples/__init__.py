@@ -1,0 +1,1 @@
+"""Attention of one sentence in other people's tools, one script each: python -m examples.NAME CHECKPOINT TEXT."""

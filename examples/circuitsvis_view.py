@@ -1,0 +1,42 @@
+"""CircuitsVis' heads of every layer of one kind of attention, as a page.
+
+pip install circuitsvis
+python -m examples.circuitsvis_view checkpoints/demo-de-en "der Hund schläft" --kind encoder --out attention.html
+
+CircuitsVis draws squares alone, so cross-attention is one square over source and decoder inputs together. The page
+fetches CircuitsVis' own script from a content delivery network; with --offline that script is in the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from examples.sentence import arguments, harmless, look, tool
+from models.inspection.interop import to_circuitsvis
+from models.inspection.selection import KINDS
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__ or "", ".html")
+    parser.add_argument("--kind", choices=KINDS, default="cross")
+    parser.add_argument("--offline", action="store_true", help="1.3 MB more for each layer")
+    options = parser.parse_args(given)
+    draw = tool("circuitsvis.attention", "circuitsvis").attention_heads
+    seen = look(options.checkpoint, options.text, options.target)
+    calls = to_circuitsvis(seen.maps, options.kind, harmless(seen.source), harmless(seen.inputs))
+    page = ['<!doctype html><meta charset="utf-8"><title>Attention</title>']
+    for layer, call in enumerate(calls):
+        drawn = draw(**call)
+        # its <div/> would swallow what follows, were it not closed
+        page += [
+            f"<h2>{options.kind}, layer {layer}</h2>",
+            drawn.local_src if options.offline else drawn.cdn_src,
+            "</div>",
+        ]
+        print(f"layer {layer}: {tuple(call['attention'].shape)}")
+    options.out.write_text("\n".join(page), encoding="utf-8")
+    print(f"{options.out}: {options.out.stat().st_size:,} bytes, {len(calls)} views")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""One cross-attention map as Nematus and Marian write soft alignments and SoftAlignments reads them.
+
+python -m examples.softalignments checkpoints/demo-de-en "der Hund schläft" --layer -1 --out attention.txt
+
+Nothing needs to be installed to write the file. To read it:
+
+pip install softalignments
+mkdir -p web/data && softalignments -i attention.txt -f Nematus -o block
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from examples.sentence import arguments, look, refuse
+from models.inspection.interop import to_nematus
+from models.inspection.maps import chosen_slice
+from models.inspection.selection import SelectionError
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__ or "", ".txt")
+    parser.add_argument("--layer", type=int, default=-1, help="counted from 0; -1 is the last")
+    parser.add_argument("--head", type=int, help="one head (default: the mean of all)")
+    options = parser.parse_args(given)
+    seen = look(options.checkpoint, options.text, options.target)
+    try:
+        chosen = chosen_slice(seen.maps["cross"], [options.layer], None if options.head is None else [options.head])
+    except SelectionError as error:
+        refuse(str(error))
+    weights = chosen.weights[0].mean(dim=0)
+    ends = {"source_ended": seen.source_ended, "target_ended": seen.ended}
+    block = to_nematus(weights, seen.source, seen.outputs, score=seen.log_probability, **ends)
+    options.out.write_text(block, encoding="utf-8")
+    heads = ", ".join(str(head) for head in chosen.heads)
+    print(f"{options.out}: layer {chosen.layers[0]}, heads {heads}, {len(seen.outputs)} rows of {len(seen.source)}")
+
+
+if __name__ == "__main__":
+    main()
