@@ -31,12 +31,14 @@ def examples() -> list[Example]:
 
 def same_shape(shown: Any, got: Any, path: str = "answer") -> list[str]:
     """Where two answers differ in keys, types or nesting. Numbers and generated texts may differ: they depend on
-    the weights, and these on the machine that trained them."""
+    the weights, and these on the machine that trained them. So does which heads align best, and what they link."""
     if isinstance(shown, dict) and isinstance(got, dict):
         if list(shown) != list(got):
             return [f"{path} has the keys {list(got)} and the README shows {list(shown)}"]
         return [problem for key in shown for problem in same_shape(shown[key], got[key], f"{path}.{key}")]
     if isinstance(shown, list) and isinstance(got, list):
+        if path.startswith("answer.alignment."):
+            shown, got = shown[:1], got[:1]
         if len(shown) != len(got):
             return [f"{path} has {len(got)} members and the README shows {len(shown)}"]
         return [p for i, (a, b) in enumerate(zip(shown, got, strict=True)) for p in same_shape(a, b, f"{path}[{i}]")]
