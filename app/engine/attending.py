@@ -95,12 +95,12 @@ class Attending:
             new_tokens = len(given) if forced else len(source.tokens)
             demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, 0 if forced else beam)
             with self._entrance.admitted(demand):
-                found = None
+                found, prefix = None, () if forced else tuple(given)
                 if not forced:
                     found = await self._own(checkpoint, source, given, job, beam, penalty)
                     given = [*given, *found.tokens]
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
-                sides = Sides(source, target, found, beam, penalty)
+                sides = Sides(source, target, found, beam, penalty, prefix)
                 return sides, await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
 
     async def _own(

@@ -58,14 +58,15 @@ class TargetSide:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """found: the model's own translation, where the target was not given; beam and length_penalty: how it was looked
-    for, or would have been."""
+    """found: the model's own translation behind `prefix`, where the target was not given; beam and length_penalty: how
+    it was looked for, or would have been."""
 
     source: Side
     target: TargetSide
     found: m.Hypothesis | None
     beam: int
     length_penalty: float
+    prefix: tuple[int, ...] = ()
 
 
 def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *, finished: bool) -> TargetSide:
