@@ -48,15 +48,18 @@ def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
         )
 
 
-def target_ids(checkpoint: Checkpoint, text: str) -> list[int]:
-    """A target that was given, without its start token."""
+def target_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
+    """A target that was given, or its beginning, without its start token. A text without tokens is refused: nothing
+    would be forced."""
     target = checkpoint.tokenizers["target"].encode(text)
     most = checkpoint.config.max_new_tokens
     if len(target) > most:
         raise errors.TextTooLong(
-            f"This target has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
-            field="target",
+            f"This {field_name} has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
+            field=field_name,
         )
+    if not target:
+        raise errors.InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
     return target
 
 
