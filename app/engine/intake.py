@@ -40,6 +40,11 @@ def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
             f" {tokenizer.size - 1:,}).",
             field="source_ids",
         )
+    if (padding := checkpoint.config.architecture.get("pad")) in ids:
+        raise errors.InvalidRequest(
+            f"Token {padding:,} is padding, which stands for nothing and is never read: leave it out.",
+            field="source_ids",
+        )
     around = len(checkpoint.source_prefix(ids)) + len(checkpoint.config.source_suffix)
     if len(ids) + around > most:
         raise errors.TextTooLong(

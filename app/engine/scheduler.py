@@ -260,7 +260,7 @@ class Scheduler:
             return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
             log.exception("the look of request %d failed", message.id)
-            reason = f"Looking into this sentence failed: {error}."
+            reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
         self.runner.check()
         return m.Failed(message.id, "engine_failed", reason)
 

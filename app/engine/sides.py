@@ -76,6 +76,5 @@ def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *,
     text = checkpoint.decode(ids) if text is None else text
     written = with_words(written, text)
     start = special_tokens(writer, config.target_prefix)
-    ended = finished and config.eos is not None
-    end = special_tokens(writer, [config.eos] if ended and config.eos is not None else [])
-    return TargetSide(text, (*start, *(written if finished else written[:-1])), (*written, *end), finished)
+    end = special_tokens(writer, [config.eos] if finished and config.eos is not None else [])
+    return TargetSide(text, (*start, *(written if end else written[:-1])), (*written, *end), bool(end))

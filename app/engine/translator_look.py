@@ -31,7 +31,8 @@ def look(
     question = asked.question
     found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
     slices = [_slice(kind, found, asked) for kind in asked.kinds]
-    told = steps(found.logits, asked.outputs, _unforced(rules), question.top_k)
+    given = len(asked.inputs) - len(asked.outputs)  # of a start of several tokens
+    told = steps(found.logits[given:], asked.outputs, _unforced(rules), question.top_k)
     wanted = set(question.include)
     return slices, findings.Findings(
         logprob_sum=sum(step.log_probability for step in told),
@@ -122,7 +123,9 @@ def _rollout(found: ForcedPass) -> findings.Rollout:
 def _alignment(found: ForcedPass, config: CheckpointConfig, question: findings.Question) -> findings.Alignment:
     heads, convention, error = aligning(config, found)
     mean = mean_of(found.maps["cross"], heads)
-    linked = links(mean, question.source_units, question.target_units, convention)
+    linked = links(
+        mean[len(mean) - len(question.target_units) :], question.source_units, question.target_units, convention
+    )
     each = [(link.source, link.target, link.weight) for link in linked]
     return findings.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
 
