@@ -249,16 +249,12 @@ def _check_alignment(alignment: Any, architecture: Mapping[str, Any]) -> None:
     if alignment.get("convention") not in ("predicting", "input"):
         raise ValueError("alignment.convention must be predicting or input")
     error = alignment.get("error")
-    if not _is_number(error, int | float) or not 0 <= error <= 1:
+    if not isinstance(error, int | float) or isinstance(error, bool) or not 0 <= error <= 1:
         raise ValueError("alignment.error must be a number in 0..1")
 
 
 def _is_place(value: Any, layers: int, heads: int) -> bool:
-    if not isinstance(value, list) or len(value) != 2 or not all(_is_number(each, int) for each in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return False
     layer, head = value
     return bool(0 <= layer < layers and 0 <= head < heads)
-
-
-def _is_number(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
