@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.jobs import TokenView
+from models.tokenizer import is_language
 
 ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and Chinese characters, written without spaces
 MARK, BREAK = "\u0300", "\u200b"  # stands for whatever is written onto a character; a space that takes no room
@@ -26,12 +27,15 @@ def _plain(character: str) -> str:
     if character == BREAK:
         return " "
     category = unicodedata.category(character)
-    return MARK if category == "Cf" or category[0] == "M" else character
+    written_onto = category == "Cf" or category[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
+    return MARK if written_onto else character
 
 
 def with_words(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
     """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
-    belongs to none."""
+    belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence."""
+    if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
+        text = " " * tokens[0].end + text[tokens[0].end :]
     spans = word_spans(text)
     ends = [end for _, end in spans]
 
