@@ -248,12 +248,13 @@ def _check_alignment(alignment: Any, architecture: Mapping[str, Any]) -> None:
         raise ValueError(f"alignment.heads must be pairs of a layer in 0..{layers - 1} and a head in 0..{count - 1}")
     if alignment.get("convention") not in ("predicting", "input"):
         raise ValueError("alignment.convention must be predicting or input")
-    if not isinstance(alignment.get("error"), int | float):
-        raise ValueError("alignment.error must be a number")
+    error = alignment.get("error")
+    if not isinstance(error, int | float) or isinstance(error, bool) or not 0 <= error <= 1:
+        raise ValueError("alignment.error must be a number in 0..1")
 
 
 def _is_place(value: Any, layers: int, heads: int) -> bool:
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(each, int) for each in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return False
     layer, head = value
     return bool(0 <= layer < layers and 0 <= head < heads)

@@ -67,15 +67,16 @@ async def attention(body: AttentionRequest, request: Request, services: Services
     form = form_of(request)
     for name in ("source", "target", "prefix"):
         services.limits.check_texts([getattr(body, name) or ""], name)
-    job = job_of(body, services.limits.max_attention_values * (1 if body.encoding == "json" else BINARY))
+    digits = form is not None or body.encoding == "json"
+    job = job_of(body, services.limits.max_attention_values * (1 if digits else BINARY))
     if form == "pharaoh":
         job = replace(job, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
     report = await while_connected(request, services.engine.attention(job))
     if form is not None:
         media_type, written = FORMS[form]
-        return await packed(request, written(report), media_type)
+        return await packed(request, lambda: written(report), media_type)
     # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-    return await packed(request, answer_of(report, body))
+    return await packed(request, lambda: answer_of(report, body))
 
 
 def check(body: AttentionRequest) -> None:

@@ -53,7 +53,7 @@ async def walkthrough(body: WalkthroughRequest, request: Request, services: Serv
         most_keys=body.places,
     )
     report = await while_connected(request, services.engine.walkthrough(job))
-    return await packed(request, _answer(report, job))
+    return await packed(request, lambda: _answer(report, job))
 
 
 def _answer(report: WalkthroughReport, job: WalkthroughJob) -> dict[str, Any]:

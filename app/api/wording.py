@@ -19,6 +19,7 @@ _SENTENCES = {
     "bool_parsing": "{thing}; it takes true or false.",
     "finite_number": "{thing}; it takes a finite number.",
     "list_type": "{thing}; it takes a list.",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "{thing}; it takes an object."),
     "greater_than": "{thing}; it takes a number above {gt}.",
     "greater_than_equal": "{thing}; it takes {ge} or more.",
     "less_than": "{thing}; it takes a number below {lt}.",

@@ -28,6 +28,12 @@ def _decode(
     )
 
 
+def _new_tokens(checkpoint: Edition, source_tokens: int, asked: int | None) -> int:
+    """Of a translation, at most."""
+    most = checkpoint.config.max_new_tokens
+    return new_token_limit(source_tokens, most) if asked is None else min(asked, most)
+
+
 def translation(
     checkpoint: Edition,
     source: tuple[int, ...],
@@ -40,12 +46,11 @@ def translation(
     max_new_tokens: int | None = None,
 ) -> m.Decode:
     """All hypotheses of a beam search, of what follows `prefix`."""
-    most = checkpoint.config.max_new_tokens
     return _decode(
         checkpoint,
         source,
         (*checkpoint.config.target_prefix, *prefix),
-        new_token_limit(len(source), most) if max_new_tokens is None else min(max_new_tokens, most),
+        _new_tokens(checkpoint, len(source), max_new_tokens),
         beam=beam,
         n_best=beam,
         length_penalty=length_penalty,
@@ -91,11 +96,11 @@ def attention(checkpoint: Edition, job: AttentionJob, sides: Sides) -> m.Attend:
         layers=None if job.layers is None else list(job.layers),
         heads=None if job.heads is None else list(job.heads),
         max_values=job.max_values,
-        question=_question(job, sides),
+        question=_question(checkpoint, job, sides),
     )
 
 
-def _question(job: AttentionJob, sides: Sides) -> Question:
+def _question(checkpoint: Edition, job: AttentionJob, sides: Sides) -> Question:
     """The translation without heads is looked for as the one with them."""
     source = sides.source
     return Question(
@@ -112,7 +117,8 @@ def _question(job: AttentionJob, sides: Sides) -> Question:
         ends=source.ends,
         beam=sides.beam,
         length_penalty=sides.length_penalty,
-        max_new_tokens=job.max_new_tokens or new_token_limit(len(source.tokens), 1 << 16),
+        max_new_tokens=_new_tokens(checkpoint, len(source.tokens), job.max_new_tokens),
+        prefix=list(sides.prefix),
     )
 
 

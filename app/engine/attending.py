@@ -95,12 +95,12 @@ class Attending:
             new_tokens = len(given) if forced else len(source.tokens)
             demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, 0 if forced else beam)
             with self._entrance.admitted(demand):
-                found = None
+                found, prefix = None, () if forced else tuple(given)
                 if not forced:
                     found = await self._own(checkpoint, source, given, job, beam, penalty)
                     given = [*given, *found.tokens]
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
-                sides = Sides(source, target, found, beam, penalty)
+                sides = Sides(source, target, found, beam, penalty, prefix)
                 return sides, await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
 
     async def _own(
@@ -127,7 +127,9 @@ def _read(checkpoint: Edition, job: AttentionJob, target: str | None) -> tuple[S
             raise InvalidRequest("The source has no tokens that the model reads.", field="source")
     else:
         intake.check_source_ids(checkpoint, job.source_ids)
-    given = [] if target is None else intake.target_ids(checkpoint, target)
+    given = (
+        [] if target is None else intake.target_ids(checkpoint, target, "prefix" if job.target is None else "target")
+    )
     return source_side(checkpoint, job.source, job.source_ids), given
 
 
@@ -157,10 +159,14 @@ def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int
     for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds)):
         count = chosen(job.layers, config.architecture.get(layers), "layer")
         values += (1 if job.reduce_layers != "none" else count) * heads * size
+    rollout = "rollout" in job.include
+    if rollout:
+        values += source_tokens * (source_tokens + input_tokens)
     if values > job.max_values:
         raise InvalidRequest(
             f"This answer would hold {values:,} weights and the limit is {job.max_values:,};"
-            " select fewer kinds, layers or heads, reduce them to their mean, or send a shorter text."
+            f" select fewer kinds, layers or heads, reduce them to their mean,{' leave out the rollout,' * rollout}"
+            " or send a shorter text."
         )
 
 

@@ -91,7 +91,7 @@ class Ablation(msgspec.Struct, frozen=True):
     logprob_sum_before: float
     logprob_sum_after: float
     per_step_delta: list[float]
-    tokens: list[int]
+    tokens: list[int] = []
     text_after: str = ""
 
 
@@ -124,7 +124,7 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
 class Question(msgspec.Struct, frozen=True):
     """What is asked beside the maps of some layers and heads. units: of each token the word that it belongs to, None
     for special tokens; unit: what these are. starts, ends: how many special tokens stand before and behind the source.
-    beam, length_penalty, max_new_tokens: of the translation without heads."""
+    beam, length_penalty, max_new_tokens: of the translation without heads, which begins with `prefix`."""
 
     reduce_heads: Literal["none", "mean", "max"] = "none"
     reduce_layers: Literal["none", "mean"] = "none"
@@ -140,6 +140,7 @@ class Question(msgspec.Struct, frozen=True):
     beam: int = 1
     length_penalty: float = 1.0
     max_new_tokens: int = 256
+    prefix: list[int] = []
 
 
 class Findings(msgspec.Struct, frozen=True):

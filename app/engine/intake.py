@@ -40,6 +40,11 @@ def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
             f" {tokenizer.size - 1:,}).",
             field="source_ids",
         )
+    if (padding := checkpoint.config.architecture.get("pad")) in ids:
+        raise errors.InvalidRequest(
+            f"Token {padding:,} is padding, which stands for nothing and is never read: leave it out.",
+            field="source_ids",
+        )
     around = len(checkpoint.source_prefix(ids)) + len(checkpoint.config.source_suffix)
     if len(ids) + around > most:
         raise errors.TextTooLong(
@@ -48,15 +53,18 @@ def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
         )
 
 
-def target_ids(checkpoint: Checkpoint, text: str) -> list[int]:
-    """A target that was given, without its start token."""
+def target_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
+    """A target that was given, or its beginning, without its start token. A text without tokens is refused: nothing
+    would be forced."""
     target = checkpoint.tokenizers["target"].encode(text)
     most = checkpoint.config.max_new_tokens
     if len(target) > most:
         raise errors.TextTooLong(
-            f"This target has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
-            field="target",
+            f"This {field_name} has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
+            field=field_name,
         )
+    if not target:
+        raise errors.InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
     return target
 
 

@@ -15,6 +15,7 @@ from app.engine import looking, translator_look
 from app.engine.findings import Findings
 from app.engine.kept import as_folder
 from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
+from app.engine.rewriting import Rewriting
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
 from models.graphs import Graphed, Recordable
@@ -89,10 +90,12 @@ class Model:
     def leave(self, request: int) -> None:
         self.decoder.leave(request)
 
-    def look(self, request: Look) -> Seen:
+    def look(self, request: Look) -> Seen | Rewriting:
         """CannotInspect if the network does not have what is asked for, or the answer would hold too many values."""
         if isinstance(request, Attend):
-            return Attention(request.id, *self.attention(request))
+            seen = Attention(request.id, *self.attention(request))
+            network = cast(Transformer, self.network)
+            return Rewriting(network, self.config, self.rules, request, seen) if request.question.masked else seen
         if isinstance(request, Walk):
             return self.walkthrough(request)
         try:

@@ -1,24 +1,26 @@
 """Which requests share the next step of a model. They join and leave at step boundaries, whatever they ask for,
-so a long one never holds up a short one. Between two steps there is at most one prefill budget a model, and at most
-one look at attention, gates or the score of a text."""
+so a long one never holds up a short one. Between two steps there is at most one prefill budget a model, at most one
+look at attention, gates or the score of a text, and at most one step of a search without some heads."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from app.engine import messages as m
 from app.engine.lane import Lane
 from app.engine.loading import Loading, Read, read
+from app.engine.rewriting import Rewriting
 from app.engine.runner import CannotInspect, Runner, out_of_memory
 from app.engine.telling import Telling
 from app.engine.waiting import Ticket
 from models.checkpoint import CheckpointError
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LATE = "The answer did not come in time."
 STALE = "The queue did not move in time; try again later."
@@ -39,11 +41,12 @@ class Scheduler:
         self.lanes: dict[str, Lane] = {}
         self._telling = Telling(stream_interval_s)
         self._looks: OrderedDict[int, m.Look] = OrderedDict()
+        self._rewriting: Rewriting | None = None  # the one that is in work
         self._loading, self._coming = loading, set[str]()
 
     @property
     def busy(self) -> bool:
-        return bool(self._looks) or any(lane.busy for lane in self.lanes.values())
+        return bool(self._looks or self._rewriting) or any(lane.busy for lane in self.lanes.values())
 
     def statistics(self) -> list[m.LaneStatistics]:
         """What each model has done since the last call."""
@@ -100,6 +103,9 @@ class Scheduler:
         looks = [look for look in self._looks.values() if look.model == name]
         for look in looks:
             del self._looks[look.id]
+        if self._rewriting is not None and self._rewriting.asked.model == name:
+            looks.append(self._rewriting.asked)
+            self._rewriting = None
         left = [*lane.waiting, *lane.active, *(look.id for look in looks)] if lane else []
         del lane  # or it would keep what the runner frees
         self.runner.unload(name)
@@ -123,15 +129,17 @@ class Scheduler:
         if lane is None:
             return [self._unknown(message)]
         if message.beam > lane.model.slots:
-            reason = f"A beam of {message.beam} does not fit {lane.model.slots} slots."
-            return [m.Failed(message.id, "invalid_request", reason)]
+            reason = f"A beam of {message.beam} does not fit {lane.model.slots} slots; ask for a narrower one."
+            return [m.Failed(message.id, "invalid_request", reason, "decode.beam_size")]
         lane.add(message, time.monotonic())
         if message.at_once:
             self._telling.hurry(message.id)
         return []
 
     def _cancel(self, request: int) -> None:
-        if self._looks.pop(request, None) is None:
+        if self._rewriting is not None and self._rewriting.asked.id == request:
+            self._rewriting = None
+        elif self._looks.pop(request, None) is None:
             any(lane.remove(request) for lane in self.lanes.values())
         self._telling.end(request)
 
@@ -143,6 +151,7 @@ class Scheduler:
                 for group in lane.take(time.monotonic()):
                     replies += self._join(lane, group)
                 replies += self._advance(lane)
+        replies += self._rewrite()
         replies += self._look()
         return replies
 
@@ -218,21 +227,40 @@ class Scheduler:
 
     def _look(self) -> list[m.FromDevice]:
         """One look inside a model, if one is asked for: the next step comes before the next look."""
-        if not self._looks:
+        message = next((look for look in self._looks.values() if self._may_begin(look)), None)
+        if message is None:
             return []
-        _, message = self._looks.popitem(last=False)
-        if 0 < message.deadline < time.monotonic():
-            return [m.Failed(message.id, "deadline_exceeded", LATE)]
-        return [self._attend(message)]
+        del self._looks[message.id]
+        found = self._seen(message, self.lanes[message.model].model.look)
+        if isinstance(found, Rewriting):
+            self._rewriting = found
+            return []
+        return [found]
 
-    def _attend(self, message: m.Look) -> m.FromDevice:
+    def _may_begin(self, look: m.Look) -> bool:
+        """One search without heads is in work at a time: each has slots of its own."""
+        return self._rewriting is None or not (isinstance(look, m.Attend) and look.question.masked)
+
+    def _rewrite(self) -> list[m.FromDevice]:
+        """One step of the search without heads that is in work."""
+        if (rewriting := self._rewriting) is None:
+            return []
+        found = self._seen(rewriting.asked, lambda _: rewriting.step())
+        if found is None:
+            return []
+        self._rewriting = None
+        return [found]
+
+    def _seen(self, message: m.Look, work: Callable[[m.Look], T]) -> T | m.Failed:
+        if 0 < message.deadline < time.monotonic():
+            return m.Failed(message.id, "deadline_exceeded", LATE)
         try:
-            return self.lanes[message.model].model.look(message)
+            return work(message)
         except CannotInspect as error:
             return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
             log.exception("the look of request %d failed", message.id)
-            reason = f"Looking into this sentence failed: {error}."
+            reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
         self.runner.check()
         return m.Failed(message.id, "engine_failed", reason)
 

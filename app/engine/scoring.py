@@ -54,8 +54,6 @@ def _tokens(checkpoint: Edition, job: ScoreJob) -> tuple[tuple[int, ...], list[i
     if not source:
         raise InvalidRequest("The source has no tokens that the model reads.", field="source")
     target = intake.target_ids(checkpoint, job.text)
-    if not target:
-        raise InvalidRequest("The target has no tokens that the model writes.", field="target")
     config = checkpoint.config
     if job.by_rules:
         _refuse_unwritable(checkpoint, job.text, "target")

@@ -58,14 +58,15 @@ class TargetSide:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """found: the model's own translation, where the target was not given; beam and length_penalty: how it was looked
-    for, or would have been."""
+    """found: the model's own translation behind `prefix`, where the target was not given; beam and length_penalty: how
+    it was looked for, or would have been."""
 
     source: Side
     target: TargetSide
     found: m.Hypothesis | None
     beam: int
     length_penalty: float
+    prefix: tuple[int, ...] = ()
 
 
 def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *, finished: bool) -> TargetSide:
@@ -75,6 +76,5 @@ def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *,
     text = checkpoint.decode(ids) if text is None else text
     written = with_words(written, text)
     start = special_tokens(writer, config.target_prefix)
-    ended = finished and config.eos is not None
-    end = special_tokens(writer, [config.eos] if ended and config.eos is not None else [])
-    return TargetSide(text, (*start, *(written if finished else written[:-1])), (*written, *end), finished)
+    end = special_tokens(writer, [config.eos] if finished and config.eos is not None else [])
+    return TargetSide(text, (*start, *(written if end else written[:-1])), (*written, *end), bool(end))

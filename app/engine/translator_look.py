@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-import torch
-
 from app.engine import findings
 from app.engine.messages import Attend, Slice, Walk, Walked
 from models.checkpoint import CheckpointConfig
-from models.decoding import decode
 from models.inspection import ablation as ablations
 from models.inspection import rollout as rollouts
 from models.inspection.alignment import Convention, links
@@ -23,8 +20,7 @@ from models.inspection.selection import KINDS, Head, Row
 from models.inspection.steps import Step, steps
 from models.inspection.walked import Walked as WalkedStep
 from models.inspection.walkthrough import Side, walkthrough
-from models.interface import Prompt
-from models.options import DecodingOptions, TokenRules
+from models.options import TokenRules
 from models.transformer import Transformer
 
 
@@ -35,7 +31,8 @@ def look(
     question = asked.question
     found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
     slices = [_slice(kind, found, asked) for kind in asked.kinds]
-    told = steps(found.logits, asked.outputs, _unforced(rules), question.top_k)
+    given = len(asked.inputs) - len(asked.outputs)  # of a start of several tokens
+    told = steps(found.logits[given:], asked.outputs, _unforced(rules), question.top_k)
     wanted = set(question.include)
     return slices, findings.Findings(
         logprob_sum=sum(step.log_probability for step in told),
@@ -43,7 +40,7 @@ def look(
         rollout=_rollout(found) if "rollout" in wanted else None,
         alignment=_alignment(found, config, question) if "alignment" in wanted else None,
         steps=[_step(each) for each in told] if "steps" in wanted else None,
-        ablation=_ablation(network, config, rules, asked) if question.masked else None,
+        ablation=_ablation(network, rules, asked) if question.masked else None,
         qk=None if found.worked is None else _worked(found.worked),
     )
 
@@ -126,7 +123,9 @@ def _rollout(found: ForcedPass) -> findings.Rollout:
 def _alignment(found: ForcedPass, config: CheckpointConfig, question: findings.Question) -> findings.Alignment:
     heads, convention, error = aligning(config, found)
     mean = mean_of(found.maps["cross"], heads)
-    linked = links(mean, question.source_units, question.target_units, convention)
+    linked = links(
+        mean[len(mean) - len(question.target_units) :], question.source_units, question.target_units, convention
+    )
     each = [(link.source, link.target, link.weight) for link in linked]
     return findings.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
 
@@ -147,18 +146,12 @@ def _step(step: Step) -> findings.Step:
     return findings.Step(step.log_probability, step.rank + 1, step.entropy, top)
 
 
-def _ablation(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend) -> findings.Ablation:
+def _ablation(network: Transformer, rules: TokenRules, asked: Attend) -> findings.Ablation:
+    """Without what would be written instead: `app.engine.rewriting` finds that."""
     question = asked.question
     masked = [Head(each.kind, each.layer, each.head) for each in question.masked]
     found = ablations.ablation(network, asked.source, asked.inputs, asked.outputs, masked, _unforced(rules))
-    without = ablations.without_heads(network, masked)
-    options = DecodingOptions(
-        max_new_tokens=question.max_new_tokens, beam=question.beam, length_penalty=question.length_penalty
-    )
-    prompt = Prompt(tuple(asked.source), tuple(config.target_prefix))
-    with torch.inference_mode():
-        ((best, *_),) = decode(without, rules, [prompt], options)
-    return findings.Ablation(question.masked, found.before, found.after, list(found.deltas), list(best.tokens))
+    return findings.Ablation(question.masked, found.before, found.after, list(found.deltas))
 
 
 def _worked(row: WorkedRow) -> findings.WorkedRow:

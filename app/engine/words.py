@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.jobs import TokenView
+from models.tokenizer import is_language
 
 ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and Chinese characters, written without spaces
-LETTERS = rf"[^\W_{ALONE}]"
-WORD = re.compile(rf"[{ALONE}]|{LETTERS}+(?:['’\-]{LETTERS}+)*|\S")
+MARK, BREAK = "\u0300", "\u200b"  # stands for whatever is written onto a character; a space that takes no room
+LETTER = rf"[^\W_{ALONE}]{MARK}*"
+WORD = re.compile(rf"[{ALONE}]{MARK}*|(?:{LETTER})+(?:['’\-](?:{LETTER})+)*|[^\s{MARK}]{MARK}*")
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """First and last code point + 1 of each word: letters with what is written onto them (accents, vowel signs,
+    joiners), one Chinese character or kana, or one of any other characters."""
+    return [match.span() for match in WORD.finditer(text if text.isascii() else "".join(map(_plain, text)))]
+
+
+def _plain(character: str) -> str:
+    if character == BREAK:
+        return " "
+    category = unicodedata.category(character)
+    written_onto = category == "Cf" or category[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
+    return MARK if written_onto else character
 
 
 def with_words(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
-    """The tokens with the number of the word in which they begin, from 0. One that begins between two words (a space
-    alone) belongs to none."""
-    spans = [match.span() for match in WORD.finditer(text)]
-    starts = [start for start, _ in spans]
+    """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
+    belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence."""
+    if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
+        text = " " * tokens[0].end + text[tokens[0].end :]
+    spans = word_spans(text)
+    ends = [end for _, end in spans]
 
     def word(token: TokenView) -> int | None:
         if token.special or token.start is None or token.end is None or token.start >= token.end:
             return None
-        number = bisect_right(starts, token.start) - 1
-        return number if number >= 0 and token.start < spans[number][1] else None
+        number = bisect_right(ends, token.start)
+        return number if number < len(spans) and spans[number][0] < token.end else None
 
     return tuple(replace(token, word=word(token)) for token in tokens)

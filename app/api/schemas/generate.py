@@ -59,7 +59,7 @@ class GenerateRequest(BaseModel):
     )
     model: ModelName | None = Field(
         default=None,
-        description="Name of the model (GET /models); null where only one is loaded.",
+        description="Name of the model (GET /models); null takes the only one.",
         examples=["lyrics-zh"],
     )
 

@@ -48,7 +48,7 @@ class WalkthroughRequest(BaseModel):
     places: int = Field(default=64, ge=1, le=MOST_KEYS, description="So many keys and values, at most.", examples=[64])
     model: ModelName | None = Field(
         default=None,
-        description="Name of the translator (GET /models); null where only one is loaded.",
+        description="Name of the translator (GET /models); null takes the only one.",
         examples=["tiny-de-en"],
     )
 

@@ -84,7 +84,9 @@ class Candidate(BaseModel):
 class DecoderStep(BaseModel):
     """Of one output token."""
 
-    logprob: float = Field(description="Nats.", examples=[-0.09])
+    logprob: float | None = Field(
+        description="Nats; null (minus infinity) for a token that is never chosen.", examples=[-0.09]
+    )
     rank: int = Field(description="Its place among all tokens; 1: it is the likeliest.", examples=[1])
     entropy_nats: float = Field(description="Of the whole distribution.", examples=[0.3])
     top: list[Candidate] = Field(
@@ -99,8 +101,13 @@ class Ablation(BaseModel):
     heads: list[HeadChoice] = Field(
         description="Which were silenced.", examples=[[{"kind": "cross", "layer": 1, "head": 0}]]
     )
-    logprob_sum_before: float = Field(description="Of the output tokens with all heads, nats.", examples=[-0.41])
-    logprob_sum_after: float = Field(description="Of the same tokens without these, nats.", examples=[-1.71])
+    logprob_sum_before: float | None = Field(
+        description="Of the output tokens with all heads, nats; null (minus infinity) where one is never chosen.",
+        examples=[-0.41],
+    )
+    logprob_sum_after: float | None = Field(
+        description="Of the same tokens without these, nats; null likewise.", examples=[-1.71]
+    )
     per_step_delta: list[float] = Field(description="After minus before, nats a step.", examples=[[-0.1, -1.2]])
     tokens: list[int] = Field(description="Ids of what the model writes without them.", examples=[[5, 9]])
     text_after: str = Field(description="What the model writes without them.", examples=["i want beer"])

@@ -91,7 +91,7 @@ class AttentionRequest(BaseModel):
     decimals: int = Field(default=8, ge=3, le=8, description="Of numbers in JSON.", examples=[4])
     model: ModelName | None = Field(
         default=None,
-        description="Name of the translator (GET /models); null where only one is loaded.",
+        description="Name of the translator (GET /models); null takes the only one.",
         examples=["tiny-de-en"],
     )
 

@@ -40,8 +40,10 @@ class Target(BaseModel):
 
     text: str = Field(description="The text that the offsets count in.", examples=["i want a beer"])
     forced: bool = Field(description="Whether the request gave it.", examples=[False])
-    logprob_sum: float = Field(
-        description="Log-probability of the output tokens, in nats, from one teacher-forced pass.", examples=[-0.41]
+    logprob_sum: float | None = Field(
+        description="Log-probability of the output tokens, in nats, from one teacher-forced pass; null (minus infinity)"
+        " where one of them is never chosen.",
+        examples=[-0.41],
     )
     finished: bool = Field(description="Whether it ends with the end token.", examples=[True])
     input_tokens: list[Token] = Field(

@@ -1,0 +1,36 @@
+"""Targets and beginnings that are given for a look: refused by their own names, and before anything is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.engine import errors, intake
+from app.engine.attending import check_values
+from app.engine.jobs import AttentionJob
+from models import checkpoint as checkpoints
+
+
+@pytest.mark.parametrize("field", ["target", "prefix"])
+def test_a_text_that_is_too_long_or_has_no_tokens_is_named(tiny_checkpoints: Path, field: str) -> None:
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    most = checkpoint.config.max_new_tokens
+    with pytest.raises(errors.TextTooLong, match=f"This {field} has {most + 1} tokens") as long:
+        intake.target_ids(checkpoint, "i " * (most + 1), field)
+    with pytest.raises(errors.InvalidRequest, match=f"The {field} has no tokens that the model writes") as empty:
+        intake.target_ids(checkpoint, " ", field)
+    assert (long.value.field, empty.value.field) == (field, field)
+    assert len(intake.target_ids(checkpoint, "i", field)) == 1
+
+
+def test_a_rollout_counts(tiny_checkpoints: Path) -> None:
+    config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
+    job = AttentionJob("ich", kinds=("cross",), layers=(0,), heads=(0,), max_values=300 * 40)
+    check_values(config, job, 300, 40)
+    rolled = AttentionJob(
+        "ich", kinds=("cross",), layers=(0,), heads=(0,), include=("rollout",), max_values=300 * (40 + 340)
+    )
+    check_values(config, rolled, 300, 40)
+    with pytest.raises(errors.InvalidRequest, match=r"would hold 114,600 weights .* leave out the rollout"):
+        check_values(config, rolled, 300, 41)
