@@ -48,6 +48,7 @@ waiting.py     whose turn it is to start
 telling.py     when the tokens of streams leave the process
 deadlines.py   whose time is over
 runner.py      the only caller of torch
+rewriting.py   what a translator writes without some heads, a step at a time
 translator_look.py  its looks into a translator: maps, steps, statistics, alignment, heads taken away
 looking.py     its looks at gates and at the probability of a text
 """

@@ -35,7 +35,7 @@ def test_a_start_of_several_tokens_is_looked_into(scheduler: Scheduler) -> None:
     assert isinstance(seen, m.Attention)
     assert isinstance(scored, m.Scored)
     assert seen.findings.steps is not None
-    assert [step.rank + 1 for step in seen.findings.steps] == scored.expected.ranks[1:]
+    assert [step.rank for step in seen.findings.steps] == scored.expected.ranks[1:]
     assert seen.findings.alignment is not None
     assert len(seen.findings.alignment.links) == 1
     assert seen.slices[0].shape == [2, 4, 3, 3]
