@@ -36,6 +36,16 @@ function parsed(text, fallback) {
   return text;
 }
 
+let known = location.hash; // another one was typed or followed, and is not to be written over before it is heard of
+
+// Now, whatever is still to be written.
+export function keep(store) {
+  if (location.hash !== known) return;
+  const hash = write(store.get());
+  if (hash !== known) history.replaceState(null, "", hash);
+  known = location.hash;
+}
+
 // Keeps the address and the store the same. Rooms are steps of the browser's history, selections are not.
 export function keepAddress(store) {
   let shownRoom = store.get().room;
@@ -45,12 +55,14 @@ export function keepAddress(store) {
     if (state.room !== shownRoom) {
       shownRoom = state.room;
       history.pushState(null, "", write(state));
+      known = location.hash;
     } else {
-      timer = setTimeout(() => write(store.get()) !== location.hash && history.replaceState(null, "", write(store.get())), 150);
+      timer = setTimeout(keep, 150, store);
     }
   });
   addEventListener("popstate", () => {
     const found = read(location.hash);
+    known = location.hash;
     shownRoom = found.room;
     store.set(pick(found));
   });

@@ -3,7 +3,7 @@
 import { el, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { say } from "../shell/live.js";
-import { write } from "../shell/address.js";
+import { keep } from "../shell/address.js";
 import { csv, json, picture, pngFile, save, svgFile } from "../drawing/export.js";
 
 // matrix(state) -> what is shown, or null; answer(state) -> what the API said, or null.
@@ -14,7 +14,7 @@ export function filesMenu(store, name, matrix, answer) {
   const label = el("span", { class: "caption" });
   const said = el("span", { class: "caption" });
   share.addEventListener("click", async () => {
-    history.replaceState(null, "", write(store.get()));
+    keep(store);
     const copied = await copy(location.href);
     setText(said, t(copied ? "share.copied" : "share.address"));
     say(said.textContent);
