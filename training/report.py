@@ -32,6 +32,7 @@ class Report:
             desc=title,
             disable=quiet,
             mininterval=0.3 if terminal else 15.0,  # a log file is no screen
+            miniters=0,  # by time alone: by itself it waits for another step as large as a resume's first
             smoothing=0,  # validations are part of the time that is left
             bar_format="{desc} {percentage:3.0f}% |{bar:20}| {elapsed}, {remaining} left{postfix}",
             ascii=not terminal,

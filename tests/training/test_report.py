@@ -69,6 +69,15 @@ def test_the_bar_says_loss_and_speed_and_validation(capsys: pytest.CaptureFixtur
     assert "held-out perplexity 1.00" in said
 
 
+def test_a_resumed_run_is_heard_of_as_often_as_any(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(None, "")
+    report.bar.mininterval = 0.0
+    for update in range(5):
+        report.step(update, 4, 2.0 + update, 10, 0.1, 0.5 + update / 100)
+    heard = capsys.readouterr().err
+    assert [f"loss {loss}.000" in heard for loss in (2, 3, 4, 5, 6)] == [True] * 5
+
+
 def test_the_curves_are_those_of_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Figure] = []
     original = Figure.savefig
