@@ -52,6 +52,8 @@ def test_the_theme_is_the_systems_until_it_is_chosen(chromium: Any, served: Serv
         assert page.evaluate(ground) == "rgb(255, 255, 255)"
         page.click("#theme")  # dark
         assert page.evaluate(ground) == "rgb(20, 23, 27)"
+        drawn = "import(document.querySelector('script[src]').src.replace('page.js', 'shell/dom.js'))"
+        assert page.evaluate(f"{drawn}.then((dom) => dom.ink('--accent'))") == "rgb(120, 180, 240)"  # what canvases use
         page.reload()
         page.wait_for_selector("#rooms a")
         assert page.evaluate(ground) == "rgb(20, 23, 27)"

@@ -44,7 +44,11 @@ export function sized(canvas, width, height) {
   return context;
 }
 
+const swatch = el("i", { hidden: true });
+
 // What a colour is called in the style sheet, as the current theme has it.
 export function ink(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  swatch.style.color = `var(${name})`;
+  if (!swatch.isConnected) document.body.append(swatch);
+  return getComputedStyle(swatch).color;
 }
