@@ -5,6 +5,7 @@ export const EXAMPLES = {
   en: ["i want a beer", "the dog sees the red apples", "good morning"],
   es: ["quiero una cerveza", "el perro ve las manzanas rojas", "buenos días"],
   zh: ["我想要一杯啤酒", "狗看见红苹果", "早上好"],
+  "en-x-tutorial": ["hello world"], // The Random Transformer's
   fr: ["je voudrais une bière", "le chien voit les pommes rouges", "bonjour"],
 };
 

@@ -54,7 +54,7 @@ function part(problem, text) {
   return start.replace(/\s+\S*$/u, "");
 }
 
-function showExamples(store, element, { text, pair, examples }) {
+export function showExamples(store, element, { text, pair, examples }) {
   const known = examples?.[pair] ?? [];
   if (text.trim() || !known.length) return fill(element);
   return fill(element, el("span", { class: "caption" }, t("translate.try")), known.map((each) =>

@@ -6,6 +6,7 @@ import { t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
 import { choice } from "../translate/choice.js";
 import { modelOf } from "../translate/decoding.js";
+import { showExamples } from "../translate/source.js";
 import { cards } from "./cards.js";
 
 const PAUSE_MS = 300;
@@ -19,10 +20,11 @@ export function walkthroughRoom(store) {
   const numbers = { wLayer: number("wLayer"), wHead: number("wHead"), wPosition: number("wPosition") };
   const problem = el("p", { class: "problem", role: "alert" });
   const note = el("p", { class: "note" });
+  const examples = el("div", { class: "examples" });
   const element = el("div", { class: "room" },
     el("div", { class: "top" }, choice(store, { beams: false })),
     el("div", { class: "controls" }, field("text", text), field("side", side), Object.entries(numbers).map(([key, input]) => field(key, input))),
-    problem, note, cards(store));
+    problem, note, examples, cards(store));
 
   store.watch(["language"], () => {
     for (const key of Object.keys(names)) setText(names[key], t(`walk.${key}`));
@@ -35,6 +37,7 @@ export function walkthroughRoom(store) {
       if (document.activeElement !== input) input.value = state[key];
     }
   });
+  store.watch(["text", "examples", "language", "pair"], (state) => showExamples(store, examples, state));
   store.watch(["walkProblem", "features", "text", "language"], ({ walkProblem, features, text: sentence }) => {
     fill(problem, walkProblem?.sentence);
     setText(note, features && !features.walkthrough ? t("missing.walkthrough") : sentence.trim() ? "" : t("walk.empty"));

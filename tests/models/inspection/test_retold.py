@@ -8,44 +8,16 @@ from typing import Any
 import pytest
 import torch
 
+from examples import random_transformer
 from models.inspection.walked import Walked
 from models.inspection.walkthrough import walkthrough
 from models.options import TokenRules
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
 from tests.models.test_attention import GOLDEN, SCALES, numbers
-
-
-def tutorial(scale: float) -> Transformer:
-    """Its two tokens are 0 and 1 here, and pass the embedding as the tutorial has them before the encoder."""
-    config = TransformerConfig(
-        source_vocabulary=3,
-        target_vocabulary=3,
-        pad=2,
-        d_model=4,
-        encoder_layers=1,
-        decoder_layers=1,
-        heads=2,
-        head_width=3,
-        d_ff=8,
-        attention_bias=False,
-        attention_scale=scale,
-        norm_epsilon=1e-12,
-        scale_embedding=False,
-    )
-    network = Transformer(config).double().eval()
-    module = network.encoder_layers[0].attention
-    heads = GOLDEN["head1"], GOLDEN["head2"]
-    with torch.no_grad():
-        module.projection.weight.copy_(torch.cat([numbers(h[n]).T for n in ("W_Q", "W_K", "W_V") for h in heads]))
-        module.output.weight.copy_(numbers(GOLDEN["W_O"]).T)
-        network.source_embedding.weight[:2] = numbers(GOLDEN["x"]) - network.positions(2)[:2]
-    return network
 
 
 def told(scale: float, head: int, position: int) -> dict[str, Walked]:
     found = walkthrough(
-        tutorial(scale), [0, 1], [0], side="encoder", layer=0, head=head, position=position, rules=TokenRules(None)
+        random_transformer.network(scale), [0, 1], [0], side="encoder", layer=0, head=head, position=position, rules=TokenRules(None)
     )
     return {step.name: step for step in found if step.part in ("embedding", "self-attention")}
 
