@@ -17,7 +17,14 @@ from tests.models.test_attention import GOLDEN, SCALES, numbers
 
 def told(scale: float, head: int, position: int) -> dict[str, Walked]:
     found = walkthrough(
-        random_transformer.network(scale), [0, 1], [0], side="encoder", layer=0, head=head, position=position, rules=TokenRules(None)
+        random_transformer.network(scale),
+        [0, 1],
+        [0],
+        side="encoder",
+        layer=0,
+        head=head,
+        position=position,
+        rules=TokenRules(None),
     )
     return {step.name: step for step in found if step.part in ("embedding", "self-attention")}
 
