@@ -87,7 +87,7 @@ def test_licence_and_time_are_those_of_the_version(tiny_checkpoints: Path, tmp_p
 def test_curves_of_what_is_loaded(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     made = pool(root)
-    assert asyncio.run(made.curves("tiny-de-en")).reason
+    assert asyncio.run(made.curves("tiny-lyrics")).reason
     (root / "tiny-de-en" / "metrics.jsonl").write_text('{"update": 3, "loss": 1.5}\n')
     assert asyncio.run(made.curves("tiny-de-en")).curves[0].values == (1.5,)
     for name in ("none", "../c/tiny-de-en", ""):
