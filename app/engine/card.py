@@ -45,7 +45,7 @@ def _scalar(text: str) -> str | None:
     quoted = re.match(r"\"(?:[^\"\\]|\\.)*\"", text)
     if quoted:
         try:
-            return str(json.loads(quoted[0])).strip()
+            return str(json.loads(quoted[0])).encode(errors="replace").decode().strip()  # half a character is none
         except ValueError:
             return quoted[0][1:-1].strip()
     if single := re.match(r"'((?:[^']|'')*)'", text):

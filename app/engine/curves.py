@@ -23,7 +23,8 @@ CURVES = {
     "valid_bleu": ("held-out BLEU", "BLEU"),
     "rate": ("learning rate", None),
 }
-MOST_BYTES = 8_000_000  # about 60,000 lines
+MOST_BYTES, MOST_LINES = 8_000_000, 100_000  # a run writes some 125 bytes a line
+MOST_LINE_BYTES = 10_000  # a longer one would hold up who shares this process while it is parsed
 MOST_POINTS = 500
 DIGITS = 6  # that count
 
@@ -82,12 +83,14 @@ class Journals:
 def read(folder: Path) -> TrainingCurves:
     """OSError if there is no such file."""
     content = beginning(folder / METRICS, MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        large = f"{folder.name}/{METRICS} has more than {MOST_BYTES:,} bytes, the most that are read; keep fewer lines."
+    if len(content) > MOST_BYTES or content.count(b"\n") > MOST_LINES:
+        most = f"{MOST_BYTES:,} bytes or {MOST_LINES:,} lines"
+        large = f"{folder.name}/{METRICS} has more than {most}, the most that are read; keep fewer lines."
         return TrainingCurves(folder.name, reason=large)
     lines = [line for line in content.split(b"\n") if line.strip()]
     rows = [row for line in lines if (row := measurement(line)) is not None]
-    found = tuple(curve for name in CURVES if (curve := _curve(name, _with_epochs(rows))).measured)
+    ordered = _with_epochs(rows)
+    found = tuple(curve for name in CURVES if (curve := _curve(name, ordered)).measured)
     none = f"{folder.name}/{METRICS} has no line with `update` and one of {', '.join(f'`{name}`' for name in CURVES)}."
     return TrainingCurves(folder.name, found, len(lines) - len(rows), None if found else none)
 
@@ -95,7 +98,7 @@ def read(folder: Path) -> TrainingCurves:
 def measurement(line: bytes) -> dict[str, Any] | None:
     """{update, epoch, and those of `CURVES` that were measured}, numbers that are none as None; None if it is no such
     thing."""
-    if b'"update"' not in line:
+    if b'"update"' not in line or len(line) > MOST_LINE_BYTES:
         return None
     try:
         row = json.loads(line)

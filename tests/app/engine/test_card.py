@@ -26,6 +26,7 @@ def card(folder: Path, text: str | bytes) -> str | None:
         ("license: [mit, 'apache-2.0']", "mit, apache-2.0"),
         ("license:\n- mit\n  - gpl-3.0\nlanguage:\n- de", "mit, gpl-3.0"),
         ('license: other\nlicense_name: "For friends: \\"only\\" #1"', 'For friends: "only" #1'),
+        ('license: "a\\ud800b"', "a?b"),  # half a character, which no answer could be written with
         ("license: other", "other"),
         ("license_name: house rules", "house rules"),
         ("license: ''", None),

@@ -16,6 +16,10 @@ from app.engine.curves import Curve, Journals, TrainingCurves, read, thinned
 from training.journal import Journal
 from training.report import METRICS, Report
 
+TOO_LARGE = (
+    "demo/metrics.jsonl has more than 8,000,000 bytes or 100,000 lines, the most that are read; keep fewer lines."
+)
+
 
 def folder(root: Path, *lines: Any) -> Path:
     made = root / "demo"
@@ -67,7 +71,8 @@ def test_lines_that_are_no_measurement_are_counted_and_left_out(tmp_path: Path) 
         b'\xff\xfe{"update": 8}',
         b'["update"]',
         b'"update"',
-        b'{"update": ' + b"[" * 100_000,
+        b'{"update": ' + b"[" * 9000,
+        b'{"update": 8, "loss": 1.0, "all": "' + b"x" * 10_000 + b'"}',
         b'{"update": 8, "loss": 1' + b"0" * 5000 + b"}",
         b'{"update": 8, "loss": 1' + b"0" * 400 + b"}",
         b'{"loss": {"update": 8}}',
@@ -167,8 +172,13 @@ def test_a_file_of_a_gigabyte_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(curves, "beginning", lambda path, most: (asked.append(most), beginning(path, most))[1])
     found = read(tmp_path / "demo")
     assert found.curves == ()
-    assert found.reason == "demo/metrics.jsonl has more than 8,000,000 bytes, the most that are read; keep fewer lines."
+    assert found.reason == TOO_LARGE
     assert asked == [8_000_001]
+
+
+def test_nor_are_millions_of_lines(tmp_path: Path) -> None:
+    assert read(folder(tmp_path, *[{"update": 1, "loss": 1.0}] * 3, *[b""] * 100_001)).reason == TOO_LARGE
+    assert read(folder(tmp_path, *[{"update": 1, "loss": 1.0}] * 3, *[b""] * 99_000)).curves[0].measured == 3
 
 
 def test_it_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
