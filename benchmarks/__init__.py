@@ -22,6 +22,7 @@ serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee
 page.py          a page of 300 paragraphs at once
+first_paint.py   how long our own page takes to be seen, in Chromium
 overhead.py      what HTTP and IPC cost
 streams.py       lyricist streams against one nn.GRU loop
 cancelling.py    what is still computed after a cancel

@@ -21,6 +21,17 @@ ENGLISH = ["i want a beer", "the dog sleeps", "we see the house", "good morning 
 LYRICS = "分开后的街道下着旧雨\n不分开的人走在一起\n我把灯留给夜里的你\n" * 3
 
 
+METRICS = """\
+{"update": 50, "epoch": 0, "rate": 0.002, "loss": 5.140670116638045}
+{"update": 50, "valid_loss": 4.75, "valid_bleu": 1.25}
+{"update": 100, "epoch": 0, "rate": 0.004, "loss": 2.25}
+{"update": 150, "epoch": 1, "rate": 0.003, "loss": NaN}
+{"update": 200, "epoch": 1, "rate": 0.002, "loss": 0.75}
+{"update": 200, "valid_loss": 1.5, "valid_bleu": 38.5}
+{"update": 250, "epoch": 2, "rate": 0.001, "loss": 0.0625}
+"""
+
+
 def write_translator(folder: Path, source: str, target: str, seed: int = 0, depths: tuple[int, int] = (2, 2)) -> Path:
     """A word-level translator, 4 heads of 8. depths: layers of encoder and decoder."""
     torch.manual_seed(seed)
@@ -76,7 +87,7 @@ def _write(folder: Path, draft: CheckpointConfig, tokenizers: dict, network: tor
 
 
 def write_all(root: Path) -> Path:
-    write_translator(root / "tiny-de-en", "de", "en")
+    (write_translator(root / "tiny-de-en", "de", "en") / "metrics.jsonl").write_text(METRICS)
     write_translator(root / "tiny-en-es", "en", "es", seed=1)
     write_lyricist(root / "tiny-lyrics")
     return root

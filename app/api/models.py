@@ -1,4 +1,4 @@
-"""GET /models: what is loaded; POST /models/{name}/load, reload and unload change it."""
+"""GET /models: what is loaded, and how it was trained; POST /models/{name}/load, reload and unload change it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from app.api.admin import AdminDependency
 from app.api.errors import documented
 from app.api.fields import PathName
 from app.api.route import JsonRoute
+from app.api.schemas.curves import CurvesAnswer
 from app.api.schemas.models import ChangeAnswer, ModelAnswer
 from app.api.services import ServicesDependency
 
@@ -28,6 +29,18 @@ _LOADING = {
 async def models(services: ServicesDependency) -> list[ModelAnswer]:
     """Every loaded model, in the order in which requests without a model take them."""
     return [ModelAnswer.model_validate(info) for info in services.engine.models()]
+
+
+@router.get(
+    "/models/{name}/curves",
+    summary="Curves of a training",
+    responses=documented(s404="No such model is loaded.", s503="Models are still loading; try again in a few seconds."),
+)
+async def curves(name: PathName, services: ServicesDependency) -> CurvesAnswer:
+    """Loss, held-out scores and learning rate over updates: the `metrics.jsonl` of the model's folder as it is now, so
+    those of a run that still writes there grow. Without one, or where it cannot be used, `curves` is empty and `reason`
+    says why. A curve has at most 500 points; more are thinned, and the first, last, least and greatest stay."""
+    return CurvesAnswer.model_validate(await services.engine.curves(name))
 
 
 @router.post(

@@ -19,6 +19,9 @@ intake.py      texts to token ids, or a refusal that names the limit
 asking.py      the messages that ask a device
 library.py     the checkpoints that the front end knows, each in its current edition
 kept.py        their files, although others may have taken their names since
+card.py        the licence that a model card names
+curves.py      how a model was trained: losses, scores and rates by update
+left_files.py  files that a run left beside its weights, and that nobody has verified
 shelf.py       models come and go while requests run
 admission.py   who may come in
 backlog.py     what one model was given to do and has not done yet

@@ -32,6 +32,7 @@ class Device:
     """One device and the process that serves it now. Times are CLOCK_MONOTONIC seconds.
 
     loading: loads that the process has not answered, and who waits for each;  failed: model -> why it has it not.
+    precisions: model -> what it decodes in there, of all that this device ever loaded and that was not unloaded.
     pause_s: how long to wait before the next start;  deaths: in a row, without HEALTHY_S of readiness between.
     """
 
@@ -39,6 +40,7 @@ class Device:
     process: DeviceProcess | None = None
     state: str = "starting"  # "starting" | "ready" | "restarting" | "stopped"
     loaded: set[str] = field(default_factory=set)
+    precisions: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     loading: dict[str, asyncio.Future[EngineError | None] | None] = field(default_factory=dict)
     outstanding_tokens: int = 0
@@ -178,6 +180,7 @@ class Devices:
                 log.info("%s loaded %s in %.2f s", name, message.name, message.seconds)
                 if message.name in self._coming or message.name in self._to_load():  # nobody unloaded it meanwhile
                     device.loaded.add(message.name)
+                    device.precisions[message.name] = message.precision
                 device.answered(message.name, None)
             case m.LoadFailed():
                 log.error("%s did not load %s: %s", name, message.name, message.reason)
@@ -265,6 +268,7 @@ class Devices:
         self._coming.pop(model, None)
         for device in self.all.values():
             device.loaded.discard(model)
+            device.precisions.pop(model, None)
             device.failed.pop(model, None)
             if device.process is not None:
                 device.process.send([m.Unload(model)])

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from app.engine.curves import Curve as Curve
+from app.engine.curves import TrainingCurves as TrainingCurves
 from app.engine.findings import Findings, HeadChoice, RowChoice, Told
 from app.engine.insights import Floats as Floats
 from app.engine.insights import GateName as GateName
@@ -29,6 +32,7 @@ from app.engine.streaming import TextStream
 AttentionKind = Literal["encoder", "decoder", "cross"]
 FinishReason = Literal["stop", "length"]
 NOTHING_FOUND = Findings()
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,8 @@ class WalkthroughReport:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One loaded checkpoint, as `GET /models` shows it. Languages are None for lyricists."""
+    """One loaded checkpoint, as `GET /models` shows it. Languages are None for lyricists. precision: what it decodes
+    in, None where it is on no device;  loaded_at: when this version was read."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -217,6 +222,9 @@ class ModelInfo:
     devices: tuple[str, ...]
     scores: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1  # counts the loads of this name since the start
+    precision: str | None = None
+    licence: str | None = None
+    loaded_at: datetime = EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +251,10 @@ class Engine(Protocol):
     def status(self) -> PoolStatus: ...
 
     def models(self) -> Sequence[ModelInfo]: ...
+
+    async def curves(self, name: str) -> TrainingCurves:
+        """How a model that is loaded was trained, as its folder has it now."""
+        ...
 
     def check_room(self) -> None:
         """Raises what the smallest request would be refused with now; cheap, before anything of it is parsed."""

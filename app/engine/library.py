@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from app.engine import messages as m
+from app.engine.card import licence
 from app.engine.errors import CheckpointRefused, InvalidRequest, UnknownModel, UnknownPair
 from app.engine.kept import KeptFiles
 from models import checkpoint as checkpoints
@@ -21,10 +23,12 @@ from models.checkpoint import Checkpoint, CheckpointError
 @dataclass(frozen=True, slots=True)
 class Edition(Checkpoint):
     """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice. kept: its files,
-    for a device process that starts after the folder has changed."""
+    for a device process that starts after the folder has changed. licence: as its model card had it."""
 
     version: int = 1
     kept: KeptFiles | None = field(default=None, compare=False)
+    licence: str | None = None
+    loaded_at: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
 
     @property
     def key(self) -> str:
@@ -76,7 +80,7 @@ class Library:
             raise refusal(path, error) from error
         version = self._versions.get(path.name, 0) + 1
         self._versions[path.name] = version
-        return Edition(found.folder, found.config, found.tokenizers, version, kept)
+        return Edition(found.folder, found.config, found.tokenizers, version, kept, licence(path))
 
     def put(self, edition: Edition) -> None:
         """From now on new requests get this one. In order of names: of several that could answer the first does."""

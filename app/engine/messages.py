@@ -133,8 +133,11 @@ class Started(Message, frozen=True, tag=True, array_like=True):
 
 
 class Loaded(Message, frozen=True, tag=True, array_like=True):
+    """precision: what it decodes in, such as "bf16" or "int8 native"."""
+
     name: str
     seconds: float
+    precision: str = "fp32"
 
 
 class LoadFailed(Message, frozen=True, tag=True, array_like=True):

@@ -13,6 +13,7 @@ from app.engine import messages as m
 from app.engine.admission import Admission
 from app.engine.attending import Attending
 from app.engine.continuing import Continuing
+from app.engine.curves import Journals, TrainingCurves
 from app.engine.devices import Devices
 from app.engine.entrance import Entrance
 from app.engine.jobs import (
@@ -84,6 +85,7 @@ class Pool:
         self._tracing = Tracing(self.entrance, self.switchboard)
         self._scoring = Scoring(self.entrance, self.switchboard)
         self._told: tuple[tuple[list[Edition], list[set[str]]], list[ModelInfo]] = ([], []), []
+        self._journals = Journals()
         self._read = False
         self._starting: asyncio.Task[None] | None = None
 
@@ -149,6 +151,8 @@ class Pool:
 
     def _info(self, checkpoint: Edition) -> ModelInfo:
         config = checkpoint.config
+        holders = [device for device in self.devices.all.values() if checkpoint.key in device.loaded]
+        precisions = dict.fromkeys(device.precisions[checkpoint.key] for device in holders)
         return ModelInfo(
             name=checkpoint.name,
             kind=config.kind,
@@ -159,10 +163,16 @@ class Pool:
             vocabulary=checkpoint.tokenizers["target"].size,
             max_source_tokens=config.max_source_tokens or None,
             max_new_tokens=config.max_new_tokens,
-            devices=tuple(d.name for d in self.devices.all.values() if checkpoint.key in d.loaded),
+            devices=tuple(device.name for device in holders),
             scores=config.scores,
             version=checkpoint.version,
+            precision=", ".join(precisions) or None,
+            licence=checkpoint.licence,
+            loaded_at=checkpoint.loaded_at,
         )
+
+    async def curves(self, name: str) -> TrainingCurves:
+        return await self._journals.curves(self.shelf.loaded(name).folder)
 
     async def load_model(self, name: str) -> ModelChange:
         return await self._change(name, self.shelf.load)

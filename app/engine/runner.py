@@ -22,6 +22,8 @@ from models.graphs import Graphed, Recordable
 from models.inspection.maps import Attentive
 from models.inspection.selection import SelectionError
 from models.interface import Network, Precision, Prompt
+from models.native.recurrent import NativeRecurrent
+from models.native.transformer import NativeTransformer
 from models.networks import load_network
 from models.precision import candidates, fastest
 from models.transformer import Transformer
@@ -47,12 +49,20 @@ class CannotInspect(ValueError):
 
 class Model:
     """One loaded network, made ready for decoding, and its slots. network: as it was trained, for looking inside.
-    beam: the width of most searches, for which a GPU gets ready ahead of them. gradual: see `app.engine.lane`."""
+    beam: the width of most searches, for which a GPU gets ready ahead of them. precision: what it decodes in, as people
+    are told. gradual: see `app.engine.lane`."""
 
     def __init__(
-        self, network: Any, decodable: Any, config: checkpoints.CheckpointConfig, slots: int, beam: int = 1
+        self,
+        network: Any,
+        decodable: Any,
+        config: checkpoints.CheckpointConfig,
+        slots: int,
+        beam: int = 1,
+        precision: str = "fp32",
     ) -> None:
         self.network, self.decodable, self.config, self.slots = network, decodable, config, slots
+        self.precision = precision
         self.beam = min(beam, slots) if config.max_source_tokens else 1
         # more rows make a step longer; but a lyricist's first text is not its last, and its steps are short
         self.gradual = decodable.device.type == "cpu" and config.max_source_tokens > 0
@@ -130,11 +140,13 @@ class Model:
 
 
 class ReadModel(NamedTuple):
-    """A checkpoint in memory. decodable: None while the network is still to be brought to its device."""
+    """A checkpoint in memory. decodable: None while the network is still to be brought to its device. precision: what
+    that decodes in."""
 
     network: Any
     decodable: Any
     checkpoint: checkpoints.Checkpoint
+    precision: str
 
 
 class Runner:
@@ -162,8 +174,9 @@ class Runner:
         if files is not None and files != checkpoint.config.files:
             raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: reload the model.")
         network = load_network(checkpoint)
-        decodable = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else None
-        return ReadModel(network, decodable, checkpoint)
+        later = None, ""
+        decodable, precision = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else later
+        return ReadModel(network, decodable, checkpoint, precision)
 
     def read_as_asked(self, asked: Load) -> ReadModel:
         """The folder, or the kept files of a folder that has changed since."""
@@ -179,36 +192,41 @@ class Runner:
     def install(self, name: str, found: ReadModel) -> None:
         """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
         being recorded."""
-        network, decodable, checkpoint = found
+        network, decodable, checkpoint, precision = found
         if decodable is None:
             network = network.to(self.device)
-            decodable = self._decodable(name, network, checkpoint)
-        self.models[name] = Model(network, decodable, checkpoint.config, self.slots, self.beam)
+            decodable, precision = self._decodable(name, network, checkpoint)
+        self.models[name] = Model(network, decodable, checkpoint.config, self.slots, self.beam, precision)
 
-    def _decodable(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Any:
-        """In the precision asked for, or in the fastest one here, which is measured once for each architecture."""
+    def _decodable(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> tuple[Any, str]:
+        """In the precision asked for, or in the fastest one here, which is measured once for each architecture; and how
+        that is called, native kernels by name."""
         shape = json.dumps(checkpoint.config.architecture, sort_keys=True)
+        used = cast(Precision, self.precision)
         if self.precision == "auto" and shape in self._fastest:
-            decodable = network.decodable(self._fastest[shape])
-            log.info("%s computes in %s on %s, as its like does", name, self._fastest[shape], self.device)
+            used = self._fastest[shape]
+            decodable = network.decodable(used)
+            log.info("%s computes in %s on %s, as its like does", name, used, self.device)
         elif self.precision == "auto":
             decodable, times = fastest(network, self.device)
-            self._fastest[shape] = next(iter(times))
+            used = self._fastest[shape] = next(iter(times))
             shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
             log.info(
                 "%s computes in %s on %s (a step of 1 row and one of 16: %s)",
                 name,
-                next(iter(times)),
+                used,
                 self.device,
                 shown,
             )
         else:
-            decodable = network.decodable(cast(Precision, self.precision))
-            log.info("%s computes in %s on %s", name, self.precision, self.device)
+            decodable = network.decodable(used)
+            log.info("%s computes in %s on %s", name, used, self.device)
             if self.precision == "fp16" and self.device.type == "cpu":
                 others = ", ".join(candidates(self.device))
                 log.warning("fp16 is slow on CPUs: set PARLANCE_PRECISION to auto, the fastest of %s here", others)
-        return Graphed(cast(Recordable, decodable)) if self.device.type == "cuda" else decodable
+        if self.device.type == "cuda":
+            return Graphed(cast(Recordable, decodable)), used
+        return decodable, f"{used} native" if isinstance(decodable, NativeTransformer | NativeRecurrent) else used
 
     def unload(self, name: str) -> None:
         """Free a model; the caller has dropped its own references. Unknown names are harmless."""

@@ -81,7 +81,8 @@ class Scheduler:
             if message.name in self._coming:  # nobody has unloaded it meanwhile
                 self.runner.install(message.name, result.network)
                 self.lanes[message.name] = Lane(self.runner.models[message.name], self.prefill_tokens)
-            return m.Loaded(message.name, time.monotonic() - result.began)
+            model = self.runner.models.get(message.name)
+            return m.Loaded(message.name, time.monotonic() - result.began, model.precision if model else "")
         except CheckpointError as error:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:

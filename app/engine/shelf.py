@@ -110,18 +110,19 @@ class Shelf:
         return await self._publish(path)
 
     async def _reload(self, path: Path) -> Edition:
-        old = self._loaded(path.name)
+        old = self.loaded(path.name)
         new = await self._publish(path)
         self._in_background(self._retire(old), path.name)
         return new
 
     async def _unload(self, path: Path) -> Edition:
-        edition = self._loaded(path.name)
+        edition = self.loaded(path.name)
         self._library().drop(path.name)
         await self._retire(edition)
         return edition
 
-    def _loaded(self, name: str) -> Edition:
+    def loaded(self, name: str) -> Edition:
+        """What new requests get of that name; UnknownModel if it is not offered."""
         library = self._library()
         if name not in library.checkpoints:
             listed = ", ".join(library.checkpoints) or "none"

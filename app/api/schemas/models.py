@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,6 +29,18 @@ class ModelAnswer(BaseModel):
     )
     max_new_tokens: int = Field(description="Most tokens it writes for one request.", examples=[256])
     devices: list[str] = Field(description="Where it is loaded.", examples=[["cpu"]])
+    precision: str | None = Field(
+        description="What it decodes in: fp32, bf16, fp16 or int8, with `native` behind it where the kernels of this"
+        " project compute it; of devices that differ all, with commas. Looks inside are in fp32. Null while no device"
+        " has it.",
+        examples=["int8 native"],
+    )
+    licence: str | None = Field(
+        description="As the model card in its folder (`README.md`) says; null where none does.", examples=["cc-by-4.0"]
+    )
+    loaded_at: datetime = Field(
+        description="When this version was read from its folder, in UTC.", examples=["2026-11-22T05:12:09Z"]
+    )
     scores: dict[str, Any] = Field(
         description="What it scored when it was trained, as its model card says.", examples=[{"BLEU": 39.1}]
     )
@@ -53,6 +66,9 @@ class ChangeAnswer(BaseModel):
                 "max_source_tokens": 256,
                 "max_new_tokens": 256,
                 "devices": ["cpu"],
+                "precision": "int8 native",
+                "licence": "cc-by-4.0",
+                "loaded_at": "2026-11-22T05:12:09Z",
                 "scores": {"BLEU": 39.1},
             }
         ],

@@ -2,36 +2,36 @@
 
 import { el } from "../shell/dom.js";
 import { grouped, languageName, t } from "../shell/language.js";
+import { training } from "./curves.js";
 
 // change(name, "reload" | "unload")
-export function modelCard(model, served, change) {
-  const what = model.source_language ? `${languageName(model.source_language)} → ${languageName(model.target_language)}` : t("models.lyrics");
-  const facts = [
-    [t("models.does"), what],
-    [t("models.network"), `${model.architecture}, ${grouped(model.parameters)} ${t("models.parameters")}`],
-    [t("models.vocabulary"), `${grouped(model.vocabulary)} ${t("models.tokens")}`],
-    [t("models.limit"), limit(model)],
-    [t("models.devices"), model.devices.join(", ") || t("models.nowhere")],
-    [t("models.precision"), model.precision],
-    [t("models.version"), String(model.version)],
-    [t("models.licence"), model.licence],
-    [t("models.served"), served === undefined ? null : `${grouped(served)} ${t("models.tokens")}`],
-  ].filter(([, value]) => value);
+export function modelCard(model, served, curves, change) {
+  const facts = {
+    does: model.source_language ? `${languageName(model.source_language)} → ${languageName(model.target_language)}` : t("models.lyrics"),
+    network: `${model.architecture}, ${grouped(model.parameters)} ${t("models.parameters")}`,
+    limit: `${[model.max_source_tokens, model.max_new_tokens].filter(Boolean).map(grouped).join(" → ")} ${t("models.tokens")}`,
+    devices: model.devices.join(", "),
+    precision: model.precision,
+    licence: model.licence,
+    loaded: new Date(model.loaded_at).toLocaleString(),
+    served: served >= 0 && `${grouped(served)} ${t("models.tokens")}`,
+  };
   return el("article", { class: "panel model" },
     el("h2", {}, model.name),
-    el("dl", { class: "facts" }, facts.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-    Object.entries(model.scores ?? {}).map(([name, score]) => scores(name, score)),
+    list(Object.entries(facts).filter(([, value]) => value).map(([key, value]) => [t(`models.${key}`), value])),
+    curves && training(curves),
+    Object.entries(model.scores).map(([name, score]) => scores(name, score)),
     el("p", {}, ["reload", "unload"].map((verb) => el("button", { type: "button", class: "link", onclick: () => change(model.name, verb) }, t(`models.${verb}`)))));
 }
 
-function limit({ max_source_tokens: source, max_new_tokens: written }) {
-  return source ? t("models.reads", { source: grouped(source), written: grouped(written) }) : t("models.writes", { written: grouped(written) });
+function list(facts) {
+  return el("dl", { class: "facts" }, facts.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
 function scores(name, score) {
   if (score === null || typeof score !== "object") return el("p", {}, `${name}: ${shown(score)}`);
   return el("details", {}, el("summary", {}, name, headline(score)),
-    el("dl", { class: "facts" }, Object.entries(score).map(([key, value]) => [el("dt", {}, key), el("dd", {}, shown(value))])));
+    list(Object.entries(score).map(([key, value]) => [key, shown(value)])));
 }
 
 function headline(score) {
@@ -41,5 +41,5 @@ function headline(score) {
 
 function shown(value) {
   if (typeof value === "number") return grouped(value);
-  return value !== null && typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }

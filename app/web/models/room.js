@@ -9,25 +9,25 @@ import { modelCard } from "./card.js";
 export function modelsRoom(store) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off" });
   const name = el("span");
-  const note = el("p", { class: "note" });
   const problem = el("p", { class: "problem", role: "alert" });
   const list = el("div", { class: "models" });
   const change = (model, verb) => changed(store, model, verb, key.value, problem);
-  store.watch(["models", "served", "language"], ({ models, served }) => {
+  store.watch(["models", "served", "curves", "language"], ({ models, served, curves }) => {
     setText(name, t("models.key"));
-    setText(note, models?.length ? t("models.note") : models ? t("models.empty") : "");
-    fill(list, (models ?? []).map((model) => modelCard(model, served?.[model.name], change)));
+    const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each.model === model.name), change));
+    fill(list, cards?.length === 0 ? t("models.empty") : cards);
   });
   store.watch(["room"], ({ room }) => room === "models" && refresh(store));
-  return el("div", { class: "room" }, note, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key)), problem);
+  return el("div", { class: "room" }, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key)), problem);
 }
 
 async function refresh(store) {
   try {
-    const [models, metrics] = await Promise.all([get("models"), fetch("metrics").then((answer) => (answer.ok ? answer.text() : ""))]);
-    store.set({ models, served: counts(metrics) });
+    const [models, metrics] = await Promise.all([get("models"), fetch("metrics").then((answer) => answer.text())]);
+    const curves = await Promise.all(models.map(({ name }) => get(`models/${encodeURIComponent(name)}/curves`)));
+    store.set({ models, served: counts(metrics), curves });
   } catch {
-    // what was loaded when the page was opened stays in view
+    // what is shown stays
   }
 }
 
@@ -43,7 +43,7 @@ function counts(text) {
 async function changed(store, model, verb, key, element) {
   fill(element);
   try {
-    const answer = await fetch(`models/${encodeURIComponent(model)}/${verb}`, { method: "POST", headers: { Authorization: `Bearer ${key}` } });
+    const answer = await fetch(`models/${encodeURIComponent(model)}/${verb}`, { method: "POST", headers: { "X-Api-Key": key } });
     if (!answer.ok) throw new ApiError(answer.status, await answer.json());
     await refresh(store);
   } catch (error) {

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import zip_longest
 
 import numpy as np
@@ -17,6 +18,7 @@ from app.engine.jobs import (
     AttentionMap,
     AttentionReport,
     Continuation,
+    Curve,
     GatesJob,
     GatesReport,
     GateSummary,
@@ -31,6 +33,7 @@ from app.engine.jobs import (
     ScoreReport,
     Step,
     TokenView,
+    TrainingCurves,
     Translation,
     TranslationJob,
     Usage,
@@ -53,6 +56,9 @@ def translator(source: str, target: str) -> ModelInfo:
         max_new_tokens=256,
         devices=("cpu",),
         scores={"BLEU": 39.1, "broken": float("nan")},
+        precision="int8 native",
+        licence="cc-by-4.0",
+        loaded_at=datetime(2026, 11, 22, 5, 12, 9, tzinfo=UTC),
     )
 
 
@@ -106,6 +112,12 @@ class FakeEngine:
 
     def models(self) -> Sequence[ModelInfo]:
         return self.loaded
+
+    async def curves(self, name: str) -> TrainingCurves:
+        self._record(("curves", name))
+        self._check_model(name)
+        points = (50, 100, 111), (0, 0, None), (5.14067, None, 0.691843)
+        return TrainingCurves(name, (Curve("loss", "training loss", "nats per token", *points, 3),), 1)
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         self._record(*jobs)

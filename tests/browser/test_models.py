@@ -1,0 +1,90 @@
+"""The Models room: what a card says and draws is what the API answers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import Watched
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+
+PATHS = "[...document.querySelector('.training').querySelectorAll('path[class]')]"
+DRAWN = f"{PATHS}.map(e => [e.className.baseVal, e.getAttribute('d')])"
+TEXTS = "[...document.querySelector('.training').querySelectorAll('text')].map(e => e.textContent)"
+
+
+def curves_of(served: Server) -> dict[str, Any]:
+    return {each["name"]: each for each in served.ask("/models/tiny-de-en/curves")["curves"]}
+
+
+def points(d: str, end: int, low: float, high: float) -> list[tuple[int, float]]:
+    """Updates and values of a path, by the picture's own scale: 320 wide, 90 high, its foot at 108."""
+    found = [(float(x), float(y)) for x, y in re.findall(r"[ML](\S+) ([^h]+)h0", d)]
+    return [(round(x * end / 320), low + (108 - y) / 90 * (high - low)) for x, y in found]
+
+
+def test_the_curves_drawn_are_those_of_the_api(watched: Watched, served: Server) -> None:
+    page = watched.goto("#models")
+    page.wait_for_selector(".training svg")
+    given, drawn = curves_of(served), dict(page.evaluate(DRAWN))
+    assert list(drawn) == ["loss", "valid_loss", "valid_bleu"]  # and no learning rate
+    for names in (("loss", "valid_loss"), ("valid_bleu",)):  # one axis for a unit
+        numbers = [value for name in names for value in given[name]["values"] if value is not None]
+        low, high = min(numbers), max(numbers)
+        for name in names:
+            pairs = zip(given[name]["updates"], given[name]["values"], strict=True)
+            wanted = [(update, value) for update, value in pairs if value is not None]
+            found = points(drawn[name], 250, low, high)
+            assert [update for update, _ in found] == [update for update, _ in wanted]
+            close = (high - low) * 0.06 / 90  # places have one decimal
+            assert [value for _, value in found] == pytest.approx([value for _, value in wanted], abs=close)
+    assert given["loss"]["values"] == [5.14067, 2.25, None, 0.75, 0.0625]
+    assert [drawn[name].count("M") for name in drawn] == [2, 1, 1]  # the NaN is a gap
+
+
+def test_the_axes_and_the_text_have_names_numbers_and_units(watched: Watched) -> None:
+    page = watched.goto("#models")
+    page.wait_for_selector(".training svg")
+    wanted = ["0", "250 updates", "5.14 nats per token", "0.0625", "38.5 BLEU", "1.25"]
+    assert page.evaluate(TEXTS) == wanted
+    assert page.locator(".training >> nth=0 >> p").all_inner_texts() == [
+        "─ training loss: 5.14 → 0.0625",
+        "╌ held-out loss: 4.75 → 1.5",
+        "╌ held-out BLEU: 1.25 → 38.5",
+    ]
+    page.click("#language")
+    assert page.evaluate(TEXTS)[1] == "250 次更新"
+
+
+def test_a_card_says_precision_and_time_and_why_it_draws_nothing(watched: Watched, served: Server) -> None:
+    page = watched.goto("#models")
+    page.wait_for_selector(".training svg")
+    first, *_, last = served.ask("/models")
+    cards = page.locator(".model").all_inner_texts()
+    assert f"precision\n{first['precision']}" in cards[0]
+    assert first["loaded_at"][:4] in cards[0].split("loaded")[1]
+    assert "licence" not in cards[0]  # no card says one
+    assert served.ask(f"/models/{last['name']}/curves")["reason"] in cards[-1]
+    assert page.locator(".training").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_the_picture_in_the_colours_of_the_theme(chromium: Any, served: Server, scheme: str) -> None:
+    with Watched.opened(chromium, served.base, color_scheme=scheme, viewport={"width": 320, "height": 800}) as watched:
+        page = watched.goto("#models")
+        page.wait_for_selector(".training svg")
+        colour = "getComputedStyle(document.querySelector('{}')).{}"
+        ground = page.evaluate(colour.format("body", "backgroundColor"))
+        quiet = page.evaluate(colour.format(".model dt", "color"))
+        lines = [
+            page.evaluate(colour.format(f"path.{name}", "stroke")) for name in ("loss", "valid_loss", "valid_bleu")
+        ]
+        assert len({ground, *lines}) == 4
+        assert page.evaluate(colour.format(".training text", "fill")) == quiet == lines[2]
+        assert page.evaluate("document.querySelector('.training svg').getBoundingClientRect().width") <= 320
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        watched.clean()
