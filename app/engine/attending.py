@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionJob, AttentionReport, WalkthroughJob, WalkthroughReport
+from app.engine.jobs import AttentionJob, AttentionReport, Took, WalkthroughJob, WalkthroughReport
 from app.engine.library import Edition, Library
 from app.engine.sides import Side, Sides, source_side, target_side
 from app.engine.switchboard import Switchboard
@@ -32,7 +33,7 @@ class Attending:
             return asking.attention(checkpoint, job, sides)
 
         start = len(checkpoint.config.target_prefix)
-        sides, result = await self._seen(
+        sides, result, took = await self._seen(
             checkpoint, job, lambda source, given: check_values(checkpoint.config, job, source, start + given), message
         )
         source, target, found = sides.source, sides.target, sides.found
@@ -49,12 +50,15 @@ class Attending:
             maps={part.kind: views.attention_map(part) for part in result.slices},
             findings=views.named(checkpoint, result.findings),
             found_logprob=None if found is None or job.prefix is not None else found.log_probability,
+            max_source_tokens=checkpoint.config.max_source_tokens,
+            max_target_tokens=checkpoint.config.max_new_tokens,
+            took=took,
         )
 
     async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport:
         checkpoint = inspected(self._entrance.library(), job.model)
         texts = AttentionJob(job.source, job.target, job.model)
-        sides, result = await self._seen(
+        sides, result, _ = await self._seen(
             checkpoint, texts, lambda source, given: None, lambda sides: asking.walkthrough(checkpoint, job, sides)
         )
         writer = checkpoint.tokenizers["target"]
@@ -82,9 +86,11 @@ class Attending:
         job: AttentionJob,
         check: Callable[[int, int], None],
         message: Callable[[Sides], m.Look],
-    ) -> tuple[Sides, Any]:
-        """Both sides of the sentence, and what a device answers to the message about them. check: called with the
-        tokens of the source and of the target that is given, before anything is computed."""
+    ) -> tuple[Sides, Any, Took]:
+        """Both sides of the sentence, what a device answers to the message about them, and what that took. check:
+        called with the tokens of the source and of the target that is given, before anything is computed."""
+        clock = time.perf_counter
+        began = clock()
         given_text = job.target if job.target is not None else job.prefix
         with self._entrance.keeping([checkpoint]):
             size = len(job.source or "") + len(given_text or "")
@@ -96,12 +102,16 @@ class Attending:
             demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, 0 if forced else beam)
             with self._entrance.admitted(demand):
                 found, prefix = None, () if forced else tuple(given)
+                read = clock()
                 if not forced:
                     found = await self._own(checkpoint, source, given, job, beam, penalty)
                     given = [*given, *found.tokens]
+                searched = clock()
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
-                sides = Sides(source, target, found, beam, penalty, prefix)
-                return sides, await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
+                sides, asked = Sides(source, target, found, beam, penalty, prefix), clock()
+                result = await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
+                took = Took(read - began + asked - searched, None if forced else searched - read, clock() - asked)
+                return sides, result, took
 
     async def _own(
         self, checkpoint: Edition, source: Side, prefix: list[int], job: AttentionJob, beam: int, penalty: float
