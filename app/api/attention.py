@@ -58,14 +58,14 @@ async def attention(body: AttentionRequest, request: Request, services: Services
     for name in ("source", "target", "prefix"):
         services.limits.check_texts([getattr(body, name) or ""], name)
     digits = form is not None or body.encoding == "json"
-    job = job_of(body, services.limits.max_attention_values * (1 if digits else BINARY))
+    limit = services.limits.max_attention_values
+    job = job_of(body, limit, digits=digits, encodes=form is None)
     if form == "pharaoh":
         job = replace(job, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
     report = await while_connected(request, services.engine.attention(job))
     if form is not None:
         media_type, written = FORMS[form]
         return await packed(request, lambda: written(report), media_type)
-    limit = services.limits.max_attention_values
     # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
     return await packed(request, lambda: answer_of(report, body, limit), timed=lambda s: timing_of(report.took, s))
 
@@ -94,7 +94,8 @@ def form_of(request: Request) -> str | None:
     return None if form == "json" else form
 
 
-def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:
+def job_of(body: AttentionRequest, limit: int, *, digits: bool, encodes: bool) -> AttentionJob:
+    """limit: of numbers as digits. encodes: whether these could be bytes."""
     search = body.decode or Search()
     return AttentionJob(
         source=body.source,
@@ -103,7 +104,9 @@ def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:
         kinds=tuple(body.kinds),
         layers=None if body.layers == "all" else tuple(body.layers),
         heads=None if body.heads == "all" else tuple(body.heads),
-        max_values=max_values,
+        max_values=limit if digits else limit * BINARY,
+        max_bytes=limit * BINARY if encodes else 0,
+        max_digits=limit,
         source_ids=None if body.source_ids is None else tuple(body.source_ids),
         prefix=body.prefix,
         beam=search.beam_size or 0,

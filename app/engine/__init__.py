@@ -9,11 +9,12 @@ options.py     how it is set up
 entrance.py    what a request passes on its way in, and keeps until it ends
 translating.py translations: tokenized, admitted, asked, put together
 continuing.py  what lyricists write on, in the same way
-attending.py   what a translator looks at, and how large that answer would be
+attending.py   what a translator looks at
+sizing.py      how large that answer would be, and what would fit
 sides.py       both sides of a sentence that is looked into, as the model reads and writes them
 words.py       which word a token belongs to
 findings.py    what is asked of such a look, and what is found beside the maps
-tracing.py     what a lyricist's gates do over a text, in the same way
+tracing.py     what a lyricist's gates do over a text, and how large that answer would be
 scoring.py     how probable a given text is, in the same way
 intake.py      texts to token ids, or a refusal that names the limit
 asking.py      the messages that ask a device

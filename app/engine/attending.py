@@ -1,9 +1,9 @@
-"""What a translator looks at, and how large that answer would be: said before anything is computed."""
+"""What a translator looks at."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import structs
@@ -16,9 +16,9 @@ from app.engine.errors import InvalidRequest
 from app.engine.jobs import AttentionJob, AttentionReport, Took, WalkthroughJob, WalkthroughReport
 from app.engine.library import Edition, Library
 from app.engine.sides import Side, Sides, source_side, target_side
+from app.engine.sizing import check_values
 from app.engine.switchboard import Switchboard
 from app.engine.translating import Translating
-from models.checkpoint import CheckpointConfig
 
 
 class Attending:
@@ -152,43 +152,3 @@ def inspected(library: Library, name: str | None) -> Edition:
                 f"{name} is a lyricist and has no attention to show; name a translator.", field="model"
             )
     return library.named(name, "translator")
-
-
-def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int, input_tokens: int) -> None:
-    """InvalidRequest if the answer would hold more than `job.max_values` weights, or of layers or heads that the
-    network does not have. input_tokens: what the decoder reads; at least so many, while the target is still to be
-    found. A network that does not say how many layers and heads it has is left to the device."""
-    lengths = {
-        "encoder": ("encoder_layers", source_tokens * source_tokens),
-        "decoder": ("decoder_layers", input_tokens * input_tokens),
-        "cross": ("decoder_layers", input_tokens * source_tokens),
-    }
-    heads = chosen(job.heads, config.architecture.get("heads"), "head")
-    heads = 1 if job.reduce_heads != "none" else heads
-    values = 0
-    for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds)):
-        count = chosen(job.layers, config.architecture.get(layers), "layer")
-        values += (1 if job.reduce_layers != "none" else count) * heads * size
-    rollout = "rollout" in job.include
-    if rollout:
-        values += source_tokens * (source_tokens + input_tokens)
-    if values > job.max_values:
-        raise InvalidRequest(
-            f"This answer would hold {values:,} weights and the limit is {job.max_values:,};"
-            f" select fewer kinds, layers or heads, reduce them to their mean,{' leave out the rollout,' * rollout}"
-            " or send a shorter text."
-        )
-
-
-def chosen(numbers: Sequence[int] | None, count: Any, noun: str) -> int:
-    """How many of `count` layers or heads are meant; 0 where that cannot be said. InvalidRequest, in the device's
-    words, for a number that there is not: before a translation is made for it."""
-    if not isinstance(count, int):
-        return 0
-    if numbers is None:
-        return count
-    for number in numbers:
-        if not -count <= number < count:
-            message = f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1})."
-            raise InvalidRequest(message, field=f"{noun}s")
-    return len({number % count for number in numbers})

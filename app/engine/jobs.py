@@ -109,6 +109,8 @@ class AttentionJob:
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     max_values: int = 262_144  # more weights than these are refused
+    max_bytes: int = 1_048_576  # so many would not be, were they asked for as bytes
+    max_digits: int = 262_144  # of what is digits in any encoding: the rollout
     source_ids: tuple[int, ...] | None = None
     prefix: str | None = None
     beam: int = 0

@@ -20,7 +20,7 @@ FINISHED = ("stop", "length", "attention", "gates", "score")
 FAILED = ("device_died", "engine_failed")
 REFUSED = (
     *("overloaded_requests", "overloaded_tokens", "queue_age", "loading", "draining", "engine_unavailable"),
-    *("invalid_request", "text_too_long", "unknown_characters", "unknown_model", "unknown_pair"),
+    *("invalid_request", "text_too_long", "unknown_characters", "answer_too_large", "unknown_model", "unknown_pair"),
     *("model_conflict", "checkpoint_refused"),
 )
 CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")

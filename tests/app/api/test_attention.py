@@ -234,7 +234,7 @@ def test_forms_of_other_tools() -> None:
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})
     assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
     assert client.engine.jobs == [
-        AttentionJob("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",))
+        AttentionJob("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",), max_bytes=0)
     ]
     block = client.post("/attention?format=nematus", json={"source": "bier", "kinds": ["cross"]}).text
     assert block.splitlines() == [
