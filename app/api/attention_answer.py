@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from msgspec import structs
-
+from app.api.attention_findings import findings_of
 from app.api.encoding import encoded
+from app.api.expectations import nats
 from app.api.schemas.attention.answer import AXES, SCHEMA
 from app.api.schemas.attention.request import AttentionRequest
 from app.engine.jobs import AttentionKind, AttentionMap, AttentionReport, Took
@@ -22,8 +22,7 @@ SIDES = {
 
 
 def answer_of(report: AttentionReport, body: AttentionRequest, limit: int) -> dict[str, Any]:
-    findings = structs.asdict(report.findings)
-    logprob_sum = findings.pop("logprob_sum")
+    logprob_sum = report.findings.logprob_sum
     return {
         "schema": SCHEMA,
         "model": report.model,
@@ -33,12 +32,12 @@ def answer_of(report: AttentionReport, body: AttentionRequest, limit: int) -> di
             "text": report.target_text,
             "forced": report.forced,
             "finished": report.finished,
-            "logprob_sum": logprob_sum,
+            "logprob_sum": nats(logprob_sum),
             "input_tokens": report.input_tokens,
             "output_tokens": report.output_tokens,
         },
         "attention": {kind: attention_of(kind, each, body) for kind, each in report.maps.items()},
-        **{name: found for name, found in findings.items() if found is not None},
+        **findings_of(report.findings, body.decimals),
         "limits": limits_of(report, limit),
         "warnings": warnings_of(report, logprob_sum),
     }

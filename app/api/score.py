@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from app.api.answers import JsonAnswer
 from app.api.disconnect import while_connected
 from app.api.errors import documented
-from app.api.expectations import step_fields, token_fields
+from app.api.expectations import nats, step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.score import ScoreAnswer, ScoreRequest
 from app.api.services import ServicesDependency
@@ -64,9 +64,9 @@ def _job(body: ScoreRequest) -> ScoreJob:
 
 
 def _answer(report: ScoreReport, body: ScoreRequest) -> dict[str, Any]:
-    nats = -report.log_probability
-    by_token = nats / report.predicted
-    by_character = nats / report.characters if report.characters else None
+    surprise = -report.log_probability
+    by_token = surprise / report.predicted
+    by_character = surprise / report.characters if report.characters else None
     return {
         "model": report.model,
         "text": report.text,
@@ -75,7 +75,7 @@ def _answer(report: ScoreReport, body: ScoreRequest) -> dict[str, Any]:
             {**token_fields(token), **step_fields(step)}
             for token, step in zip(report.tokens, report.steps, strict=True)
         ],
-        "logprob": round(report.log_probability, 6),
+        "logprob": nats(report.log_probability),
         "counted": {"tokens": report.predicted, "characters": report.characters},
         "perplexity": round(math.exp(min(by_token, MOST_NATS)), 4),
         "nats_per_token": round(by_token, 4),

@@ -69,4 +69,10 @@ def _answer(report: WalkthroughReport, job: WalkthroughJob) -> dict[str, Any]:
 
 def _step(told: Told) -> dict[str, Any]:
     fields = {name: value for name, value in structs.asdict(told).items() if value is not None}
-    return {**fields, "why": WHY[told.name]}
+    values = [[written(each) for each in row] if isinstance(row, list) else written(row) for row in told.values]
+    return {**fields, "values": values, "why": WHY[told.name]}
+
+
+def written(value: float | None) -> float | None:
+    """With seven digits, which is what the float32 of a network has."""
+    return None if value is None else float(f"{value:.7g}") + 0.0  # no -0.0
