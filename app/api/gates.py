@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
-from app.api.answers import JsonAnswer
+from app.api.answers import packed
 from app.api.disconnect import while_connected
 from app.api.encoding import NotFiniteError, encoded
 from app.api.errors import documented
@@ -35,7 +36,7 @@ router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
         s504="The answer took too long.",
     ),
 )
-async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
+async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> Response:
     """Gates and hidden state of a lyricist after each character of `text`, and the probability of the next one.
 
     Computed in fp32, whatever the number format that it writes in."""
@@ -52,7 +53,7 @@ async def gates(body: GatesRequest, request: Request, services: ServicesDependen
     report = await while_connected(request, services.engine.gates(job))
     try:
         # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-        return JsonAnswer(_answer(report, body))
+        return await packed(request, lambda: _answer(report, body))
     except NotFiniteError as error:
         raise InvalidRequest(str(error), field="encoding") from error
 

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
-from app.api.answers import JsonAnswer
+from app.api.answers import packed
 from app.api.disconnect import while_connected
 from app.api.errors import documented
 from app.api.expectations import nats, step_fields, token_fields
@@ -36,13 +37,13 @@ MOST_NATS = 700.0  # e to that power is still a number
         s504="The answer took too long.",
     ),
 )
-async def score(body: ScoreRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
+async def score(body: ScoreRequest, request: Request, services: ServicesDependency) -> Response:
     """Log-probability of each token of `target` as a translation of `source`, or of a lyricist's `text`."""
     job = _job(body)
     for field in ("source", "target", "text"):
         services.limits.check_texts([getattr(body, field) or ""], field)
     report = await while_connected(request, services.engine.score(job))
-    return JsonAnswer(_answer(report, body))
+    return await packed(request, lambda: _answer(report, body))
 
 
 def _job(body: ScoreRequest) -> ScoreJob:
