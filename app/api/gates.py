@@ -10,13 +10,12 @@ from starlette.responses import Response
 
 from app.api.answers import packed
 from app.api.disconnect import while_connected
-from app.api.encoding import NotFiniteError, encoded
+from app.api.encoding import encoded
 from app.api.errors import documented
 from app.api.expectations import step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.gates import GATE_AXES, GatesAnswer, GatesRequest
 from app.api.services import ServicesDependency
-from app.engine.errors import InvalidRequest
 from app.engine.jobs import Floats, GatesJob, GatesReport, GateSummary
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
@@ -51,11 +50,8 @@ async def gates(body: GatesRequest, request: Request, services: ServicesDependen
         max_values=services.limits.max_attention_values,
     )
     report = await while_connected(request, services.engine.gates(job))
-    try:
-        # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-        return await packed(request, lambda: _answer(report, body))
-    except NotFiniteError as error:
-        raise InvalidRequest(str(error), field="encoding") from error
+    # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
+    return await packed(request, lambda: _answer(report, body))
 
 
 def _answer(report: GatesReport, body: GatesRequest) -> dict[str, Any]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+import torch
+
 from app.engine import findings
 from app.engine.messages import Attend, Slice, Walk, Walked
+from app.engine.numbers import require_numbers
 from models.checkpoint import CheckpointConfig
 from models.inspection import ablation as ablations
 from models.inspection import rollout as rollouts
@@ -23,13 +26,16 @@ from models.inspection.walkthrough import Side, walkthrough
 from models.options import TokenRules
 from models.transformer import Transformer
 
+MINUS_INFINITE = ("masked scores", "logits")  # steps of a walk whose numbers may be so
+
 
 def look(
     network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend
 ) -> tuple[list[Slice], findings.Findings]:
-    """SelectionError for what the network does not have."""
+    """SelectionError for what the network does not have; NoNumbers where it computes none."""
     question = asked.question
     found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
+    require_numbers(asked.model, *(weights for kind in KINDS for weights in found.maps[kind]), logits=found.logits)
     slices = [_slice(kind, found, asked) for kind in asked.kinds]
     given = len(asked.inputs) - len(asked.outputs)  # of a start of several tokens
     told = steps(found.logits[given:], asked.outputs, _unforced(rules), question.top_k)
@@ -46,7 +52,7 @@ def look(
 
 
 def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
-    """SelectionError for what the network does not have."""
+    """SelectionError for what the network does not have; NoNumbers where it computes none."""
     steps = walkthrough(
         network,
         asked.source,
@@ -59,6 +65,12 @@ def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
         most=asked.most,
         most_keys=asked.most_keys,
     )
+    for step in steps:
+        told = torch.tensor(step.values, dtype=torch.float64)
+        if step.name in MINUS_INFINITE:
+            require_numbers(asked.model, logits=told)
+        else:
+            require_numbers(asked.model, told)
     depth = len(network.encoder if asked.side == "encoder" else network.decoder)
     length = len(asked.source if asked.side == "encoder" else asked.inputs)
     place = asked.layer % depth, asked.head % network.config.heads, asked.position % length
