@@ -109,7 +109,8 @@ class Attending:
                 searched = clock()
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
                 sides, asked = Sides(source, target, found, beam, penalty, prefix), clock()
-                result = await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
+                work = len(source.tokens) + len(target.inputs)
+                result = await self._switchboard.ask(message(sides), work, part="whole" if forced else "look")
                 took = Took(read - began + asked - searched, None if forced else searched - read, clock() - asked)
                 return sides, result, took
 
@@ -125,6 +126,7 @@ class Attending:
             beam=beam,
             length_penalty=penalty,
             max_new_tokens=job.max_new_tokens,
+            part="search",
         )
         return result.hypotheses[0]
 
