@@ -35,7 +35,8 @@ router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
                 "name": "format",
                 "in": "query",
                 "description": "JSON, or text for other tools: the alignment as Pharaoh pairs, one map as Nematus'"
-                " block, or a table of all weights.",
+                " block, or a table of all weights, in which an apostrophe keeps a piece that begins with = + - @ or"
+                " white space from being a formula.",
                 "schema": {"type": "string", "enum": ["json", *FORMS], "default": "json"},
             }
         ]
