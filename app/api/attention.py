@@ -11,7 +11,7 @@ from app.api.answers import packed
 from app.api.attention_answer import BINARY, answer_of, timing_of
 from app.api.attention_forms import FORMS
 from app.api.disconnect import while_connected
-from app.api.errors import documented
+from app.api.errors import OF_A_LOOK, documented
 from app.api.route import JsonRoute
 from app.api.schemas.attention.answer import AttentionAnswer
 from app.api.schemas.attention.choices import HeadChoice, RowChoice, Search
@@ -43,12 +43,8 @@ router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
     },
     responses=documented(
         s404="No translator of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong, or the answer would be too large.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
 async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> Response:

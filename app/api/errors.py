@@ -91,6 +91,15 @@ class ErrorAnswer(BaseModel):
     )
 
 
+OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
+    "s413": "The body is too large.",
+    "s415": "The body is not JSON.",
+    "s429": "The queue is full; Retry-After says when to try again.",
+    "s503": "No device can answer right now; Retry-After says when to try again.",
+    "s504": "The answer took too long.",
+}
+
+
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
     """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}

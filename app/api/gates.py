@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.api.answers import packed
 from app.api.disconnect import while_connected
 from app.api.encoding import encoded
-from app.api.errors import documented
+from app.api.errors import OF_A_LOOK, documented
 from app.api.expectations import step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.gates import GATE_AXES, GatesAnswer, GatesRequest
@@ -27,12 +27,8 @@ router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
     response_model=GatesAnswer,
     responses=documented(
         s404="No lyricist of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong, or the answer would be too large.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
 async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> Response:

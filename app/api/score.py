@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from app.api.answers import packed
 from app.api.disconnect import while_connected
-from app.api.errors import documented
+from app.api.errors import OF_A_LOOK, documented
 from app.api.expectations import nats, step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.score import ScoreAnswer, ScoreRequest
@@ -29,12 +29,8 @@ MOST_NATS = 700.0  # e to that power is still a number
     response_model=ScoreAnswer,
     responses=documented(
         s404="No model of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
 async def score(body: ScoreRequest, request: Request, services: ServicesDependency) -> Response:
