@@ -10,7 +10,8 @@ from msgspec import structs
 
 from app.api.encoding import encoded
 from app.api.expectations import nats
-from app.engine.findings import Ablation, Alignment, Findings, HeadStatistics, Rollout, Step, WorkedRow
+from app.engine.findings import Ablation, Alignment, Findings, Rollout, Step, WorkedRow
+from models.inspection.roles import HeadStatistics
 
 SHARES = 6  # decimals of means of weights, and of scores: of these the float32 of a network has no more
 
@@ -35,7 +36,7 @@ def findings_of(found: Findings, decimals: int) -> dict[str, Any]:
 
 def statistics_of(stats: Mapping[str, list[list[HeadStatistics]]]) -> dict[str, Any]:
     def written(head: HeadStatistics) -> dict[str, Any]:
-        return {name: value if name == "role" else share(value) for name, value in structs.asdict(head).items()}
+        return {name: value if name == "role" else share(value) for name, value in head._asdict().items()}
 
     return {kind: [[written(head) for head in layer] for layer in layers] for kind, layers in stats.items()}
 

@@ -19,6 +19,7 @@ from models.inspection.choosing import Place, mean_of
 from models.inspection.forced import ForcedPass, WorkedRow, forced_pass
 from models.inspection.heads import head_statistics
 from models.inspection.maps import chosen_slice
+from models.inspection.roles import HeadStatistics
 from models.inspection.selection import KINDS, Head, Row
 from models.inspection.steps import Step, steps
 from models.inspection.walked import Walked as WalkedStep
@@ -110,19 +111,14 @@ def _slice(kind: str, found: ForcedPass, asked: Attend) -> Slice:
     return Slice(kind, list(chosen.layers), list(chosen.heads), list(numbers.shape), numbers.tobytes())
 
 
-def _statistics(kind: str, found: ForcedPass, question: findings.Question) -> list[list[findings.HeadStatistics]]:
+def _statistics(kind: str, found: ForcedPass, question: findings.Question) -> list[list[HeadStatistics]]:
     starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
     if kind != "decoder":
         count = len(found.source)
         starts, ends = list(range(question.starts)), list(range(count - question.ends, count))
     valid = found.valid(kind)
-    return [
-        [
-            findings.HeadStatistics(**each._asdict())
-            for each in head_statistics(weights, valid, cross=kind == "cross", starts=starts, ends=ends)
-        ]
-        for weights in found.maps[kind]
-    ]
+    cross = kind == "cross"
+    return [head_statistics(weights, valid, cross=cross, starts=starts, ends=ends) for weights in found.maps[kind]]
 
 
 def _rollout(found: ForcedPass) -> findings.Rollout:

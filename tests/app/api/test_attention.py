@@ -12,6 +12,7 @@ import pytest
 from app.api.schemas.attention.answer import AttentionAnswer
 from app.engine import findings
 from app.engine.jobs import AttentionJob
+from models.inspection.roles import HeadStatistics
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 
@@ -130,7 +131,7 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
 
 
 def test_what_was_found_is_answered_as_the_schema_says() -> None:
-    statistics = findings.HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
+    statistics = HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
     found = findings.Findings(
         logprob_sum=-0.5,
         stats={"cross": [[statistics]]},

@@ -17,11 +17,11 @@ from app.engine.findings import (
     Candidate,
     Findings,
     HeadChoice,
-    HeadStatistics,
     Rollout,
     Step,
     WorkedRow,
 )
+from models.inspection.roles import HeadStatistics
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 
