@@ -34,12 +34,17 @@ CONVENTIONS: Mapping[str, Convention] = {
 NAMES = tuple(dict.fromkeys(name for convention in CONVENTIONS.values() for name in convention.gates))
 
 
+def fitting(gates: int, layers: int, steps: int, most: int) -> int:
+    """How many units fit into an answer of at most `most` values."""
+    return most // (gates * layers * steps)
+
+
 def refusal(gates: int, layers: int, units: int, steps: int, most: int) -> str | None:
     """A sentence for an answer of more than `most` values; None for one that fits."""
     one_unit = gates * layers * steps
     if one_unit * units <= most:
         return None
-    fits = most // one_unit
+    fits = fitting(gates, layers, steps, most)
     way_out = f'"units": {fits} would fit, or fewer layers or gates' if fits else "send a shorter text"
     return f"This answer would hold {one_unit * units:,} gate values and the limit is {most:,}: {way_out}."
 

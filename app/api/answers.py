@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,15 +29,29 @@ class JsonAnswer(Response):
         return msgspec.json.encode(content)
 
 
-async def packed(request: Request, made: Callable[[], Any], media_type: str = "application/json") -> Response:
+async def packed(
+    request: Request,
+    made: Callable[[], Any],
+    media_type: str = "application/json",
+    timed: Callable[[float], dict[str, float]] | None = None,
+) -> Response:
     """A large answer, made, written and gzipped where the client takes that, all in a thread: a megabyte would hold up
-    everyone for tens of milliseconds. Its ETag names the content. made: gives what is written as JSON, or a text."""
+    everyone for tens of milliseconds. made: gives what is written as JSON, or a text. timed: from the seconds that this
+    took, the object's last field, `timing_ms`.
+
+    The ETag names all of the content but that: a weak one, since answers that say the same may differ in the time that
+    they took. It never makes a 304: that is for GET and HEAD, and these answers are to a POST (RFC 9110, 13.1.2).
+    """
     accepted = takes_gzip(request.headers.get("accept-encoding", ""))
 
     def work() -> tuple[bytes, str, bool]:
+        began = time.perf_counter()
         content = made()
         body = content.encode() if isinstance(content, str) else msgspec.json.encode(content)
         tag = hashlib.sha256(body).hexdigest()[:32]
+        if timed is not None:
+            timing = msgspec.json.encode(timed(time.perf_counter() - began))
+            body = b'%b,"timing_ms":%b}' % (body[:-1], timing)
         if not accepted or len(body) < WORTH_PACKING:
             return body, tag, False
         return gzipped(body), tag, True

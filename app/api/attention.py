@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from fastapi import APIRouter, Request
-from msgspec import structs
 from starlette.responses import Response
 
 from app.api.answers import packed
+from app.api.attention_answer import BINARY, answer_of, timing_of
 from app.api.attention_forms import FORMS
 from app.api.disconnect import while_connected
-from app.api.encoding import encoded
-from app.api.errors import documented
+from app.api.errors import OF_A_LOOK, documented
 from app.api.route import JsonRoute
-from app.api.schemas.attention.answer import AXES, SCHEMA, AttentionAnswer
+from app.api.schemas.attention.answer import AttentionAnswer
 from app.api.schemas.attention.choices import HeadChoice, RowChoice, Search
 from app.api.schemas.attention.request import AttentionRequest
 from app.api.services import ServicesDependency
 from app.api.wording import value_shown
 from app.engine import findings
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionJob, AttentionKind, AttentionMap, AttentionReport
+from app.engine.jobs import AttentionJob
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
-
-BINARY = 4  # times as many weights fit into an answer of bytes as into one of digits
-DISAGREE = 1e-3  # nats a token, between the search and the pass that is shown, from which on it is said
-SIDES = {
-    "encoder": ("source", "source"),
-    "decoder": ("target_input", "target_input"),
-    "cross": ("target_input", "source"),
-}
 
 
 @router.post(
@@ -45,19 +35,16 @@ SIDES = {
                 "name": "format",
                 "in": "query",
                 "description": "JSON, or text for other tools: the alignment as Pharaoh pairs, one map as Nematus'"
-                " block, or a table of all weights.",
+                " block, or a table of all weights, in which an apostrophe keeps a piece that begins with = + - @ or"
+                " white space from being a formula.",
                 "schema": {"type": "string", "enum": ["json", *FORMS], "default": "json"},
             }
         ]
     },
     responses=documented(
         s404="No translator of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong, or the answer would be too large.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
 async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> Response:
@@ -68,7 +55,8 @@ async def attention(body: AttentionRequest, request: Request, services: Services
     for name in ("source", "target", "prefix"):
         services.limits.check_texts([getattr(body, name) or ""], name)
     digits = form is not None or body.encoding == "json"
-    job = job_of(body, services.limits.max_attention_values * (1 if digits else BINARY))
+    limit = services.limits.max_attention_values
+    job = job_of(body, limit, digits=digits, encodes=form is None)
     if form == "pharaoh":
         job = replace(job, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
     report = await while_connected(request, services.engine.attention(job))
@@ -76,7 +64,7 @@ async def attention(body: AttentionRequest, request: Request, services: Services
         media_type, written = FORMS[form]
         return await packed(request, lambda: written(report), media_type)
     # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-    return await packed(request, lambda: answer_of(report, body))
+    return await packed(request, lambda: answer_of(report, body, limit), timed=lambda s: timing_of(report.took, s))
 
 
 def check(body: AttentionRequest) -> None:
@@ -103,7 +91,8 @@ def form_of(request: Request) -> str | None:
     return None if form == "json" else form
 
 
-def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:
+def job_of(body: AttentionRequest, limit: int, *, digits: bool, encodes: bool) -> AttentionJob:
+    """limit: of numbers as digits. encodes: whether these could be bytes."""
     search = body.decode or Search()
     return AttentionJob(
         source=body.source,
@@ -112,7 +101,9 @@ def job_of(body: AttentionRequest, max_values: int) -> AttentionJob:
         kinds=tuple(body.kinds),
         layers=None if body.layers == "all" else tuple(body.layers),
         heads=None if body.heads == "all" else tuple(body.heads),
-        max_values=max_values,
+        max_values=limit if digits else limit * BINARY,
+        max_bytes=limit * BINARY if encodes else 0,
+        max_digits=limit,
         source_ids=None if body.source_ids is None else tuple(body.source_ids),
         prefix=body.prefix,
         beam=search.beam_size or 0,
@@ -133,60 +124,3 @@ def head(choice: HeadChoice) -> findings.HeadChoice:
 
 def row(choice: RowChoice) -> findings.RowChoice:
     return findings.RowChoice(choice.kind, choice.layer, choice.head, choice.row)
-
-
-def answer_of(report: AttentionReport, body: AttentionRequest) -> dict[str, Any]:
-    findings = structs.asdict(report.findings)
-    logprob_sum = findings.pop("logprob_sum")
-    return {
-        "schema": SCHEMA,
-        "model": report.model,
-        "network": {**_facts(report), "dtype": "float32"},
-        "source": {"text": report.source_text, "tokens": report.source_tokens},
-        "target": {
-            "text": report.target_text,
-            "forced": report.forced,
-            "finished": report.finished,
-            "logprob_sum": logprob_sum,
-            "input_tokens": report.input_tokens,
-            "output_tokens": report.output_tokens,
-        },
-        "attention": {kind: attention_of(kind, each, body) for kind, each in report.maps.items()},
-        **{name: found for name, found in findings.items() if found is not None},
-        "warnings": warnings_of(report, logprob_sum),
-    }
-
-
-def _facts(report: AttentionReport) -> dict[str, Any]:
-    names = ("sha256", "encoder_layers", "decoder_layers", "heads", "head_width", "norm")
-    return {name: getattr(report.network, name) for name in names}
-
-
-def attention_of(kind: AttentionKind, each: AttentionMap, body: AttentionRequest) -> dict[str, Any]:
-    query, key = SIDES[kind]
-    return {
-        "axes": AXES,
-        "layers": each.layers,
-        "heads": each.heads,
-        "reduced": {"heads": body.reduce.heads, "layers": body.reduce.layers},
-        "query": query,
-        "key": key,
-        **weights_of(each, body),
-    }
-
-
-def weights_of(each: AttentionMap, body: AttentionRequest) -> dict[str, Any]:
-    found = encoded(each.values, body.encoding, decimals=body.decimals, bounds=(0.0, 1.0))
-    if "values" in found:
-        found["weights"] = found.pop("values")
-    return found
-
-
-def warnings_of(report: AttentionReport, logprob_sum: float) -> list[str]:
-    found, tokens = report.found_logprob, max(1, len(report.output_tokens))
-    if found is None or abs(found - logprob_sum) <= DISAGREE * tokens:
-        return []
-    return [
-        f"The search gave this translation {found:.4f} nats and the pass shown here {logprob_sum:.4f}: the search"
-        " computes in the server's precision, this pass in fp32."
-    ]

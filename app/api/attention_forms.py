@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from app.engine.errors import InvalidRequest
 from app.engine.jobs import AttentionReport, TokenView
+
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
 def pharaoh(report: AttentionReport) -> str:
@@ -45,7 +48,7 @@ def words(tokens: Sequence[TokenView]) -> list[str]:
 
 
 def table(report: AttentionReport) -> str:
-    """A row for each weight."""
+    """A row for each weight. Pieces are texts to a spreadsheet, never formulas: see `cell`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["kind", "layer", "head", "query", "key", "query_piece", "key_piece", "weight"])
@@ -58,10 +61,17 @@ def table(report: AttentionReport) -> str:
             for head, by_row in zip(heads, by_head, strict=True):
                 for q, (row, weights) in enumerate(zip(rows, by_row, strict=True)):
                     writer.writerows(
-                        [kind, layer, head, q, k, row.piece, column.piece, f"{weight:.8f}"]
+                        [kind, layer, head, q, k, cell(row.piece), cell(column.piece), f"{weight:.8f}"]
                         for k, (column, weight) in enumerate(zip(columns, weights, strict=True))
                     )
     return out.getvalue()
+
+
+def cell(text: str) -> str:
+    """An apostrophe before what a spreadsheet would run as a formula, quoted or not, and before what such an apostrophe
+    stands before already: so one taken away gives the text back. https://owasp.org/www-community/attacks/CSV_Injection
+    """
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 FORMS: dict[str, tuple[str, Callable[[AttentionReport], str]]] = {

@@ -1,6 +1,8 @@
 """The one table from what went wrong to a status, and the one body that says so.
 
 {"error": sentence, "code": snake_case, "field": the input at fault or null, "request_id": as in X-Request-Id}
+
+and of an answer that would be too large also "values", "limit" and "suggest".
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from starlette.types import Scope
 from app.api.answers import JsonAnswer
 from app.api.wording import field_of, sentence, shown
 from app.engine.errors import (
+    AnswerTooLarge,
     CheckpointRefused,
     DeadlineExceeded,
     EngineError,
@@ -71,6 +74,30 @@ class ErrorAnswer(BaseModel):
         description="Id of this request, as in the header X-Request-Id and in the server's log.",
         examples=["5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"],
     )
+    values: int | None = Field(
+        default=None,
+        description="Only of answer_too_large: the numbers that the answer would hold, or more where the model has yet"
+        " to write its translation.",
+        examples=[589_824],
+    )
+    limit: int | None = Field(
+        default=None, description="Only of answer_too_large: the most that one answer may hold.", examples=[262_144]
+    )
+    suggest: dict[str, Any] | None = Field(
+        default=None,
+        description="Only of answer_too_large: fields to put into the request, with which so many values fit; null:"
+        " only a shorter text will.",
+        examples=[{"encoding": "u16"}, {"reduce": {"heads": "mean", "layers": "none"}}, {"units": 15}],
+    )
+
+
+OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
+    "s413": "The body is too large.",
+    "s415": "The body is not JSON.",
+    "s429": "The queue is full; Retry-After says when to try again.",
+    "s503": "No device can answer right now; Retry-After says when to try again.",
+    "s504": "The answer took too long.",
+}
 
 
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
@@ -88,6 +115,7 @@ class Meaning(NamedTuple):
     message: str
     field: str | None
     headers: dict[str, str]
+    more: dict[str, Any]
 
 
 def meaning(scope: Scope, error: EngineError) -> Meaning:
@@ -102,7 +130,10 @@ def meaning(scope: Scope, error: EngineError) -> Meaning:
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, EngineUnavailable):
         headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)
-    return Meaning(status, error.code, error.message, error.field, headers)
+    more: dict[str, Any] = {}
+    if isinstance(error, AnswerTooLarge):
+        more = {"values": error.values, "limit": error.limit, "suggest": error.suggest}
+    return Meaning(status, error.code, error.message, error.field, headers, more)
 
 
 def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> dict[str, str | None]:
@@ -123,8 +154,11 @@ def error_answer(
     *,
     field: str | None = None,
     headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> JsonAnswer:
-    return JsonAnswer(error_body(scope, code, message, field), status_code=status, headers=headers)
+    """more: fields that this error has beside the four of all."""
+    body = {**error_body(scope, code, message, field), **(more or {})}
+    return JsonAnswer(body, status_code=status, headers=headers)
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -145,7 +179,9 @@ async def _engine_error(request: Request, error: Exception) -> JsonAnswer:
     assert isinstance(error, EngineError)
     request.app.state.services.metrics.refused(error)
     case = meaning(request.scope, error)
-    return error_answer(request.scope, case.status, case.code, case.message, field=case.field, headers=case.headers)
+    return error_answer(
+        request.scope, case.status, case.code, case.message, field=case.field, headers=case.headers, more=case.more
+    )
 
 
 async def _validation_error(request: Request, error: Exception) -> JsonAnswer:

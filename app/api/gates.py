@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
-from app.api.answers import JsonAnswer
+from app.api.answers import packed
 from app.api.disconnect import while_connected
-from app.api.encoding import NotFiniteError, encoded
-from app.api.errors import documented
+from app.api.encoding import encoded
+from app.api.errors import OF_A_LOOK, documented
 from app.api.expectations import step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.gates import GATE_AXES, GatesAnswer, GatesRequest
 from app.api.services import ServicesDependency
-from app.engine.errors import InvalidRequest
 from app.engine.jobs import Floats, GatesJob, GatesReport, GateSummary
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
@@ -27,15 +27,11 @@ router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
     response_model=GatesAnswer,
     responses=documented(
         s404="No lyricist of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong, or the answer would be too large.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
-async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
+async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> Response:
     """Gates and hidden state of a lyricist after each character of `text`, and the probability of the next one.
 
     Computed in fp32, whatever the number format that it writes in."""
@@ -50,11 +46,8 @@ async def gates(body: GatesRequest, request: Request, services: ServicesDependen
         max_values=services.limits.max_attention_values,
     )
     report = await while_connected(request, services.engine.gates(job))
-    try:
-        # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
-        return JsonAnswer(_answer(report, body))
-    except NotFiniteError as error:
-        raise InvalidRequest(str(error), field="encoding") from error
+    # Encoded as it is: checking hundreds of thousands of numbers against the schema would cost more than the model.
+    return await packed(request, lambda: _answer(report, body))
 
 
 def _answer(report: GatesReport, body: GatesRequest) -> dict[str, Any]:

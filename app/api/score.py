@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
-from app.api.answers import JsonAnswer
+from app.api.answers import packed
 from app.api.disconnect import while_connected
-from app.api.errors import documented
-from app.api.expectations import step_fields, token_fields
+from app.api.errors import OF_A_LOOK, documented
+from app.api.expectations import nats, step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.score import ScoreAnswer, ScoreRequest
 from app.api.services import ServicesDependency
@@ -28,21 +29,17 @@ MOST_NATS = 700.0  # e to that power is still a number
     response_model=ScoreAnswer,
     responses=documented(
         s404="No model of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
-async def score(body: ScoreRequest, request: Request, services: ServicesDependency) -> JsonAnswer:
+async def score(body: ScoreRequest, request: Request, services: ServicesDependency) -> Response:
     """Log-probability of each token of `target` as a translation of `source`, or of a lyricist's `text`."""
     job = _job(body)
     for field in ("source", "target", "text"):
         services.limits.check_texts([getattr(body, field) or ""], field)
     report = await while_connected(request, services.engine.score(job))
-    return JsonAnswer(_answer(report, body))
+    return await packed(request, lambda: _answer(report, body))
 
 
 def _job(body: ScoreRequest) -> ScoreJob:
@@ -64,9 +61,9 @@ def _job(body: ScoreRequest) -> ScoreJob:
 
 
 def _answer(report: ScoreReport, body: ScoreRequest) -> dict[str, Any]:
-    nats = -report.log_probability
-    by_token = nats / report.predicted
-    by_character = nats / report.characters if report.characters else None
+    surprise = -report.log_probability
+    by_token = surprise / report.predicted
+    by_character = surprise / report.characters if report.characters else None
     return {
         "model": report.model,
         "text": report.text,
@@ -75,7 +72,7 @@ def _answer(report: ScoreReport, body: ScoreRequest) -> dict[str, Any]:
             {**token_fields(token), **step_fields(step)}
             for token, step in zip(report.tokens, report.steps, strict=True)
         ],
-        "logprob": round(report.log_probability, 6),
+        "logprob": nats(report.log_probability),
         "counted": {"tokens": report.predicted, "characters": report.characters},
         "perplexity": round(math.exp(min(by_token, MOST_NATS)), 4),
         "nats_per_token": round(by_token, 4),

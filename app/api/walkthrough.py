@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from app.api.answers import packed
 from app.api.disconnect import while_connected
-from app.api.errors import documented
+from app.api.errors import OF_A_LOOK, documented
 from app.api.route import JsonRoute
 from app.api.schemas.walkthrough import WalkthroughAnswer, WalkthroughRequest
 from app.api.services import ServicesDependency
@@ -28,12 +28,8 @@ SCHEMA = "walkthrough/1"
     response_model=WalkthroughAnswer,
     responses=documented(
         s404="No translator of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong, or there is no such layer, head or position.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can answer right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **OF_A_LOOK,
     ),
 )
 async def walkthrough(body: WalkthroughRequest, request: Request, services: ServicesDependency) -> Response:
@@ -69,4 +65,10 @@ def _answer(report: WalkthroughReport, job: WalkthroughJob) -> dict[str, Any]:
 
 def _step(told: Told) -> dict[str, Any]:
     fields = {name: value for name, value in structs.asdict(told).items() if value is not None}
-    return {**fields, "why": WHY[told.name]}
+    values = [[written(each) for each in row] if isinstance(row, list) else written(row) for row in told.values]
+    return {**fields, "values": values, "why": WHY[told.name]}
+
+
+def written(value: float | None) -> float | None:
+    """With seven digits, which is what the float32 of a network has."""
+    return None if value is None else float(f"{value:.7g}") + 0.0  # no -0.0

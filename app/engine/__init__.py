@@ -9,11 +9,12 @@ options.py     how it is set up
 entrance.py    what a request passes on its way in, and keeps until it ends
 translating.py translations: tokenized, admitted, asked, put together
 continuing.py  what lyricists write on, in the same way
-attending.py   what a translator looks at, and how large that answer would be
+attending.py   what a translator looks at
+sizing.py      how large that answer would be, and what would fit
 sides.py       both sides of a sentence that is looked into, as the model reads and writes them
 words.py       which word a token belongs to
 findings.py    what is asked of such a look, and what is found beside the maps
-tracing.py     what a lyricist's gates do over a text, in the same way
+tracing.py     what a lyricist's gates do over a text, and how large that answer would be
 scoring.py     how probable a given text is, in the same way
 intake.py      texts to token ids, or a refusal that names the limit
 asking.py      the messages that ask a device
@@ -54,4 +55,5 @@ runner.py      the only caller of torch
 rewriting.py   what a translator writes without some heads, a step at a time
 translator_look.py  its looks into a translator: maps, steps, statistics, alignment, heads taken away
 looking.py     its looks at gates and at the probability of a text
+numbers.py     a model that computes none has nothing to show
 """

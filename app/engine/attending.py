@@ -1,8 +1,9 @@
-"""What a translator looks at, and how large that answer would be: said before anything is computed."""
+"""What a translator looks at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import structs
@@ -12,12 +13,12 @@ from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionJob, AttentionReport, WalkthroughJob, WalkthroughReport
+from app.engine.jobs import AttentionJob, AttentionReport, Took, WalkthroughJob, WalkthroughReport
 from app.engine.library import Edition, Library
 from app.engine.sides import Side, Sides, source_side, target_side
+from app.engine.sizing import check_values
 from app.engine.switchboard import Switchboard
 from app.engine.translating import Translating
-from models.checkpoint import CheckpointConfig
 
 
 class Attending:
@@ -32,7 +33,7 @@ class Attending:
             return asking.attention(checkpoint, job, sides)
 
         start = len(checkpoint.config.target_prefix)
-        sides, result = await self._seen(
+        sides, result, took = await self._seen(
             checkpoint, job, lambda source, given: check_values(checkpoint.config, job, source, start + given), message
         )
         source, target, found = sides.source, sides.target, sides.found
@@ -49,12 +50,15 @@ class Attending:
             maps={part.kind: views.attention_map(part) for part in result.slices},
             findings=views.named(checkpoint, result.findings),
             found_logprob=None if found is None or job.prefix is not None else found.log_probability,
+            max_source_tokens=checkpoint.config.max_source_tokens,
+            max_target_tokens=checkpoint.config.max_new_tokens,
+            took=took,
         )
 
     async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport:
         checkpoint = inspected(self._entrance.library(), job.model)
         texts = AttentionJob(job.source, job.target, job.model)
-        sides, result = await self._seen(
+        sides, result, _ = await self._seen(
             checkpoint, texts, lambda source, given: None, lambda sides: asking.walkthrough(checkpoint, job, sides)
         )
         writer = checkpoint.tokenizers["target"]
@@ -82,9 +86,11 @@ class Attending:
         job: AttentionJob,
         check: Callable[[int, int], None],
         message: Callable[[Sides], m.Look],
-    ) -> tuple[Sides, Any]:
-        """Both sides of the sentence, and what a device answers to the message about them. check: called with the
-        tokens of the source and of the target that is given, before anything is computed."""
+    ) -> tuple[Sides, Any, Took]:
+        """Both sides of the sentence, what a device answers to the message about them, and what that took. check:
+        called with the tokens of the source and of the target that is given, before anything is computed."""
+        clock = time.perf_counter
+        began = clock()
         given_text = job.target if job.target is not None else job.prefix
         with self._entrance.keeping([checkpoint]):
             size = len(job.source or "") + len(given_text or "")
@@ -96,12 +102,17 @@ class Attending:
             demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, 0 if forced else beam)
             with self._entrance.admitted(demand):
                 found, prefix = None, () if forced else tuple(given)
+                read = clock()
                 if not forced:
                     found = await self._own(checkpoint, source, given, job, beam, penalty)
                     given = [*given, *found.tokens]
+                searched = clock()
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
-                sides = Sides(source, target, found, beam, penalty, prefix)
-                return sides, await self._switchboard.ask(message(sides), len(source.tokens) + len(target.inputs))
+                sides, asked = Sides(source, target, found, beam, penalty, prefix), clock()
+                work = len(source.tokens) + len(target.inputs)
+                result = await self._switchboard.ask(message(sides), work, part="whole" if forced else "look")
+                took = Took(read - began + asked - searched, None if forced else searched - read, clock() - asked)
+                return sides, result, took
 
     async def _own(
         self, checkpoint: Edition, source: Side, prefix: list[int], job: AttentionJob, beam: int, penalty: float
@@ -115,6 +126,7 @@ class Attending:
             beam=beam,
             length_penalty=penalty,
             max_new_tokens=job.max_new_tokens,
+            part="search",
         )
         return result.hypotheses[0]
 
@@ -142,43 +154,3 @@ def inspected(library: Library, name: str | None) -> Edition:
                 f"{name} is a lyricist and has no attention to show; name a translator.", field="model"
             )
     return library.named(name, "translator")
-
-
-def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int, input_tokens: int) -> None:
-    """InvalidRequest if the answer would hold more than `job.max_values` weights, or of layers or heads that the
-    network does not have. input_tokens: what the decoder reads; at least so many, while the target is still to be
-    found. A network that does not say how many layers and heads it has is left to the device."""
-    lengths = {
-        "encoder": ("encoder_layers", source_tokens * source_tokens),
-        "decoder": ("decoder_layers", input_tokens * input_tokens),
-        "cross": ("decoder_layers", input_tokens * source_tokens),
-    }
-    heads = chosen(job.heads, config.architecture.get("heads"), "head")
-    heads = 1 if job.reduce_heads != "none" else heads
-    values = 0
-    for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds)):
-        count = chosen(job.layers, config.architecture.get(layers), "layer")
-        values += (1 if job.reduce_layers != "none" else count) * heads * size
-    rollout = "rollout" in job.include
-    if rollout:
-        values += source_tokens * (source_tokens + input_tokens)
-    if values > job.max_values:
-        raise InvalidRequest(
-            f"This answer would hold {values:,} weights and the limit is {job.max_values:,};"
-            f" select fewer kinds, layers or heads, reduce them to their mean,{' leave out the rollout,' * rollout}"
-            " or send a shorter text."
-        )
-
-
-def chosen(numbers: Sequence[int] | None, count: Any, noun: str) -> int:
-    """How many of `count` layers or heads are meant; 0 where that cannot be said. InvalidRequest, in the device's
-    words, for a number that there is not: before a translation is made for it."""
-    if not isinstance(count, int):
-        return 0
-    if numbers is None:
-        return count
-    for number in numbers:
-        if not -count <= number < count:
-            message = f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1})."
-            raise InvalidRequest(message, field=f"{noun}s")
-    return len({number % count for number in numbers})

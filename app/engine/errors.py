@@ -3,7 +3,8 @@
 EngineError
 ├── InvalidRequest      the request cannot be answered as it stands (names the field)
 │   ├── TextTooLong     more tokens than the model takes, or characters than the service (names both)
-│   └── UnknownCharacters  a character model has no such character
+│   ├── UnknownCharacters  a character model has no such character
+│   └── AnswerTooLarge  more numbers than one answer may hold (says how many, and what would fit)
 ├── UnknownModel        no model of that name (or none of that kind)
 ├── ModelConflict       what is asked of a model does not go with what is loaded
 ├── CheckpointRefused   a folder that cannot be served; what was served before stays
@@ -17,6 +18,9 @@ Every message is one sentence for a person: the thing, the limit, the way out.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class EngineError(Exception):
@@ -43,6 +47,19 @@ class TextTooLong(InvalidRequest):
 
 class UnknownCharacters(InvalidRequest):
     code = "unknown_characters"
+
+
+class AnswerTooLarge(InvalidRequest):
+    """values: the numbers that the answer would hold; limit: the most that it may. suggest: fields of the request with
+    which it would fit; None: only a shorter text would."""
+
+    code = "answer_too_large"
+
+    def __init__(
+        self, message: str, *, values: int, limit: int, suggest: Mapping[str, Any] | None, field: str | None = None
+    ) -> None:
+        super().__init__(message, field=field)
+        self.values, self.limit, self.suggest = values, limit, suggest
 
 
 class UnknownModel(EngineError):

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from models.inspection.roles import HeadStatistics
+
 Kind = Literal["encoder", "decoder", "cross"]
 Convention = Literal["predicting", "input"]
 
@@ -26,21 +28,6 @@ class RowChoice(msgspec.Struct, frozen=True):
     layer: int
     head: int
     row: int
-
-
-class HeadStatistics(msgspec.Struct, frozen=True):
-    """As `models.inspection.heads` defines them."""
-
-    entropy_mean: float
-    entropy_norm: float
-    confidence: float
-    mass_bos: float
-    mass_eos: float
-    prev: float
-    diag: float
-    next: float
-    argmax_coverage: float
-    role: str
 
 
 class Rollout(msgspec.Struct, frozen=True):

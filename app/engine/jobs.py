@@ -113,6 +113,8 @@ class AttentionJob:
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     max_values: int = 262_144  # more weights than these are refused
+    max_bytes: int = 1_048_576  # so many would not be, were they asked for as bytes
+    max_digits: int = 262_144  # of what is digits in any encoding: the rollout
     source_ids: tuple[int, ...] | None = None
     prefix: str | None = None
     beam: int = 0
@@ -155,9 +157,20 @@ class NetworkFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Took:
+    """Wall clock of the parts of a look: texts to tokens; the search for the model's own translation, None where there
+    was none; the pass that is shown. The last two with their waits for a device."""
+
+    encode_s: float = 0.0
+    decode_s: float | None = None
+    attention_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionReport:
     """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t.
-    finished: whether the last output token is the end. found_logprob: what the search said of its own translation."""
+    finished: whether the last output token is the end. found_logprob: what the search said of its own translation.
+    max_source_tokens, max_target_tokens: the longest that the model takes."""
 
     model: str
     network: NetworkFacts
@@ -171,6 +184,9 @@ class AttentionReport:
     maps: Mapping[AttentionKind, AttentionMap]
     findings: Findings = NOTHING_FOUND
     found_logprob: float | None = None
+    max_source_tokens: int = 256
+    max_target_tokens: int = 256
+    took: Took = Took()
 
 
 @dataclass(frozen=True, slots=True)

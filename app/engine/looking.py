@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from app.engine import messages as m
+from app.engine.numbers import require_numbers
 from models import gate_conventions, scoring
 from models.gates import Gated, GateTrace, Selection, check, gate_trace
 from models.inspection.selection import SelectionError
@@ -16,13 +17,21 @@ from models.options import TokenRules
 
 
 def look(network: Any, rules: TokenRules, request: m.Trace | m.Score) -> m.Traced | m.Scored:
-    """SelectionError if the network does not have what is asked for, or the answer would hold too many values."""
+    """SelectionError if the network does not have what is asked for, or the answer would hold too many values;
+    NoNumbers where it computes none."""
     if isinstance(request, m.Trace):
         found = _trace(network, request)
         expected = scoring.expected(network, found.features, request.tokens[1:], rules, request.top_k)
-        return _traced(request.id, found, _expected(expected))
+        require_numbers(request.model, *found.values.values(), found.features)
+        return _traced(request.id, found, _sound(request, expected))
     asked = rules if request.by_rules else None
-    return m.Scored(request.id, _expected(scoring.score(network, request.source, request.target, asked, request.top_k)))
+    scored = scoring.score(network, request.source, request.target, asked, request.top_k)
+    return m.Scored(request.id, _sound(request, scored))
+
+
+def _sound(request: m.Trace | m.Score, expected: scoring.Expected) -> m.Expected:
+    require_numbers(request.model, expected.entropies, logits=expected.log_probabilities)
+    return _expected(expected)
 
 
 def _trace(network: Any, request: m.Trace) -> GateTrace:

@@ -20,10 +20,11 @@ def siblings() -> None:
 
 class RequestMeter:
     """One sequence until its end, which is exactly one of: answered, cancelled, failed; or never sent, which counts
-    nothing. A context: what leaves it unanswered is how it ended."""
+    nothing. A context: what leaves it unanswered is how it ended. goes_on: more is asked for the same request, so that
+    an answer is no end of it, and its times are those of nobody's answer; its tokens count."""
 
-    def __init__(self, by_model: ByModel, model: str, tokens: int) -> None:
-        self._by_model, self._model, self._read = by_model, model, tokens
+    def __init__(self, by_model: ByModel, model: str, tokens: int, *, goes_on: bool = False) -> None:
+        self._by_model, self._model, self._read, self._goes_on = by_model, model, tokens, goes_on
         self._heard = self._written = 0  # tokens that came, and those of them that are in the answer
         self._stopped = False  # by a stop string
         self._began_s, self._first_s, self._first_observed = time.monotonic(), 0.0, False
@@ -76,6 +77,9 @@ class RequestMeter:
                 best = answer.hypotheses[0] if answer.hypotheses else None
                 self._heard = len(best.tokens) if best else 0
                 self._written = self._written if self._stopped else self._heard
+                if self._goes_on:
+                    self._leave()
+                    return
                 series.success("stop" if self._stopped or (best and best.finished) else "length").inc()
                 self._observe(series, answer.timing)
             case _:

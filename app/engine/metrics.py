@@ -61,9 +61,10 @@ class Metrics:
             self.by_model.series(model, device)
         return self.registry
 
-    def request(self, model: str, tokens: int) -> RequestMeter:
-        """One sequence is about to be asked of a model, which has so many tokens to read."""
-        return RequestMeter(self.by_model, served_name(model), tokens)
+    def request(self, model: str, tokens: int, *, goes_on: bool = False) -> RequestMeter:
+        """One sequence is about to be asked of a model, which has so many tokens to read. goes_on: for a request that
+        asks for more then, and ends with that."""
+        return RequestMeter(self.by_model, served_name(model), tokens, goes_on=goes_on)
 
     def refused(self, error: EngineError) -> None:
         """A request is answered with this error. One that reached a device has been counted there."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from app.engine.writing import Writing
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Part = Literal["whole", "search", "look"]
 _siblings: ContextVar[int] = ContextVar("_siblings", default=0)  # the number of a request with several sequences
 _requests = itertools.count(1)
 
@@ -62,15 +63,19 @@ class Switchboard:
         self._waiters: dict[int, Waiter] = {}
         self._ids = itertools.count(1)
 
-    async def ask(self, message: m.Decode | m.Look, work: int, writing: Writing | None = None) -> Any:
+    async def ask(
+        self, message: m.Decode | m.Look, work: int, writing: Writing | None = None, part: Part = "whole"
+    ) -> Any:
         """Send to the device with the least work and wait; whoever stops waiting frees the slots. None: a stop string
         has ended the writing; with an answer it is finished. work: tokens to read and, probably, to write. The id and
         the deadline are set here.
 
         A request whose device dies before anybody heard of it is sent once more, if another device has its model
-        right now; nobody is kept waiting for a process that may not come back.
+        right now; nobody is kept waiting for a process that may not come back. part: a look at what was searched for
+        first is one request of two messages, and is counted so.
         """
-        with self.metrics.request(message.model, m.read_tokens(message)) as meter:
+        tokens = 0 if part == "look" else m.read_tokens(message)
+        with self.metrics.request(message.model, tokens, goes_on=part == "search") as meter:
             result = await self._asked(message, work, writing, meter)
             if writing is not None and isinstance(result, m.Finished) and result.hypotheses:
                 writing.finish(result.hypotheses[0].tokens)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from app.engine import asking, expectations, intake, views
 from app.engine import messages as m
 from app.engine.admission import Demand
-from app.engine.attending import chosen
 from app.engine.entrance import Entrance
-from app.engine.errors import InvalidRequest
+from app.engine.errors import AnswerTooLarge, InvalidRequest
 from app.engine.jobs import Floats, GatesJob, GatesReport, GateSummary
 from app.engine.library import Edition, Library
+from app.engine.sizing import chosen
 from app.engine.switchboard import Switchboard
 from app.engine.words import with_words
 from models.checkpoint import CheckpointConfig
-from models.gate_conventions import CONVENTIONS, chosen_gates, refusal
+from models.gate_conventions import CONVENTIONS, chosen_gates, fitting, refusal
 
 
 class Tracing:
@@ -62,9 +63,30 @@ def check_values(config: CheckpointConfig, job: GatesJob, tokens: int) -> None:
     except ValueError as error:
         raise InvalidRequest(str(error), field="gates") from None
     units = min(job.units, hidden) if isinstance(job.units, int) else chosen(job.units, hidden, "unit")
-    problem = refusal(len(names), chosen(job.layers, layers, "layer"), units, tokens, job.max_values)
+    depth = chosen(job.layers, layers, "layer")
+    problem = refusal(len(names), depth, units, tokens, job.max_values)
     if problem:
-        raise InvalidRequest(problem, field="units")
+        raise AnswerTooLarge(
+            problem,
+            field="units",
+            values=len(names) * depth * units * tokens,
+            limit=job.max_values,
+            suggest=smaller(job, fitting(len(names), depth, tokens, job.max_values), tokens),
+        )
+
+
+def smaller(job: GatesJob, fits: int, tokens: int) -> dict[str, Any] | None:
+    """Fields of the request with which it fits: fewer units, or fewer gates and layers if not even one does."""
+    if fits:
+        return {"units": fits if isinstance(job.units, int) else list(job.units[:fits])}
+    units = min(job.max_values // tokens, 1 if isinstance(job.units, int) else len(job.units))
+    if not units:
+        return None
+    return {
+        "units": units if isinstance(job.units, int) else list(job.units[:units]),
+        "gates": ["h"],
+        "layers": [-1],
+    }
 
 
 def _report(checkpoint: Edition, job: GatesJob, result: m.Traced) -> GatesReport:

@@ -12,7 +12,7 @@ from app.engine.entrance import Entrance
 from app.engine.jobs import FinishReason, Translation, TranslationJob
 from app.engine.library import Edition
 from app.engine.streaming import Show, TextStream
-from app.engine.switchboard import Switchboard, gather
+from app.engine.switchboard import Part, Switchboard, gather
 from app.engine.writing import Writing
 
 Ids = tuple[int, ...]
@@ -107,8 +107,10 @@ class Translating:
         beam: int = 0,
         length_penalty: float | None = None,
         max_new_tokens: int | None = None,
+        part: Part = "whole",
     ) -> m.Finished:
-        """The model's translations behind `prefix`, best first. beam, length_penalty: instead of the server's."""
+        """The model's translations behind `prefix`, best first. beam, length_penalty: instead of the server's. part:
+        "search" where a look at the best of them follows."""
         message = asking.translation(
             checkpoint,
             source,
@@ -119,5 +121,5 @@ class Translating:
             wants_tokens=writing is not None and writing.wants_tokens,
             start_by=self._entrance.start_by(first),
         )
-        result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing)
+        result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing, part)
         return result

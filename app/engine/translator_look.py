@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+import torch
+
 from app.engine import findings
 from app.engine.messages import Attend, Slice, Walk, Walked
+from app.engine.numbers import require_numbers
 from models.checkpoint import CheckpointConfig
 from models.inspection import ablation as ablations
 from models.inspection import rollout as rollouts
@@ -16,6 +19,7 @@ from models.inspection.choosing import Place, mean_of
 from models.inspection.forced import ForcedPass, WorkedRow, forced_pass
 from models.inspection.heads import head_statistics
 from models.inspection.maps import chosen_slice
+from models.inspection.roles import HeadStatistics
 from models.inspection.selection import KINDS, Head, Row
 from models.inspection.steps import Step, steps
 from models.inspection.walked import Walked as WalkedStep
@@ -23,13 +27,16 @@ from models.inspection.walkthrough import Side, walkthrough
 from models.options import TokenRules
 from models.transformer import Transformer
 
+MINUS_INFINITE = ("masked scores", "logits")  # steps of a walk whose numbers may be so
+
 
 def look(
     network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend
 ) -> tuple[list[Slice], findings.Findings]:
-    """SelectionError for what the network does not have."""
+    """SelectionError for what the network does not have; NoNumbers where it computes none."""
     question = asked.question
     found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_row(question.row))
+    require_numbers(asked.model, *(weights for kind in KINDS for weights in found.maps[kind]), logits=found.logits)
     slices = [_slice(kind, found, asked) for kind in asked.kinds]
     given = len(asked.inputs) - len(asked.outputs)  # of a start of several tokens
     told = steps(found.logits[given:], asked.outputs, _unforced(rules), question.top_k)
@@ -46,7 +53,7 @@ def look(
 
 
 def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
-    """SelectionError for what the network does not have."""
+    """SelectionError for what the network does not have; NoNumbers where it computes none."""
     steps = walkthrough(
         network,
         asked.source,
@@ -59,6 +66,12 @@ def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
         most=asked.most,
         most_keys=asked.most_keys,
     )
+    for step in steps:
+        told = torch.tensor(step.values, dtype=torch.float64)
+        if step.name in MINUS_INFINITE:
+            require_numbers(asked.model, logits=told)
+        else:
+            require_numbers(asked.model, told)
     depth = len(network.encoder if asked.side == "encoder" else network.decoder)
     length = len(asked.source if asked.side == "encoder" else asked.inputs)
     place = asked.layer % depth, asked.head % network.config.heads, asked.position % length
@@ -98,19 +111,14 @@ def _slice(kind: str, found: ForcedPass, asked: Attend) -> Slice:
     return Slice(kind, list(chosen.layers), list(chosen.heads), list(numbers.shape), numbers.tobytes())
 
 
-def _statistics(kind: str, found: ForcedPass, question: findings.Question) -> list[list[findings.HeadStatistics]]:
+def _statistics(kind: str, found: ForcedPass, question: findings.Question) -> list[list[HeadStatistics]]:
     starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
     if kind != "decoder":
         count = len(found.source)
         starts, ends = list(range(question.starts)), list(range(count - question.ends, count))
     valid = found.valid(kind)
-    return [
-        [
-            findings.HeadStatistics(**each._asdict())
-            for each in head_statistics(weights, valid, cross=kind == "cross", starts=starts, ends=ends)
-        ]
-        for weights in found.maps[kind]
-    ]
+    cross = kind == "cross"
+    return [head_statistics(weights, valid, cross=cross, starts=starts, ends=ends) for weights in found.maps[kind]]
 
 
 def _rollout(found: ForcedPass) -> findings.Rollout:

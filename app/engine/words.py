@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.engine.detokenizing import BYTE_PIECE
 from app.engine.jobs import TokenView
 from models.tokenizer import is_language
 
@@ -33,7 +34,8 @@ def _plain(character: str) -> str:
 
 def with_words(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
     """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
-    belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence."""
+    belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence. Where
+    a character is cut into bytes, the last of them stands for it and the others for nothing: they go with the last."""
     if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
         text = " " * tokens[0].end + text[tokens[0].end :]
     spans = word_spans(text)
@@ -45,4 +47,17 @@ def with_words(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
         number = bisect_right(ends, token.start)
         return number if number < len(spans) and spans[number][0] < token.end else None
 
-    return tuple(replace(token, word=word(token)) for token in tokens)
+    found, behind = list[TokenView](), None
+    for token in reversed(tokens):
+        if behind is not None and is_part_of(token, behind):
+            found.append(replace(token, word=behind.word))
+        else:
+            found.append(replace(token, word=word(token)))
+            behind = found[-1]
+    return tuple(reversed(found))
+
+
+def is_part_of(token: TokenView, behind: TokenView) -> bool:
+    """Whether it is a byte of the character that the next token with a text begins with."""
+    is_byte = BYTE_PIECE.fullmatch(token.piece) is not None
+    return is_byte and token.start is not None and token.start == token.end == behind.start

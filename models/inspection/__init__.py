@@ -6,6 +6,7 @@ maps.py          attention maps of chosen layers and heads
 forced.py        one teacher-forced pass: maps, logits, a worked softmax row; with heads taken away if wished
 steps.py         log-probability, rank, entropy and alternatives of each output token
 heads.py         what a head does: entropy, where its mass lies, its role
+roles.py         what these numbers are, and the thresholds of roles; without torch
 rollout.py       attention through all layers at once
 alignment.py     from a map to links between words
 alignment_error.py  Pharaoh text and the alignment error rate

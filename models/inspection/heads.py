@@ -1,49 +1,13 @@
-"""What each head does, in numbers and in a word."""
+"""What each head does, from its maps; `models.inspection.roles` says what the numbers are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-MOST = 0.5  # of the mass at one kind of place, and the head is named for it
-BROAD = 0.9  # of the largest possible entropy
-FOCUSED = 0.8  # the mean of the largest weight of each row
-PLACES = {
-    "diag": "diagonal",
-    "prev": "previous",
-    "next": "next",
-    "mass_eos": "end of sentence",
-    "mass_bos": "start of sentence",
-}
-
-
-class HeadStatistics(NamedTuple):
-    """Means over the rows that may look somewhere; places are counted among the tokens that may be read.
-
-    entropy_mean: nats. entropy_norm: entropy / ln(keys that the row may look at), 0..1; a row of one key has nothing to
-    spread over and is left out; 0 if all are such. confidence: the largest weight (Voita et al. 2019,
-    arXiv 1905.09418). mass_bos, mass_eos: on start and end tokens. diag, prev, next: on the row's own place, the one
-    before and the one behind, over the rows that have them; in cross-attention the own place of row q of Q is key
-    floor((2q+1)·K / 2Q) of the K readable ones: the one that the middle of the row falls into when source and target
-    are drawn equally long. argmax_coverage: the share of readable keys that are some row's largest.
-    role: "broad" from entropy_norm 0.9; otherwise the kind of place that holds at least half of the mass, the fullest
-    if there are several ("diagonal", "previous", "next", "end of sentence", "start of sentence"); otherwise "focused"
-    from confidence 0.8, or "mixed".
-    """
-
-    entropy_mean: float
-    entropy_norm: float
-    confidence: float
-    mass_bos: float
-    mass_eos: float
-    prev: float
-    diag: float
-    next: float
-    argmax_coverage: float
-    role: str
+from models.inspection.roles import HeadStatistics, role
 
 
 def head_statistics(
@@ -90,13 +54,3 @@ def mass_at(kept: Tensor, seen: Tensor, places: Tensor) -> Tensor:
 def mean(values: Tensor) -> Tensor:
     """[H, n] -> [H]; of nothing: 0."""
     return values.mean(dim=-1) if values.size(1) else values.new_zeros(len(values))
-
-
-def role(values: dict[str, float]) -> str:
-    """By the thresholds above."""
-    fullest = max(PLACES, key=lambda place: values[place])
-    if values["entropy_norm"] >= BROAD:  # first: of two keys each has half of the mass, whoever looks
-        return "broad"
-    if values[fullest] >= MOST:
-        return PLACES[fullest]
-    return "focused" if values["confidence"] >= FOCUSED else "mixed"

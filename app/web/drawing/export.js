@@ -22,7 +22,7 @@ export function json(answer) {
 
 // Fields with quotes as RFC 4180 has them; one that a spreadsheet would take for a formula is kept a text.
 export function csv({ rows, columns, values }) {
-  const field = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+  const field = (text) => `"${(/^'*[=+\-@\t\r\n]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
   const lines = [["", ...columns].map(field).join(",")];
   rows.forEach((name, row) => {
     const numbers = columns.map((_, column) => String(Number(values[row * columns.length + column].toPrecision(7))));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from app.api.schemas.attention.answer import AttentionAnswer
 from app.engine import findings
 from app.engine.jobs import AttentionJob
+from models.inspection.roles import HeadStatistics
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 
@@ -60,7 +62,15 @@ def test_the_whole_answer() -> None:
                 "weights": [[[[0.75, 0.25], [0.5, 0.5]]]],
             }
         },
+        "limits": {
+            "values": 4,
+            "json": 262_144,
+            "binary": 1_048_576,
+            "source_tokens": 256,
+            "target_tokens": 256,
+        },
         "warnings": [],
+        "timing_ms": ANY,
     }
     # The endpoint does not validate what it sends, so that large answers are fast; this does.
     AttentionAnswer.model_validate_json(answer.content, strict=True)
@@ -121,7 +131,7 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
 
 
 def test_what_was_found_is_answered_as_the_schema_says() -> None:
-    statistics = findings.HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
+    statistics = HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
     found = findings.Findings(
         logprob_sum=-0.5,
         stats={"cross": [[statistics]]},
@@ -225,7 +235,7 @@ def test_forms_of_other_tools() -> None:
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})
     assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
     assert client.engine.jobs == [
-        AttentionJob("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",))
+        AttentionJob("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",), max_bytes=0)
     ]
     block = client.post("/attention?format=nematus", json={"source": "bier", "kinds": ["cross"]}).text
     assert block.splitlines() == [
@@ -253,5 +263,5 @@ def test_large_answers_are_packed_for_who_takes_that() -> None:
     assert "content-encoding" not in plain.headers
     assert packed.headers["content-encoding"] == "gzip"
     assert int(packed.headers["content-length"]) * 20 < int(plain.headers["content-length"])
-    assert packed.json() == plain.json()
+    assert packed.json() | {"timing_ms": 0} == plain.json() | {"timing_ms": 0}
     assert packed.headers["etag"] == plain.headers["etag"]

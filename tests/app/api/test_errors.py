@@ -24,6 +24,7 @@ FAILURES: list[tuple[EngineError, int, int]] = [  # the error, its status at /tr
     (errors.InvalidRequest("No.", field="q"), 400, 422),
     (errors.TextTooLong("Too long."), 422, 422),
     (errors.UnknownCharacters("No such character."), 400, 422),
+    (errors.AnswerTooLarge("Too much.", values=9, limit=8, suggest={"units": 1}), 400, 422),
     (errors.UnknownPair("No pair."), 400, 400),
     (errors.UnknownModel("No model."), 404, 404),
     (errors.ModelConflict("Loaded already."), 409, 409),
@@ -42,17 +43,19 @@ def test_each_domain_error_has_its_status_and_keeps_its_sentence(path: str, row:
     error, libretranslate_status, own_status = row
     answer = Client(FakeEngine(failure=error)).post(path, json=REQUESTS[path])
     assert answer.status_code == (libretranslate_status if path == "/translate" else own_status)
+    size = {"values": 9, "limit": 8, "suggest": {"units": 1}}
     assert answer.json() == {
         "error": error.message,
         "code": error.code,
         "field": error.field,
         "request_id": answer.headers["X-Request-Id"],
+        **(size if isinstance(error, errors.AnswerTooLarge) else {}),
     }
 
 
 def test_every_domain_error_is_in_the_table() -> None:
     named = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, EngineError)]
-    assert len(named) == 12
+    assert len(named) == 13
     assert all(any(base in STATUS for base in each.__mro__[:-3]) for each in named)
 
 

@@ -11,7 +11,6 @@ import pytest
 from app.api.schemas.gates import GatesAnswer
 from app.engine.jobs import GatesJob
 from tests.app.api.client import Client
-from tests.app.api.fake_engine import FakeEngine
 
 FEN = {"id": 20, "piece": "分", "text": "分", "start": 0, "end": 1, "special": False, "word": None}
 KAI = {"id": 21, "piece": "开", "text": "开", "start": 1, "end": 2, "special": False, "word": None}
@@ -84,14 +83,6 @@ def test_decimals_are_those_that_were_asked_for() -> None:
     found = Client().post("/gates", json={"text": "分开", "decimals": 6}).json()
     assert found["gates"]["z"]["values"] == [[[0.25], [0.987654]]]
     assert found["summaries"][0]["hidden_change"] == [0.5, 0.123457]
-
-
-def test_a_network_of_no_numbers_is_told_by_bytes_that_have_none() -> None:
-    engine = FakeEngine(gate_values=np.array([[[np.nan], [0.5]]], dtype=np.float32))
-    refused = Client(engine).post("/gates", json={"text": "分开", "encoding": "u16"})
-    assert (refused.status_code, refused.json()["field"]) == (422, "encoding")
-    assert refused.json()["error"] == "These values are not all finite; ask for json or f32, not u16."
-    assert Client(engine).post("/gates", json={"text": "分开"}).json()["gates"]["z"]["values"] == [[[None], [0.5]]]
 
 
 NAMES = 'it takes "all" or a list of r, z, n, i, f, g, o, c and h, those that the cell has.'

@@ -18,7 +18,7 @@ from app.engine.writing import Writing
 
 TIMES = ("request_queue_time_seconds", "time_to_first_token_seconds", "inter_token_latency_seconds")
 ENDS = (
-    *[("request_success_total", "finished_reason", r) for r in ("stop", "length", "attention")],
+    *[("request_success_total", "finished_reason", r) for r in ("stop", "length", "attention", "walkthrough")],
     *[("request_cancelled_total", "reason", r) for r in ("disconnect", "sibling", "deadline", "queue_age")],
     *[("request_failure_total", "reason", r) for r in ("device_died", "engine_failed", "invalid_request", "draining")],
 )

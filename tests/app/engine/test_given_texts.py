@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.engine import errors, intake
-from app.engine.attending import check_values
 from app.engine.jobs import AttentionJob
+from app.engine.sizing import check_values
 from models import checkpoint as checkpoints
 
 

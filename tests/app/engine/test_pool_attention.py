@@ -21,9 +21,13 @@ def test_attention_follows_the_translation_and_a_forced_target(running: Running)
     text = running.do(running.pool.translate([TranslationJob("ich möchte ein bier", "de", "en")]))[0].text
     own = running.do(running.pool.attention(AttentionJob("ich möchte ein bier", model="tiny-de-en")))
     assert (own.target_text, own.forced) == (text, False)
+    assert own.took.decode_s is not None
+    assert min(own.took.encode_s, own.took.decode_s, own.took.attention_s) > 0
     forced = running.do(
         running.pool.attention(AttentionJob("ich möchte ein bier", target="i want a beer", model="tiny-de-en"))
     )
+    assert forced.took.decode_s is None
+    assert (forced.max_source_tokens, forced.max_target_tokens) == (32, 32)
     assert [t.piece for t in forced.input_tokens] == ["<s>", "i", "want", "a", "beer"]
     assert [t.piece for t in forced.output_tokens] == ["i", "want", "a", "beer", "</s>"]
     assert [t.piece for t in forced.source_tokens] == ["ich", "möchte", "ein", "bier", "</s>"]

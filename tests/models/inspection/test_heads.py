@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from models.inspection.forced import forced_pass
-from models.inspection.heads import HeadStatistics, head_statistics
+from models.inspection.heads import head_statistics
+from models.inspection.roles import HeadStatistics
 from tests.models import tiny
 
 EVERYWHERE = torch.ones(4, 4, dtype=torch.bool)

@@ -57,6 +57,31 @@ class Attention(BaseModel):
     )
 
 
+class Limits(BaseModel):
+    """How large an answer may be, and how large this one is."""
+
+    values: int = Field(description="Numbers in the maps and the rollout of this answer.", examples=[196_608])
+    json_: int = Field(alias="json", description="Most of them as digits.", examples=[262_144])
+    binary: int = Field(description="Most of them as bytes: u8, u16 or f32.", examples=[1_048_576])
+    source_tokens: int = Field(description="The longest source that the model reads.", examples=[256])
+    target_tokens: int = Field(description="The longest target that it writes.", examples=[256])
+
+
+class TimingMs(BaseModel):
+    """Wall clock of the parts, in milliseconds. It has no part in the ETag."""
+
+    encode: float = Field(description="Texts to tokens.", examples=[0.4])
+    decode: float | None = Field(
+        default=None,
+        description="The search for the model's own translation, with its wait for a device; only where there was one.",
+        examples=[31.5],
+    )
+    attention: float = Field(
+        description="The teacher-forced pass and all that is read from it, with its wait for a device.", examples=[12.9]
+    )
+    serialise: float = Field(description="This answer, until it was written as JSON.", examples=[4.2])
+
+
 class AttentionAnswer(BaseModel):
     """Both sentences as the model saw them, and how its parts attended to each other."""
 
@@ -105,4 +130,11 @@ class AttentionAnswer(BaseModel):
         description="The row asked for, worked out.",
         examples=[{"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]}],
     )
+    limits: Limits = Field(
+        description="What this answer holds, and the most it may hold.",
+        examples=[{"values": 600, "json": 262144, "binary": 1048576, "source_tokens": 256, "target_tokens": 256}],
+    )
     warnings: list[str] = Field(description="What to know before one believes the numbers.", examples=[[]])
+    timing_ms: TimingMs = Field(
+        description="What it took.", examples=[{"encode": 0.4, "decode": 31.5, "attention": 12.9, "serialise": 4.2}]
+    )

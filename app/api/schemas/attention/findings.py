@@ -37,12 +37,17 @@ class HeadStatistics(BaseModel):
 
 
 class Rollout(BaseModel):
-    """Abnar and Zuidema 2020; rows sum to 1."""
+    """Abnar and Zuidema 2020; rows sum to 1, but for what `decimals` cut off."""
 
     encoder: list[list[float]] = Field(description="[source][source]", examples=[[[0.9, 0.1], [0.2, 0.8]]])
     cross: list[list[float]] = Field(description="[target step][source]", examples=[[[0.7, 0.3]]])
     source_share: list[float] = Field(
         description="How much of each step comes from the source at all, 0 to 1.", examples=[[0.6]]
+    )
+    decimals: int = Field(description="Of these numbers, which are digits in any encoding.", examples=[8])
+    max_abs_error: float = Field(
+        description="No number is further from the computed one: a row of n sums to 1 within n times this.",
+        examples=[0.000000244],
     )
     method: str = Field(description="The formula.", examples=["Attention rollout (Abnar & Zuidema 2020) …"])
     caveat: str = Field(
@@ -123,4 +128,4 @@ class WorkedRow(BaseModel):
     scale: float = Field(description="What q·k is multiplied by.", examples=[0.125])
     scores: list[float] = Field(description="q·k times `scale`, of each key.", examples=[[2.1, -0.3]])
     mask: list[bool] = Field(description="Which keys it may look at.", examples=[[True, True]])
-    softmax: list[float] = Field(description="The weights, as in the map.", examples=[[0.92, 0.08]])
+    softmax: list[float] = Field(description="The weights, as in a map of as many `decimals`.", examples=[[0.92, 0.08]])

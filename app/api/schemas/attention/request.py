@@ -88,7 +88,7 @@ class AttentionRequest(BaseModel):
         description="Numbers in JSON, or base64 of little-endian bytes in C order; times `scale` they are weights.",
         examples=["u8"],
     )
-    decimals: int = Field(default=8, ge=3, le=8, description="Of numbers in JSON.", examples=[4])
+    decimals: int = Field(default=8, ge=3, le=8, description="Of weights in JSON, and of a rollout.", examples=[4])
     model: ModelName | None = Field(
         default=None,
         description="Name of the translator (GET /models); null takes the only one.",

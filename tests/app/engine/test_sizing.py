@@ -1,0 +1,102 @@
+"""Answers that would be too large are refused with what would fit, and that does fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.api.attention import job_of
+from app.api.schemas.attention.request import AttentionRequest
+from app.engine import errors, tracing
+from app.engine.jobs import AttentionJob, GatesJob
+from app.engine.sizing import check_values
+from models import checkpoint as checkpoints
+
+# of tiny-de-en (2 + 2 layers of 4 heads) with 5 source tokens and 3 of the decoder: 200 + 72 + 120 weights
+ALL, S, T = 392, 5, 3
+ONE_MAP = {"kinds": ["cross"], "layers": [0], "heads": [0]}
+OF_HEADS = {"reduce": {"heads": "mean", "layers": "none"}}
+MEANS = {"reduce": {"heads": "mean", "layers": "mean"}}
+
+
+def asked(fields: dict[str, Any], limit: int) -> AttentionJob:
+    body = AttentionRequest(source="ich", **fields)
+    return job_of(body, limit, digits=body.encoding == "json", encodes=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit", "values", "suggest"),
+    [
+        ({}, ALL - 1, ALL, {"encoding": "u16"}),
+        ({}, ALL // 4, ALL, {"encoding": "u16"}),
+        ({}, ALL // 4 - 1, ALL, MEANS),
+        ({"encoding": "u8"}, ALL // 4 - 1, ALL, OF_HEADS),
+        ({"encoding": "u8"}, 24, ALL, MEANS),
+        ({"encoding": "u8"}, 12, ALL, {"kinds": ["cross"], **OF_HEADS}),
+        ({"encoding": "u8"}, 3, ALL, None),
+        ({**ONE_MAP, "encoding": "u8", "include": ["rollout", "steps"]}, 39, 40, {"include": ["steps"]}),
+        ({"encoding": "u8", "reduce": {"heads": "max"}}, 24, 98, {"reduce": {"heads": "max", "layers": "mean"}}),
+        ({"include": ["rollout"]}, 97, ALL + 40, MEANS),
+        ({"include": ["rollout"]}, 60, ALL + 40, {**MEANS, "include": []}),
+        ({"kinds": ["encoder"]}, 50, 200, {"encoding": "u16"}),
+        ({"kinds": ["decoder", "encoder"], "encoding": "u8"}, 5, 272, {"kinds": ["decoder"], **OF_HEADS}),
+    ],
+)
+def test_what_is_suggested_is_the_first_that_fits(
+    tiny_checkpoints: Path, fields: dict[str, Any], limit: int, values: int, suggest: dict[str, Any] | None
+) -> None:
+    config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
+    with pytest.raises(errors.AnswerTooLarge) as refused:
+        check_values(config, asked(fields, limit), S, T)
+    found = refused.value
+    assert (found.values, found.suggest) == (values, suggest)
+    if suggest is not None:
+        check_values(config, asked({**fields, **suggest}, limit), S, T)
+
+
+def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
+    config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
+    with pytest.raises(errors.AnswerTooLarge) as weights:
+        check_values(config, asked({"include": ["rollout"]}, 300), S, T)
+    assert (weights.value.field, weights.value.limit) == ("kinds", 300)
+    assert weights.value.message == (
+        'This answer would hold 432 weights and the limit is 300; take them as bytes ("encoding": "u16"), select fewer'
+        " kinds, layers or heads, reduce them to their mean, leave out the rollout, or send a shorter text."
+    )
+    with pytest.raises(errors.AnswerTooLarge) as digits:
+        check_values(config, asked({**ONE_MAP, "encoding": "f32", "include": ["rollout"]}, 39), S, T)
+    assert (digits.value.field, digits.value.limit) == ("include", 39)
+    assert digits.value.message == (
+        "This answer would hold 40 numbers in its rollout, always digits, and the limit is 39; leave it out or send a"
+        " shorter text."
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "values", "suggest"),
+    [
+        (GatesJob("ab", units=16, max_values=127), 128, {"units": 15}),
+        (GatesJob("ab", units=(9, 8, 7), max_values=17), 24, {"units": [9, 8]}),
+        (
+            GatesJob("ab", gates=("h", "z"), units=(9, 8), max_values=3),
+            8,
+            {"units": [9], "gates": ["h"], "layers": [-1]},
+        ),
+        (GatesJob("ab", units=2, max_values=2), 16, {"units": 1, "gates": ["h"], "layers": [-1]}),
+        (GatesJob("ab", units=2, max_values=1), 16, None),
+    ],
+)
+def test_fewer_units_are_suggested_and_fewer_gates_where_not_one_fits(
+    tiny_checkpoints: Path, job: GatesJob, values: int, suggest: dict[str, Any] | None
+) -> None:
+    config = checkpoints.read_config(tiny_checkpoints / "tiny-lyrics")  # a gru of one layer: r, z, n and h
+    with pytest.raises(errors.AnswerTooLarge) as refused:
+        tracing.check_values(config, job, 2)
+    found = refused.value
+    assert (found.values, found.limit, found.suggest, found.field) == (values, job.max_values, suggest, "units")
+    if suggest is not None:
+        lists = {name: tuple(each) if isinstance(each, list) else each for name, each in suggest.items()}
+        tracing.check_values(config, replace(job, **lists), 2)
