@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.engine.jobs import Step, TokenView
+from app.engine.jobs import Step, TokenView, WrittenToken
 
 DECIMALS = 6  # of nats: float32 has no more
 
@@ -28,6 +28,10 @@ def step_fields(step: Step | None) -> dict[str, Any]:
 
 def token_fields(token: TokenView) -> dict[str, Any]:
     return asdict(token)
+
+
+def written_fields(token: WrittenToken) -> dict[str, Any]:
+    return {"id": token.id, "text": token.text, "logprob": _rounded(token.log_probability)}
 
 
 def _rounded(nats: float) -> float:
