@@ -25,12 +25,14 @@ Ints = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """tokens: without the prefix and without the end token. log_probability: nats, the end token included; NaN where
-    it was not asked for. finished: False if the limit came before the end token."""
+    it was not asked for. finished: False if the limit came before the end token. token_log_probabilities: of each of
+    the tokens, where these were asked for."""
 
     tokens: tuple[int, ...]
     log_probability: float
     score: float
     finished: bool
+    token_log_probabilities: tuple[float, ...] | None = None
 
 
 class Ended(NamedTuple):

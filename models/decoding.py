@@ -51,9 +51,11 @@ class Group:
 @dataclass(slots=True)
 class Progress:
     """What one step brought: the new tokens of streamed requests (of a beam those on which all that may still win
-    have come to agree), and the requests that are done."""
+    have come to agree), and the requests that are done. log_probabilities: of the new token of those streamed requests
+    that asked for them, in nats."""
 
     tokens: list[tuple[Hashable, int]] = field(default_factory=list)
+    log_probabilities: dict[Hashable, float] = field(default_factory=dict)
     finished: list[tuple[Hashable, list[Hypothesis]]] = field(default_factory=list)
 
 
@@ -156,7 +158,7 @@ class Decoder:
         """Greedy and sampling requests: choose, record, and see which are done."""
         if not len(self.rows.alone):
             return
-        ended, done = self.rows.advance(logits, self.owners, progress.tokens, shares)
+        ended, done = self.rows.advance(logits, self.owners, progress.tokens, shares, progress.log_probabilities)
         for row in done.tolist():
             search = self.owners[row]
             result = self.rows.result(row, search.options, finished=bool(ended[row]))

@@ -10,7 +10,8 @@ class DecodingOptions:
     """beam 1 and temperature 0 is greedy search; a temperature draws; a beam above 1 searches.
 
     scores: whether log-probabilities are wanted; without a beam, leaving them out saves a pass over the vocabulary.
-    streamed: whether `Progress.tokens` is to tell of this request.
+    token_scores: whether those of each token are wanted, at the same cost. streamed: whether `Progress.tokens` is to
+    tell of this request.
     """
 
     max_new_tokens: int
@@ -22,6 +23,7 @@ class DecodingOptions:
     top_p: float = 1.0  # 1: off
     seed: int = 0
     scores: bool = True
+    token_scores: bool = False  # without a beam only
     streamed: bool = True
 
     def __post_init__(self) -> None:
@@ -34,6 +36,7 @@ class DecodingOptions:
             f"top_k must be at least 0, not {self.top_k}": self.top_k >= 0,
             f"top_p must lie in (0, 1], not {self.top_p}": 0 < self.top_p <= 1,
             "a beam does not draw: use temperature 0 with it": self.beam == 1 or self.temperature == 0,
+            "a beam does not score single tokens: use beam 1": self.beam == 1 or not self.token_scores,
         }
         problems = [sentence for sentence, holds in checks.items() if not holds]
         if problems:

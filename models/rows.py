@@ -33,7 +33,8 @@ class Owner(Protocol):
 
 class Rows:
     """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
-    belong to no beam; the arrays below are about those. drawing: which of them draw, counted among them."""
+    belong to no beam; the arrays below are about those. drawing, scoring: which of them draw, and whose tokens' log-
+    probabilities are wanted, counted among them."""
 
     def __init__(
         self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
@@ -41,7 +42,7 @@ class Rows:
         self.eos, self.device, self.forced_end = eos, device, forced_end
         self.fed = torch.zeros(slots, dtype=torch.long, pin_memory=device.type == "cuda")  # the same memory as feed
         self.feed: npt.NDArray[np.int64] = self.fed.numpy()
-        self.alone = self.drawing = np.zeros(0, dtype=np.int64)
+        self.alone = self.drawing = self.scoring = np.zeros(0, dtype=np.int64)
         self.written = np.zeros((slots, longest), dtype=np.int64)
         self.lengths = np.zeros(slots, dtype=np.int64)
         self.limits = np.zeros(slots, dtype=np.int64)
@@ -50,12 +51,14 @@ class Rows:
         self.top_k = np.zeros(slots, dtype=np.int64)
         self.top_p = np.ones(slots)
         self.seed = np.zeros(slots, dtype=np.uint64)
+        self.gains: npt.NDArray[np.float64] | None = None  # of the tokens written; there once somebody wants them
         self.scored = np.zeros(slots, dtype=bool)
+        self.itemised = np.zeros(slots, dtype=bool)
         self.streamed = np.zeros(slots, dtype=bool)
-        self.any_scored = self.any_streamed = False
+        self.any_itemised = self.any_streamed = False
         self._arrays: tuple[npt.NDArray[Any], ...] = (
             *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature),
-            *(self.top_k, self.top_p, self.seed, self.scored, self.streamed),
+            *(self.top_k, self.top_p, self.seed, self.scored, self.itemised, self.streamed),
         )
         library = build.fp32_library() if device.type == "cpu" else None
         columns = (self.temperature, self.top_p, self.top_k, self.lengths, self.seed)
@@ -65,7 +68,8 @@ class Rows:
         """Requests have come or gone: what they ask for is looked up now and not at every step."""
         self.alone = rows = np.array(alone, dtype=np.int64)
         self.drawing = (self.temperature[rows] > 0).nonzero()[0]
-        self.any_scored, self.any_streamed = bool(self.scored[rows].any()), bool(self.streamed[rows].any())
+        self.scoring = self.scored[rows].nonzero()[0]
+        self.any_itemised, self.any_streamed = bool(self.itemised[rows].any()), bool(self.streamed[rows].any())
 
     def start(self, row: int, options: DecodingOptions) -> None:
         """A new request in this row."""
@@ -73,7 +77,11 @@ class Rows:
         self.temperature[row], self.top_p[row] = options.temperature, options.top_p
         self.top_k[row] = min(options.top_k, LARGEST)  # any number is allowed, and as many tokens there are not
         self.seed[row] = options.seed & SEED_BITS
-        self.scored[row], self.streamed[row] = options.scores, options.streamed
+        self.scored[row], self.streamed[row] = options.scores or options.token_scores, options.streamed
+        self.itemised[row] = options.token_scores
+        if options.token_scores and self.gains is None:
+            self.gains = np.zeros(self.written.shape)
+            self._arrays += (self.gains,)
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Rows take the places of others."""
@@ -87,10 +95,11 @@ class Rows:
         owners: Sequence[Owner],
         tokens: list[tuple[Hashable, int]],
         shares: npt.NDArray[np.float64] | None = None,
+        log_probabilities: dict[Hashable, float] | None = None,
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """logits [B, V] of all live rows: choose and record a token for each row without a beam, and add those of
-        streamed rows to `tokens`. shares [B]: what their log-probabilities are too large by. Returns, by row, whether
-        it ended, and the rows that are done."""
+        streamed rows to `tokens`, and to `log_probabilities` theirs where they are wanted. shares [B]: what the
+        log-probabilities are too large by. Returns, by row, whether it ended, and the rows that are done."""
         rows = self.alone
         if len(rows) < len(logits):
             logits = logits[torch.from_numpy(rows).to(self.device)]
@@ -109,6 +118,12 @@ class Rows:
         if ends.any():
             done, going, written, places = done | ends, rows[~ends], chosen[~ends], places[~ends]
         self.written[going, places] = self.feed[going] = written
+        if gains is not None and self.gains is not None and self.any_itemised:
+            self.gains[going, places] = gains = gains[~ends]
+            told = self.itemised[going] & self.streamed[going]
+            nats = zip(going[told].tolist(), gains[told].tolist(), strict=True)
+            if log_probabilities is not None:
+                log_probabilities.update((owners[row].key, each) for row, each in nats)
         if self.any_streamed:
             told = self.streamed[going]
             pairs = zip(going[told].tolist(), written[told].tolist(), strict=True)
@@ -118,20 +133,25 @@ class Rows:
     def _choose(
         self, logits: Tensor, rows: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
-        """logits [N, V] of `rows` -> the tokens, and their log-probabilities if any row wants them. The one place
-        where the host waits for the device."""
+        """logits [N, V] of `rows` -> the tokens, and their log-probabilities if any row wants them, 0 for the others.
+        The one place where the host waits for the device."""
         if not len(self.drawing):
             chosen = argmax(logits)
         elif self.native is not None and logits.dtype == torch.float32:
             chosen = self.native(logits, torch.from_numpy(rows))
         else:
             chosen = self._one_by_one(logits, rows)
-        if not self.any_scored:
+        if not len(self.scoring):
             return chosen.cpu().numpy(), None
-        gains = logits.gather(1, chosen[:, None])[:, 0].double()
-        gains -= log_total(logits, largest(logits)).double()
-        both = torch.stack([chosen.double(), gains]).cpu().numpy()
-        return both[0].astype(np.int64), both[1]
+        of = chosen
+        if len(self.scoring) < len(rows):
+            index = torch.from_numpy(self.scoring).to(self.device)
+            logits, of = logits[index], chosen[index]
+        found = logits.gather(1, of[:, None])[:, 0].double()
+        found -= log_total(logits, largest(logits)).double()
+        both, gains = torch.cat([chosen.double(), found]).cpu().numpy(), np.zeros(len(rows))
+        gains[self.scoring] = both[len(rows) :]
+        return both[: len(rows)].astype(np.int64), gains
 
     def _one_by_one(self, logits: Tensor, rows: npt.NDArray[np.int64]) -> Tensor:
         """As `_choose`, greedy rows and sampling ones apart."""
@@ -152,4 +172,7 @@ class Rows:
         length = int(self.lengths[row])
         tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")
-        return Hypothesis(tokens, log_probability, log_probability / length**options.length_penalty, finished)
+        gains = None
+        if self.gains is not None and options.token_scores:
+            gains = tuple(self.gains[row, : len(tokens)].tolist())
+        return Hypothesis(tokens, log_probability, log_probability / length**options.length_penalty, finished, gains)

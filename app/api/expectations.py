@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.engine.jobs import Step, TokenView
+from app.engine.jobs import Step, TokenView, WrittenToken
 
 DECIMALS = 7  # of nats: 2,000 of them, rounded so, still add up to their sum within 1e-4
 
@@ -28,6 +28,10 @@ def step_fields(step: Step | None) -> dict[str, Any]:
 
 def token_fields(token: TokenView) -> dict[str, Any]:
     return asdict(token)
+
+
+def written_fields(token: WrittenToken) -> dict[str, Any]:
+    return {"id": token.id, "text": token.text, "logprob": nats(token.log_probability)}
 
 
 def nats(value: float) -> float:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 
 from app.api.disconnect import while_connected
 from app.api.errors import documented
+from app.api.expectations import written_fields
 from app.api.limits import Limits
 from app.api.route import JsonRoute
 from app.api.schemas.generate import (
@@ -16,6 +17,7 @@ from app.api.schemas.generate import (
     GenerateDone,
     GenerateRequest,
     GenerateUsage,
+    WrittenTokenAnswer,
 )
 from app.api.schemas.streaming import TimingAnswer
 from app.api.services import ServicesDependency
@@ -55,7 +57,8 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
     ),
 )
 async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Any:
-    """Continues `prompt`. The answer's `seed` writes the same text again."""
+    """Continues `prompt`. The answer's `seed` writes the same text again. With `logprobs` the answer and each event
+    `token` have `tokens`, whose texts join to their text."""
     job = _job(body, services.limits)
     if body.stream:
         opened = services.engine.stream_generation(job)
@@ -79,6 +82,7 @@ def _job(body: GenerateRequest, limits: Limits) -> GenerationJob:
         seed=body.seed,
         n=body.n,
         stop=body.stops,
+        logprobs=body.logprobs,
     )
 
 
@@ -98,4 +102,5 @@ def _done(generation: Generation) -> dict[str, Any]:
 
 
 def _continuation(each: Continuation) -> ContinuationAnswer:
-    return ContinuationAnswer(text=each.text, finish_reason=each.finish_reason, seed=each.seed)
+    tokens = None if each.tokens is None else [WrittenTokenAnswer(**written_fields(token)) for token in each.tokens]
+    return ContinuationAnswer(text=each.text, finish_reason=each.finish_reason, seed=each.seed, tokens=tokens)

@@ -1,6 +1,7 @@
 """Server-sent events: an answer that grows. https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-    event: token   {"text": what was added, "index": of which continuation, where there are several}
+    event: token   {"text": what was added, "index": of which continuation, where there are several, "tokens": the
+                   tokens whose texts join to this text, where they are asked for}
     event: done    the whole answer with its totals; the texts of all token events join to its text
     event: error   the body that an error has elsewhere, if something goes wrong on the way
 
@@ -25,8 +26,9 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.disconnect import ClientLeft, while_connected
 from app.api.errors import OUR_FAULT, error_body, meaning
+from app.api.expectations import written_fields
 from app.engine.errors import EngineError
-from app.engine.streaming import TextStream
+from app.engine.streaming import TextDelta, TextStream
 
 logger = logging.getLogger(__name__)
 
@@ -120,11 +122,17 @@ class EventStream(Response, Generic[T]):
                     tokens = self._tokens(await stream.taken())
                 await body.write(tokens + self._last(scope, stream), more=False)
 
-    def _tokens(self, texts: dict[int, str]) -> bytes:
+    def _tokens(self, deltas: list[TextDelta]) -> bytes:
         """One event for each continuation that has grown."""
+        return b"".join([event("token", self._fields(each)) for each in deltas])
+
+    def _fields(self, delta: TextDelta) -> dict[str, Any]:
+        fields: dict[str, Any] = {"text": delta.text}
         if self._indexed:
-            return b"".join([event("token", {"text": text, "index": index}) for index, text in texts.items()])
-        return b"".join([event("token", {"text": text}) for text in texts.values()])
+            fields["index"] = delta.index
+        if delta.tokens:
+            fields["tokens"] = [written_fields(each) for each in delta.tokens]
+        return fields
 
     def _last(self, scope: Scope, stream: TextStream[T]) -> bytes:
         """The event that ends it, well or not."""

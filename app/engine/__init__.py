@@ -30,6 +30,7 @@ throughput.py  how much is done in a second of work
 switchboard.py who waits for what
 writing.py     one text while it is written
 detokenizing.py  tokens to text, a few at a time
+token_texts.py which part of a text each token brought, where somebody asks
 stopping.py    stop strings
 metrics.py     what the front end counts, for Prometheus
 meter.py       one sequence from its sending to its end

@@ -82,6 +82,7 @@ def continuation(
         wants_tokens=wants_tokens,
         at_once=at_once,
         start_by=start_by,
+        logprobs=job.logprobs,
     )
 
 

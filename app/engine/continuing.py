@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 from app.engine import asking, intake
 from app.engine import messages as m
@@ -14,6 +14,7 @@ from app.engine.jobs import Continuation, FinishReason, Generation, GenerationJo
 from app.engine.library import Edition
 from app.engine.streaming import Show, TextStream
 from app.engine.switchboard import Switchboard, gather
+from app.engine.token_texts import WrittenToken
 from app.engine.writing import Writing, together
 
 LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
@@ -42,7 +43,9 @@ class Continuing:
                     share.answered(part)
                     return done
 
-                writings = [Writing(checkpoint, job.stop, show and partial(_shown, show, i)) for i in range(job.n)]
+                writings = [
+                    Writing(checkpoint, job.stop, _showing(show, i), logprobs=job.logprobs) for i in range(job.n)
+                ]
                 done = await gather(one(i, writing) for i, writing in enumerate(writings))
         return Generation(tuple(each for each, _ in done), checkpoint.name, together([usage for _, usage in done]))
 
@@ -70,8 +73,9 @@ class Continuing:
         if result is not None:
             reason = "stop" if writing.stopped or result.hypotheses[0].finished else "length"
         usage = writing.usage(len(prompt), result.timing if result else None)
-        return Continuation(writing.text, reason, seed), usage
+        tokens = tuple(writing.written) if job.logprobs else None
+        return Continuation(writing.text, reason, seed, tokens), usage
 
 
-def _shown(show: Show, index: int, text: str) -> None:
-    show(text, index)
+def _showing(show: Show | None, index: int) -> Callable[[str, Sequence[WrittenToken]], None] | None:
+    return None if show is None else lambda text, tokens: show(text, index, tokens)

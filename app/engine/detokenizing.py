@@ -30,6 +30,11 @@ class Detokenizer:
             None  # of a tokenizer that trims: white space behind what was given; None: nothing was
         )
 
+    @property
+    def held(self) -> int:
+        """How many of the last tokens no text was given for yet: they may begin a character."""
+        return len(self._held)
+
     def feed(self, tokens: Iterable[int]) -> str:
         """The text that is certain now and was not before; "" where the next token may still change it."""
         settled = self._held + [token for token in tokens if token not in self._special]

@@ -28,6 +28,7 @@ from app.engine.insights import ScoreReport as ScoreReport
 from app.engine.insights import Step as Step
 from app.engine.insights import TokenView as TokenView
 from app.engine.streaming import TextStream
+from app.engine.token_texts import WrittenToken as WrittenToken
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 FinishReason = Literal["stop", "length"]
@@ -71,7 +72,8 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class GenerationJob:
-    """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`."""
+    """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`. logprobs: with
+    its tokens, and how probable the model itself found each."""
 
     prompt: str
     model: str | None = None
@@ -82,13 +84,17 @@ class GenerationJob:
     seed: int | None = None
     n: int = 1
     stop: tuple[str, ...] = ()
+    logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
+    """tokens: whose texts join to the text; None where they were not asked for."""
+
     text: str
     finish_reason: FinishReason
     seed: int
+    tokens: tuple[WrittenToken, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     """Decode one sequence. wants_tokens: send the tokens as they come, as `Tokens` tells; of a beam those on which all
     live hypotheses agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute;
     0: no limit. siblings: a number that the sequences of one request share, and which take turns with others as one;
-    0: it is alone. at_once: no token waits for a round (see `app.engine.telling`), for it may end the text."""
+    0: it is alone. at_once: no token waits for a round (see `app.engine.telling`), for it may end the text. logprobs:
+    with each token its log-probability; not for a beam."""
 
     id: int
     model: str
@@ -82,6 +83,7 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     start_by: float = 0.0
     siblings: int = 0
     at_once: bool = False
+    logprobs: bool = False
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):
@@ -146,15 +148,20 @@ class LoadFailed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tokens(Message, frozen=True, tag=True, array_like=True):
-    """New tokens of one step or several, by the id of their request. A request's last tokens are in `Finished`."""
+    """New tokens of one step or several, by the id of their request, and their log-probabilities (nats) for those who
+    asked. A request's last tokens are in `Finished`."""
 
     tokens: dict[int, list[int]]
+    log_probabilities: dict[int, list[float]] = msgspec.field(default_factory=dict)
 
 
 class Hypothesis(Message, frozen=True, tag=True, array_like=True):
+    """token_log_probabilities: of each token, in nats, where they were asked for."""
+
     tokens: list[int]
     log_probability: float
     finished: bool
+    token_log_probabilities: list[float] = msgspec.field(default_factory=list)
 
 
 class Timing(Message, frozen=True, tag=True, array_like=True):

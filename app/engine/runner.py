@@ -257,5 +257,6 @@ def _options(request: Decode) -> DecodingOptions:
         top_p=request.top_p,
         seed=request.seed,
         scores=False,
+        token_scores=request.logprobs,
         streamed=request.wants_tokens,
     )

@@ -17,6 +17,7 @@ from app.engine.rewriting import Rewriting
 from app.engine.runner import CannotInspect, Runner, out_of_memory
 from app.engine.telling import Telling
 from app.engine.waiting import Ticket
+from models.beam import Hypothesis
 from models.checkpoint import CheckpointError
 
 log = logging.getLogger(__name__)
@@ -218,11 +219,10 @@ class Scheduler:
     def _replies(self, lane: Lane, progress: Any, now: float, step_s: float) -> list[m.FromDevice]:
         """At most one message for the tokens of all streams, and one for each request that is done."""
         finished: list[m.FromDevice] = []
-        self._telling.hold(progress.tokens, now)
+        self._telling.hold(progress.tokens, now, progress.log_probabilities)
         for key, hypotheses in progress.finished:
             ticket = lane.active.pop(_id(key))
-            found = [m.Hypothesis(list(h.tokens), h.log_probability, h.finished) for h in hypotheses]
-            finished.append(m.Finished(_id(key), found, ticket.timing(now)))
+            finished.append(m.Finished(_id(key), [_told(each) for each in hypotheses], ticket.timing(now)))
             self._telling.end(_id(key))
         return [*self._telling.leaving(now, step_s), *finished]
 
@@ -264,6 +264,11 @@ class Scheduler:
             reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
         self.runner.check()
         return m.Failed(message.id, "engine_failed", reason)
+
+
+def _told(found: Hypothesis) -> m.Hypothesis:
+    nats = list(found.token_log_probabilities or ())
+    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats)
 
 
 def _id(key: Any) -> int:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from app.engine.token_texts import WrittenToken
 
 T = TypeVar("T")
-Show = Callable[[str, int], None]
-"""Takes the next text of continuation number i."""
+
+
+class Show(Protocol):
+    """Takes the next text of continuation number i, with its tokens where they are wanted."""
+
+    def __call__(self, text: str, index: int, tokens: Sequence[WrittenToken] = ()) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """What was added to continuation `index`."""
+    """What was added to continuation `index`. tokens: where they are wanted; their texts join to the text."""
 
     text: str
     index: int = 0
+    tokens: Sequence[WrittenToken] = ()
 
 
 class TextStream(Generic[T]):
@@ -27,6 +34,7 @@ class TextStream(Generic[T]):
 
     def __init__(self, work: Callable[[Show], Coroutine[Any, Any, T]]) -> None:
         self._pending: dict[int, str] = {}
+        self._tokens: dict[int, list[WrittenToken]] = {}  # of these texts, where they are wanted
         self._reader: asyncio.Future[None] | None = None  # who waits for news
         self._work = asyncio.create_task(work(self._put))
         self._work.add_done_callback(lambda _: self._wake())
@@ -57,17 +65,18 @@ class TextStream(Generic[T]):
         """The whole answer, once it has `ended`. Raises what ended the work."""
         return self._work.result()
 
-    async def taken(self) -> dict[int, str]:
+    async def taken(self) -> list[TextDelta]:
         """What was added to each continuation since the last time, as soon as there is any; nothing at the end."""
         await self._news()
-        taken, self._pending = self._pending, {}
-        return taken
+        texts, self._pending = self._pending, {}
+        tokens, self._tokens = self._tokens, {}
+        return [TextDelta(text, index, tokens.get(index, ())) for index, text in texts.items()]
 
     async def deltas(self) -> AsyncIterator[TextDelta]:
         """The same one by one. Raises what ended the work, after the texts before it."""
         while not self.ended:
-            for index, text in (await self.taken()).items():
-                yield TextDelta(text, index)
+            for delta in await self.taken():
+                yield delta
         self._work.result()
 
     async def _news(self) -> None:
@@ -75,8 +84,10 @@ class TextStream(Generic[T]):
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
 
-    def _put(self, text: str, index: int) -> None:
+    def _put(self, text: str, index: int, tokens: Sequence[WrittenToken] = ()) -> None:
         self._pending[index] = self._pending.get(index, "") + text
+        if tokens:
+            self._tokens.setdefault(index, []).extend(tokens)
         self._wake()
 
     def _wake(self) -> None:

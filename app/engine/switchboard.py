@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -78,7 +78,7 @@ class Switchboard:
         with self.metrics.request(message.model, tokens, goes_on=part == "search") as meter:
             result = await self._asked(message, work, writing, meter)
             if writing is not None and isinstance(result, m.Finished) and result.hypotheses:
-                writing.finish(result.hypotheses[0].tokens)
+                writing.finish(result.hypotheses[0].tokens, result.hypotheses[0].token_log_probabilities)
                 if writing.stopped:  # within the tokens that came with the answer
                     meter.ended(len(writing.tokens))
             meter.answered(result)
@@ -135,7 +135,8 @@ class Switchboard:
                     waiter = self._waiters.get(request)
                     if waiter is not None and waiter.writing is not None and not waiter.future.done():
                         waiter.meter.heard(len(tokens))
-                        self._hear(waiter, waiter.writing, tokens)
+                        nats = message.log_probabilities.get(request, ())
+                        self._hear(waiter, waiter.writing, tokens, nats)
             case m.Failed():
                 if waiter := self._waiters.get(message.id):
                     self._fail(waiter, self._error(message, waiter.model))
@@ -144,10 +145,10 @@ class Switchboard:
                 if waiter is not None and not waiter.future.done():
                     waiter.future.set_result(message)
 
-    def _hear(self, waiter: Waiter, writing: Writing, tokens: list[int]) -> None:
+    def _hear(self, waiter: Waiter, writing: Writing, tokens: list[int], nats: Sequence[float]) -> None:
         """What one listener cannot take fails its own request, not the reading of all answers."""
         try:
-            if writing.feed(tokens):
+            if writing.feed(tokens, nats):
                 waiter.meter.ended(len(writing.tokens))
                 waiter.future.set_result(None)
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from app.engine import messages as m
 
@@ -20,15 +20,21 @@ class Telling:
         self._begun: set[int] = set()  # requests whose first tokens have left
         self._at_once: set[int] = set()  # whose tokens wait for no round
         self._held: defaultdict[int, list[int]] = defaultdict(list)
+        self._nats: defaultdict[int, list[float]] = defaultdict(list)  # of the tokens held, for those who asked
         self._due = 0.0
 
-    def hold(self, tokens: Iterable[tuple[int, int]], now: float) -> None:
-        """(request, token) of one step."""
+    def hold(
+        self, tokens: Iterable[tuple[int, int]], now: float, log_probabilities: Mapping[int, float] | None = None
+    ) -> None:
+        """(request, token) of one step, and by request the log-probability of its token where it asked for that."""
         if not self._held:
             self._due = now + self._interval_s
         held = self._held
         for request, token in tokens:
             held[request].append(token)
+        if log_probabilities:
+            for request, nats in log_probabilities.items():
+                self._nats[request].append(nats)
 
     def hurry(self, request: int) -> None:
         """From now on its tokens leave with each step."""
@@ -41,6 +47,7 @@ class Telling:
     def end(self, request: int) -> None:
         """It is over: what is still held of it is in its answer, or nobody waits for it."""
         self._held.pop(request, None)
+        self._nats.pop(request, None)
         self._begun.discard(request)
         self._at_once.discard(request)
 
@@ -62,4 +69,7 @@ class Telling:
 
     def _told(self, tokens: dict[int, list[int]]) -> list[m.Tokens]:
         self._begun.update(tokens)
-        return [m.Tokens(tokens)] if tokens else []
+        if not tokens:
+            return []
+        nats = {request: self._nats.pop(request) for request in tokens if request in self._nats} if self._nats else {}
+        return [m.Tokens(tokens, nats)]

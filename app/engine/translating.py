@@ -77,7 +77,7 @@ class Translating:
             if show is not None:
                 show(job.text)
             return Translation(job.text, (), "stop", checkpoint.name)
-        writing = Writing(checkpoint, show=show)
+        writing = Writing(checkpoint, show=show and (lambda text, tokens: show(text)))
         result = await self.search(checkpoint, source, job.alternatives, writing, first=first)
         best = result.hypotheses[0]
         others: tuple[str, ...] = ()

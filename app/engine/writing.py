@@ -10,16 +10,20 @@ from app.engine.errors import EngineFailed
 from app.engine.jobs import Usage
 from app.engine.messages import Timing
 from app.engine.stopping import StopWatch
+from app.engine.token_texts import TokenTexts, WrittenToken
 from models.checkpoint import Checkpoint
+
+Show = Callable[[str, Sequence[WrittenToken]], None]
 
 
 class Writing:
-    """show: hears the text as it grows; what it hears joins to `text`. Times are seconds since this was made."""
+    """show: hears the text as it grows; what it hears joins to `text`. logprobs: the text comes with its tokens, whose
+    texts join to it, and not before a token is whole; `written` has them all. Times are seconds since this was made."""
 
     def __init__(
-        self, checkpoint: Checkpoint, stops: Sequence[str] = (), show: Callable[[str], None] | None = None
+        self, checkpoint: Checkpoint, stops: Sequence[str] = (), show: Show | None = None, *, logprobs: bool = False
     ) -> None:
-        self.checkpoint, self.stops, self._show = checkpoint, tuple(stops), show
+        self.checkpoint, self.stops, self._show, self.logprobs = checkpoint, tuple(stops), show, logprobs
         self.wants_tokens = bool(stops) or show is not None
         self.at_once = bool(stops) and show is None  # what is computed behind a stop string is for nobody
         self._started = time.monotonic()
@@ -30,6 +34,8 @@ class Writing:
         self._parts: list[str] = []
         self._detokenizer = Detokenizer(self.checkpoint.tokenizers["target"])
         self._watch = StopWatch(self.stops)
+        self._texts = TokenTexts() if self.logprobs else None
+        self.written: list[WrittenToken] = []
         self.first_token_s: float | None = None
 
     @property
@@ -44,10 +50,13 @@ class Writing:
     def elapsed_s(self) -> float:
         return time.monotonic() - self._started
 
-    def feed(self, tokens: Sequence[int]) -> bool:
-        """Whether a stop string is complete now: then nothing more is wanted, and the tokens behind it are left out."""
-        if self.first_token_s is None:
+    def feed(self, tokens: Sequence[int], log_probabilities: Sequence[float] = ()) -> bool:
+        """Whether a stop string is complete now: then nothing more is wanted, and the tokens behind it are left out.
+        log_probabilities: one for each token, where they are wanted; ValueError if one is missing."""
+        if self.first_token_s is None and self.wants_tokens:
             self.first_token_s = self.elapsed_s()
+        if self._texts is not None:
+            return self._feed_each(self._texts, tokens, log_probabilities)
         if not self.stops:
             self.tokens += tokens
             self._say(self._detokenizer.feed(tokens))
@@ -61,19 +70,43 @@ class Writing:
         self._say("".join(text))
         return self.stopped
 
-    def finish(self, tokens: Sequence[int]) -> None:
+    def _feed_each(self, texts: TokenTexts, tokens: Sequence[int], log_probabilities: Sequence[float]) -> bool:
+        told: list[WrittenToken] = []
+        for token, nats in zip(tokens, log_probabilities, strict=True):
+            self.tokens.append(token)
+            text = self._detokenizer.feed((token,))
+            texts.add(token, nats, text, self._detokenizer.held)
+            told += texts.release(self._watch.feed(text))
+            if self.stopped:
+                told += texts.cut()
+                break
+        self._tell(told)
+        return self.stopped
+
+    def finish(self, tokens: Sequence[int], log_probabilities: Sequence[float] = ()) -> None:
         """All tokens of the answer, of which some may have been fed. EngineFailed if it is another answer."""
         if list(tokens[: len(self.tokens)]) != self.tokens:
             raise EngineFailed("The end of this answer does not continue its beginning.")
-        if not self.wants_tokens:
+        if self.logprobs and len(log_probabilities) != len(tokens):
+            raise EngineFailed("The device did not say how probable each token was.")
+        if not self.wants_tokens and not self.logprobs:
             self.tokens, self._parts = list(tokens), [self.checkpoint.decode(tokens)]
             return
-        rest = tokens[len(self.tokens) :]
-        if rest and self.feed(rest):
+        done = len(self.tokens)
+        if tokens[done:] and self.feed(tokens[done:], log_probabilities[done:]):
             return
-        self._say(self._watch.feed(self._detokenizer.finish()) + self._watch.finish())
+        left = self._detokenizer.finish()
+        if self._texts is not None:
+            self._finish_each(self._texts, left)
+        else:
+            self._say(self._watch.feed(left) + self._watch.finish())
         if not self.stopped and self.text != self.checkpoint.decode(tokens):
             raise EngineFailed("The parts of this answer do not join to its text.")
+
+    def _finish_each(self, texts: TokenTexts, left: str) -> None:
+        texts.settle(left)
+        told = texts.release(self._watch.feed(left) + self._watch.finish())
+        self._tell([*told, *(texts.cut() if self.stopped else texts.end())])
 
     def usage(self, read_tokens: int, timing: Timing | None) -> Usage:
         """What it took, up to now."""
@@ -87,11 +120,15 @@ class Writing:
         self._begin()
         return True
 
-    def _say(self, text: str) -> None:
-        if text:
+    def _tell(self, tokens: Sequence[WrittenToken]) -> None:
+        self.written += tokens
+        self._say("".join(each.text for each in tokens), tokens)
+
+    def _say(self, text: str, tokens: Sequence[WrittenToken] = ()) -> None:
+        if text or tokens:
             self._parts.append(text)
             if self._show is not None:
-                self._show(text)
+                self._show(text, tokens)
 
 
 def together(usages: Sequence[Usage]) -> Usage:

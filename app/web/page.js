@@ -21,7 +21,7 @@ const BUILT = { translate: translateRoom, lyrics: lyricsRoom, walkthrough: walkt
 const store = createStore({
   ...DEFAULTS, ...read(location.hash),
   models: null, features: null, phase: "idle", target: "", answer: null, maps: {}, problem: null, note: null, timing: null,
-  hover: null, hoverHead: null, written: "", wrote: "", writing: false, finish: "", trace: null, gates: null, at: -1,
+  hover: null, hoverHead: null, written: "", chances: [], wrote: "", writing: false, finish: "", trace: null, gates: null, at: -1,
   hoverUnit: -1, gateLayer: -1, walked: null, walkProblem: null, lyricsProblem: null, examples: {}, served: null,
 });
 

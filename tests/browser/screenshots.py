@@ -50,7 +50,7 @@ def picture(launched: Any, base: str, name: str, address: str, **options: Any) -
         elif address.startswith("#lyrics"):
             page.click("#write:not([disabled])")
             page.wait_for_selector("text=writes them again")
-            page.wait_for_selector(".character, .note:has-text('does not show gates')")
+            page.wait_for_selector(".strip figure, .note:has-text('does not show gates')")
         elif address.startswith("#walkthrough"):
             page.wait_for_selector(".card h2, .note:has-text('does not walk')")
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def test_characters_lie_on_their_probability(watched: Watched, served: Server, d
     needs("/gates" in described["paths"], "gates")
     page = watched.goto("#lyrics?prompt=%E5%88%86%E5%BC%80&length=12&seed=7")
     page.click("#write:not([disabled])")
-    page.wait_for_selector(".character")
+    page.wait_for_selector(".strip figure")  # the gates have come
     page.hover(".character >> nth=3")
     text = _written(page)
     steps = served.ask("/gates", {"text": text, "top_k": 1})["steps"]
@@ -49,6 +50,68 @@ def test_characters_lie_on_their_probability(watched: Watched, served: Server, d
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector(".strip figure >> nth=4")
+
+
+# What the page hears, kept beside it.
+LISTENING = """
+window.heard = "";
+const asked = window.fetch;
+const keep = async (body) => {
+  for await (const part of body.pipeThrough(new TextDecoderStream())) window.heard += part;
+};
+window.fetch = async (address, options) => {
+  const answer = await asked(address, options);
+  if (!String(address).endsWith("generate")) return answer;
+  const [ours, theirs] = answer.body.tee();
+  keep(ours).catch(() => 0);
+  return new Response(theirs, { status: answer.status, headers: answer.headers });
+};
+"""
+WRITTEN = """() => [...document.querySelectorAll("#lyrics [data-at]")].map(
+  (each) => [each.textContent.replace("⏎", ""), getComputedStyle(each).backgroundColor])"""
+HEARD = """async (count) => {
+  const { heat } = await import(document.baseURI.split("#")[0] + "assets/drawing/colour.js");
+  const probe = document.body.appendChild(document.createElement("i"));
+  const ground = (logprob) => {
+    probe.style.background = heat(Math.exp(logprob));
+    return getComputedStyle(probe).backgroundColor;
+  };
+  const tokens = () => window.heard.split("\\n\\n").slice(0, -1).filter((each) => each.startsWith("event: token"))
+    .flatMap((each) => JSON.parse(each.split("data: ")[1]).tokens);
+  for (let i = 0; i < 500 && tokens().length < count; i += 1) await new Promise((done) => setTimeout(done, 10));
+  return tokens().slice(0, count).map(({ text, logprob }) => [text, ground(logprob)]);
+}"""
+
+
+def test_each_character_has_its_ground_while_the_next_ones_are_written(chromium: Any, tmp_path: Path) -> None:
+    """That of the probability which came with it, on a model that takes its time; and the gates say the same of it."""
+    write_lyricist(tmp_path / "checkpoints" / "slow-lyrics", hidden=2048)
+    limits = {"STREAM_INTERVAL_MS": "0", "MAX_NEW_TOKENS": "2000"}
+    with (
+        serving(tmp_path / "checkpoints", tmp_path, **limits) as server,
+        Watched.opened(chromium, server.base) as watched,
+    ):
+        watched.page.add_init_script(LISTENING)
+        page = watched.goto("#lyrics?prompt=%E5%88%86&length=2000&seed=3&topK=0&temperature=1")
+        page.click("#write:not([disabled])")
+        watched.until("document.querySelectorAll('.character').length > 12")
+        written = page.evaluate(WRITTEN)
+        assert page.inner_text("#write") == "Stop", "it is still being written"
+        assert page.locator(".strip figure").count() == 0, "nobody has asked for gates"
+        assert written == page.evaluate(HEARD, len(written))
+        assert len({colour for _, colour in written}) > 1
+        page.click("#write")
+        page.wait_for_selector(".strip figure")
+        later = page.evaluate(WRITTEN)
+        assert len(later) >= len(written) > 12
+        for (text, told), (again, looked_up) in zip(written, later, strict=False):
+            assert text == again
+            assert all(abs(a - b) <= 3 for a, b in zip(_rgb(told), _rgb(looked_up), strict=True))
+        watched.clean()
+
+
+def _rgb(colour: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", colour)]
 
 
 def test_stop_is_heard_at_once(chromium: Any, tmp_path: Path) -> None:

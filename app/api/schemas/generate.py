@@ -63,6 +63,14 @@ class GenerateRequest(BaseModel):
         examples=["lyrics-zh"],
     )
 
+    logprobs: bool = Field(
+        default=False,
+        description="Tell with each token that is written how probable the model found it: of its own distribution, at"
+        " temperature 1 and without top_k and top_p, over the tokens that it may choose, as POST /score with"
+        ' "distribution": "decoding" and POST /gates say of the same text. The text is the same with it and without.'
+        " A server that decodes in another precision than fp32 tells what that precision gave.",
+        examples=[False],
+    )
     stream: bool = Field(
         default=False,
         description="Send the text as server-sent events while it is written; with n above 1 each says its `index`.",
@@ -108,6 +116,18 @@ class GenerateRequest(BaseModel):
         return value
 
 
+class WrittenTokenAnswer(BaseModel):
+    """One token that was written."""
+
+    id: int = Field(description="Its number in the vocabulary.", examples=[17])
+    text: str = Field(
+        description='What it added to the text. A character of several tokens stands with the last of them: "" for the'
+        " others. A token that a stop text begins in keeps the part before it.",
+        examples=["后"],
+    )
+    logprob: float = Field(description="Natural logarithm of its probability, rounded to 6 decimals.", examples=[-1.25])
+
+
 class ContinuationAnswer(BaseModel):
     """One continuation."""
 
@@ -117,6 +137,12 @@ class ContinuationAnswer(BaseModel):
         examples=["length"],
     )
     seed: int = Field(description="The seed that writes this text again.", examples=[7])
+    tokens: list[WrittenTokenAnswer] | None = Field(
+        default=None,
+        description="Only with `logprobs`: the tokens of the text, whose texts join to it, without an end token. With"
+        " `stream` each event `token` has those of its own text.",
+        examples=[[{"id": 17, "text": "后", "logprob": -1.25}]],
+    )
 
 
 class GenerateAnswer(ContinuationAnswer):

@@ -17,17 +17,26 @@ export function lyricsText(store) {
   characters.addEventListener("pointerover", (event) => {
     if (event.target.dataset.at !== undefined) store.set({ at: Number(event.target.dataset.at) });
   });
-  store.watch(["wrote", "prompt", "written", "trace"], ({ wrote, prompt, written, trace }) => {
+  let drawn = 0; // characters that need not be drawn again while others come
+  store.watch(["wrote", "prompt", "written", "trace"], ({ wrote, prompt, written, chances, trace }) => {
     setText(given, written || wrote ? wrote : prompt);
-    const known = trace && trace.characters.length === Array.from(wrote + written).length;
-    if (!known) setText(characters, written);
-    else fill(characters, Array.from(written).map((text, i) => coloured(text, trace.characters[i + Array.from(wrote).length], i + Array.from(wrote).length)));
+    const all = Array.from(written);
+    const first = Array.from(wrote).length;
+    const known = trace?.characters.length === first + all.length && trace.characters;
+    if (known || all.length < drawn) {
+      fill(characters);
+      drawn = 0;
+    }
+    for (; drawn < all.length; drawn += 1) {
+      const at = first + drawn;
+      characters.append(coloured(all[drawn], known ? known[at] : { probability: chances[drawn] ?? null }, at));
+    }
   });
-  store.watch(["trace", "at", "language"], ({ trace, at }) => {
+  store.watch(["trace", "at", "chances", "language"], ({ trace, at, chances }) => {
     characters.querySelectorAll(".active").forEach((each) => each.classList.remove("active"));
     characters.querySelector(`[data-at="${at}"]`)?.classList.add("active");
     setText(reading, trace?.characters[at] ? described(trace.characters[at], at) : "");
-    scale.element.hidden = !trace;
+    scale.element.hidden = !trace && !chances.length;
     scale.draw("0", "1", t("legend.probability"));
   });
   store.watch(["writing", "finish", "written", "seed", "length", "language"], (state) => setText(status, said(state)));

@@ -17,12 +17,13 @@ export async function write(store) {
   const { signal } = running;
   const state = store.get();
   const { prompt, temperature, topK, seed, length } = state;
-  store.set({ writing: true, written: "", wrote: prompt, trace: null, gates: null, finish: "", lyricsProblem: null, at: -1, unit: -1 });
-  const body = { prompt, temperature, top_k: topK, max_new_tokens: length, model: writerOf(state) || undefined };
+  store.set({ writing: true, written: "", chances: [], wrote: prompt, trace: null, gates: null, finish: "", lyricsProblem: null, at: -1, unit: -1 });
+  const body = { prompt, temperature, top_k: topK, max_new_tokens: length, logprobs: true, model: writerOf(state) || undefined };
   if (/^\d+$/.test(seed)) body.seed = Number(seed);
   try {
     await stream("generate", body, signal, (name, data) => {
-      if (name === "token") store.set({ written: store.get().written + data.text });
+      const { written, chances } = store.get();
+      if (name === "token") store.set({ written: written + data.text, chances: [...chances, ...chancesOf(data.tokens ?? [])] });
       else if (name === "done") store.set({ written: data.text, finish: data.finish_reason, seed: String(data.seed) });
     });
   } catch (error) {
@@ -32,6 +33,17 @@ export async function write(store) {
   }
   store.set({ writing: false });
   await look(store, signal.aborted ? (running = new AbortController()).signal : signal);
+}
+
+// A probability for each character: that of its token, or of all its tokens together, the last of which has its text.
+function chancesOf(tokens) {
+  let nats = 0;
+  return tokens.flatMap(({ text, logprob }) => {
+    nats += logprob;
+    const chance = Math.exp(nats);
+    if (text) nats = 0;
+    return Array.from(text, () => chance);
+  });
 }
 
 export function stop() {

@@ -10,7 +10,7 @@ import pytest
 
 from app.engine import errors
 from app.engine import messages as m
-from app.engine.jobs import TranslationJob
+from app.engine.jobs import Generation, GenerationJob, ScoreJob, TranslationJob, WrittenToken
 from tests.app.engine.running import Running, generate, heard, spied
 
 pytestmark = pytest.mark.slow  # a pool of its own
@@ -29,6 +29,34 @@ def test_streams_join_to_the_answers_without(running: Running) -> None:
     assert [texts.get(i, "") for i in range(3)] == [each.text for each in whole.continuations]
     assert result.continuations == whole.continuations
     assert result.usage.first_token_s <= result.usage.total_s
+
+
+def test_streamed_log_probabilities_are_those_of_the_text(running: Running) -> None:
+    """Of several continuations side by side, with stop strings, whatever they were drawn by; and the text is that which
+    comes without them."""
+
+    async def listened(job: GenerationJob) -> tuple[dict[int, list[WrittenToken]], Generation]:
+        tokens: dict[int, list[WrittenToken]] = {}
+        async with running.pool.stream_generation(job) as stream:
+            async for delta in stream.deltas():
+                assert delta.text == "".join(each.text for each in delta.tokens)
+                tokens.setdefault(delta.index, []).extend(delta.tokens)
+            return tokens, stream.result
+
+    for options in ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 1.3}, {"top_p": 0.8, "stop": ("的街", "\n")}):
+        plain = running.do(running.pool.generate(generate(n=3, max_new_tokens=40, **options)))
+        job = generate(n=3, max_new_tokens=40, logprobs=True, **options)
+        tokens, result = running.do(listened(job))
+        whole = running.do(running.pool.generate(job))
+        assert [replace(each, tokens=None) for each in whole.continuations] == list(plain.continuations)
+        assert whole.continuations == result.continuations
+        for index, each in enumerate(result.continuations):
+            assert tuple(tokens.get(index, ())) == each.tokens
+            if not each.text:
+                continue
+            scored = running.do(running.pool.score(ScoreJob(job.prompt + each.text)))
+            nats = [step.log_probability for step in scored.steps[len(job.prompt) :]]
+            assert [token.log_probability for token in each.tokens] == pytest.approx(nats, abs=2e-6)
 
 
 def test_a_stream_that_is_refused_is_not_opened(running: Running) -> None:

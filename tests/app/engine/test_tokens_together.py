@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.detokenizing import Detokenizer
-from app.engine.streaming import Show, TextStream
+from app.engine.streaming import Show, TextDelta, TextStream
 from models.tokenizer import Tokenizer
 from tests.app.engine.test_detokenizing import TOKENIZERS, Counted, byte_ids, interesting
 from tests.app.engine.test_writing import BYTES, writing
@@ -97,20 +97,20 @@ def test_a_reader_wakes_once_for_all_that_was_put_together() -> None:
 
         async with TextStream.opened(work) as stream:
             (show,) = told
-            assert await stream.taken() == {0: "a"}
+            assert await stream.taken() == [TextDelta("a")]
             reading = asyncio.create_task(stream.taken())
             await asyncio.sleep(0)
             for index, text in ((1, "x"), (0, "b"), (1, "y"), (0, "c")):
                 show(text, index)
-            assert await reading == {0: "bc", 1: "xy"}
+            assert await reading == [TextDelta("xy", 1), TextDelta("bc")]
             assert not stream.ended
             show("d", 0)
             end.set_result("all")
             await asyncio.sleep(0.01)
             assert not stream.ended  # there is still a text to take
-            assert await stream.taken() == {0: "d"}
+            assert await stream.taken() == [TextDelta("d")]
             assert stream.ended
-            assert (await stream.taken(), stream.result) == ({}, "all")
+            assert (await stream.taken(), stream.result) == ([], "all")
 
     asyncio.run(scene())
 
@@ -128,7 +128,7 @@ def test_an_end_alone_wakes_the_reader_too() -> None:
             reading = asyncio.create_task(stream.taken())
             await asyncio.sleep(0)
             end.set_exception(KeyError("late"))
-            assert await reading == {}
+            assert await reading == []
             with pytest.raises(KeyError, match="late"):
                 assert stream.result
 

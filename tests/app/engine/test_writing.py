@@ -19,7 +19,7 @@ TEXT = BYTES.decode(IDS)
 
 def writing(**options: Any) -> tuple[Writing, list[str]]:
     shown: list[str] = []
-    return Writing(CHECKPOINT, show=shown.append, **options), shown
+    return Writing(CHECKPOINT, show=lambda text, tokens: shown.append(text), **options), shown
 
 
 @pytest.mark.parametrize("fed", [0, 3, len(IDS)])
