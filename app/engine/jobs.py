@@ -14,16 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.engine.findings import Findings, HeadChoice, RowChoice, Told
-from app.engine.insights import Floats as Floats
-from app.engine.insights import GateName as GateName
-from app.engine.insights import GatesJob as GatesJob
-from app.engine.insights import GatesReport as GatesReport
-from app.engine.insights import GateSummary as GateSummary
-from app.engine.insights import Likely as Likely
-from app.engine.insights import ScoreJob as ScoreJob
-from app.engine.insights import ScoreReport as ScoreReport
-from app.engine.insights import Step as Step
-from app.engine.insights import TokenView as TokenView
+from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport, TokenView
 from app.engine.streaming import TextStream
 
 AttentionKind = Literal["encoder", "decoder", "cross"]

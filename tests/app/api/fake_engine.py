@@ -12,25 +12,18 @@ import numpy as np
 
 from app.engine.errors import EngineError, UnknownModel
 from app.engine.findings import Findings, Told
+from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, ScoreJob, ScoreReport, Step, TokenView
 from app.engine.jobs import (
     AttentionJob,
     AttentionMap,
     AttentionReport,
     Continuation,
-    GatesJob,
-    GatesReport,
-    GateSummary,
     Generation,
     GenerationJob,
-    Likely,
     ModelChange,
     ModelInfo,
     NetworkFacts,
     PoolStatus,
-    ScoreJob,
-    ScoreReport,
-    Step,
-    TokenView,
     Translation,
     TranslationJob,
     Usage,
