@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionReport, TokenView
+from app.engine.insights import TokenView
+from app.engine.jobs import AttentionReport
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.engine.jobs import Step, TokenView, WrittenToken
+from app.engine.insights import Step, TokenView
+from app.engine.token_texts import WrittenToken
 
 DECIMALS = 7  # of nats: 2,000 of them, rounded so, still add up to their sum within 1e-4
 

@@ -16,7 +16,7 @@ from app.api.expectations import step_fields, token_fields
 from app.api.route import JsonRoute
 from app.api.schemas.gates import GATE_AXES, GatesAnswer, GatesRequest
 from app.api.services import ServicesDependency
-from app.engine.jobs import Floats, GatesJob, GatesReport, GateSummary
+from app.engine.insights import Floats, GatesJob, GatesReport, GateSummary
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
 

@@ -16,7 +16,7 @@ from app.api.route import JsonRoute
 from app.api.schemas.score import ScoreAnswer, ScoreRequest
 from app.api.services import ServicesDependency
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import ScoreJob, ScoreReport
+from app.engine.insights import ScoreJob, ScoreReport
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from app.engine import messages as m
 from app.engine.findings import Question
-from app.engine.jobs import AttentionJob, GatesJob, GenerationJob, WalkthroughJob
+from app.engine.insights import GatesJob
+from app.engine.jobs import AttentionJob, GenerationJob, WalkthroughJob
 from app.engine.library import Edition
 from app.engine.sides import Sides
 from models.checkpoint import new_token_limit

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from app.engine import messages as m
-from app.engine.jobs import Floats, Likely, Step
+from app.engine.insights import Floats, Likely, Step
 from models.tokenizer import Tokenizer
 
 Names = Callable[[int], tuple[str, str]]  # of a token: its piece, and how it reads by itself

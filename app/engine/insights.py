@@ -1,5 +1,5 @@
 """What is asked about a text that is given, and what a look inside a model says of it: tokens, gates, probabilities.
-Part of `jobs`. Log-probabilities and entropies are in nats."""
+What is asked of all is in `jobs`. Log-probabilities and entropies are in nats."""
 
 from __future__ import annotations
 

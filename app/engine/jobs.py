@@ -14,21 +14,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from app.engine.curves import Curve as Curve
-from app.engine.curves import TrainingCurves as TrainingCurves
+from app.engine.curves import TrainingCurves
 from app.engine.findings import Findings, HeadChoice, RowChoice, Told
-from app.engine.insights import Floats as Floats
-from app.engine.insights import GateName as GateName
-from app.engine.insights import GatesJob as GatesJob
-from app.engine.insights import GatesReport as GatesReport
-from app.engine.insights import GateSummary as GateSummary
-from app.engine.insights import Likely as Likely
-from app.engine.insights import ScoreJob as ScoreJob
-from app.engine.insights import ScoreReport as ScoreReport
-from app.engine.insights import Step as Step
-from app.engine.insights import TokenView as TokenView
+from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport, TokenView
 from app.engine.streaming import TextStream
-from app.engine.token_texts import WrittenToken as WrittenToken
+from app.engine.token_texts import WrittenToken
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 FinishReason = Literal["stop", "length"]

@@ -16,18 +16,15 @@ from app.engine.continuing import Continuing
 from app.engine.curves import Journals, TrainingCurves
 from app.engine.devices import Devices
 from app.engine.entrance import Entrance
+from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport
 from app.engine.jobs import (
     AttentionJob,
     AttentionReport,
-    GatesJob,
-    GatesReport,
     Generation,
     GenerationJob,
     ModelChange,
     ModelInfo,
     PoolStatus,
-    ScoreJob,
-    ScoreReport,
     Translation,
     TranslationJob,
     WalkthroughJob,

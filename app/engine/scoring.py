@@ -7,7 +7,7 @@ from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
 from app.engine.errors import InvalidRequest, UnknownCharacters
-from app.engine.jobs import ScoreJob, ScoreReport
+from app.engine.insights import ScoreJob, ScoreReport
 from app.engine.library import Edition, Library
 from app.engine.switchboard import Switchboard
 from app.engine.words import with_words

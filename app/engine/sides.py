@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.engine import messages as m
-from app.engine.jobs import TokenView
+from app.engine.insights import TokenView
 from app.engine.views import decoded_tokens, special_tokens, text_tokens
 from app.engine.words import with_words
 from models.checkpoint import Checkpoint

@@ -10,7 +10,7 @@ from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
 from app.engine.errors import AnswerTooLarge, InvalidRequest
-from app.engine.jobs import Floats, GatesJob, GatesReport, GateSummary
+from app.engine.insights import Floats, GatesJob, GatesReport, GateSummary
 from app.engine.library import Edition, Library
 from app.engine.sizing import chosen
 from app.engine.switchboard import Switchboard

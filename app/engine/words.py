@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.detokenizing import BYTE_PIECE
-from app.engine.jobs import TokenView
+from app.engine.insights import TokenView
 from models.tokenizer import is_language
 
 ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and Chinese characters, written without spaces

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.likeliest import top
 from models.options import TokenRules
+from models.scoring import Expected, told
 from models.suppression import log_probabilities
 
 
@@ -33,25 +33,13 @@ def steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int 
         raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
     if not outputs:
         return []
-    table = log_probabilities(logits, rules)
-    own = table.gather(1, torch.tensor(list(outputs), device=table.device)[:, None])
-    ranks = (table > own).sum(dim=-1).tolist()
-    likeliest = alternatives(table, top_k)
-    each = zip(outputs, own[:, 0].tolist(), ranks, entropies(table).tolist(), likeliest, strict=True)
+    found = told(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
+    columns = (found.log_probabilities, found.ranks - 1, found.entropies)
+    each = zip(outputs, *(column.tolist() for column in columns), alternatives(found), strict=True)
     return [Step(*values) for values in each]
 
 
-def entropies(table: Tensor) -> Tensor:
-    """Log-probabilities [T, V] -> nats [T], float64; where they do not sum to 1 they are made to first."""
-    probabilities = table.double().softmax(dim=-1)
-    summed: Tensor = torch.special.entr(probabilities).sum(dim=-1)
-    return summed
-
-
-def alternatives(table: Tensor, count: int) -> list[tuple[tuple[int, float], ...]]:
-    """The likeliest `count` of each row of log-probabilities [T, V], best first; suppressed ones are none."""
-    if count < 1:
-        return [()] * len(table)
-    values, tokens = top(table, min(count, table.size(1)))
-    pairs = zip(tokens.tolist(), values.tolist(), strict=True)
+def alternatives(found: Expected) -> list[tuple[tuple[int, float], ...]]:
+    """The likeliest tokens of each step with their nats, best first; suppressed ones are none."""
+    pairs = zip(found.tokens.tolist(), found.token_log_probabilities.tolist(), strict=True)
     return [tuple((i, v) for i, v in zip(*row, strict=True) if v > -torch.inf) for row in pairs]

@@ -13,7 +13,7 @@ from app.api.schemas.attention.tokens import Token
 from app.api.schemas.encoding import DECIMALS, ENCODING, EncodedArray
 from app.api.schemas.expectations import TOP, Step
 from app.api.wording import value_shown
-from app.engine.jobs import GateName
+from app.engine.insights import GateName
 
 GateAxis = Literal["layer", "step", "unit"]
 GATE_AXES: list[GateAxis] = ["layer", "step", "unit"]

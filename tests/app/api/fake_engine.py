@@ -11,29 +11,21 @@ from itertools import zip_longest
 
 import numpy as np
 
+from app.engine.curves import Curve, TrainingCurves
 from app.engine.errors import EngineError, UnknownModel
 from app.engine.findings import Findings, Told
+from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, ScoreJob, ScoreReport, Step, TokenView
 from app.engine.jobs import (
     AttentionJob,
     AttentionMap,
     AttentionReport,
     Continuation,
-    Curve,
-    GatesJob,
-    GatesReport,
-    GateSummary,
     Generation,
     GenerationJob,
-    Likely,
     ModelChange,
     ModelInfo,
     NetworkFacts,
     PoolStatus,
-    ScoreJob,
-    ScoreReport,
-    Step,
-    TokenView,
-    TrainingCurves,
     Translation,
     TranslationJob,
     Usage,

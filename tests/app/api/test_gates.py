@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.api.schemas.gates import GatesAnswer
-from app.engine.jobs import GatesJob
+from app.engine.insights import GatesJob
 from tests.app.api.client import Client
 
 FEN = {"id": 20, "piece": "分", "text": "分", "start": 0, "end": 1, "special": False, "word": None}

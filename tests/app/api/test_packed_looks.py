@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine.jobs import ScoreJob, ScoreReport
+from app.engine.insights import ScoreJob, ScoreReport
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.api.schemas.score import ScoreAnswer
-from app.engine.jobs import ScoreJob, ScoreReport, Step
+from app.engine.insights import ScoreJob, ScoreReport, Step
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import BEER, FakeEngine
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.engine import messages as m
 from app.engine.expectations import steps
-from app.engine.jobs import Likely, Step
+from app.engine.insights import Likely, Step
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
 
 LETTERS = VocabularyTokenizer("character", ["<pad>", "a", "b"], SpecialTokens(pad=0))

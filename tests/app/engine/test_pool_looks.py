@@ -10,7 +10,8 @@ import pytest
 
 from app.engine import errors
 from app.engine import messages as m
-from app.engine.jobs import GatesJob, ScoreJob, TranslationJob
+from app.engine.insights import GatesJob, ScoreJob
+from app.engine.jobs import TranslationJob
 from tests.app.engine.running import Running, generate, spied, together
 
 pytestmark = pytest.mark.slow  # a pool of its own

@@ -10,7 +10,8 @@ import pytest
 
 from app.engine import errors
 from app.engine import messages as m
-from app.engine.jobs import Generation, GenerationJob, ScoreJob, TranslationJob, WrittenToken
+from app.engine.insights import ScoreJob
+from app.engine.jobs import Generation, GenerationJob, TranslationJob
 from tests.app.engine.running import Running, generate, heard, spied
 
 pytestmark = pytest.mark.slow  # a pool of its own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.jobs import TokenView
+from app.engine.insights import TokenView
 from app.engine.words import with_words, word_spans
 
 

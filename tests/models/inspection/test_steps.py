@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from models import scoring
 from models.beam import Hypothesis
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.inspection.forced import forced_pass
@@ -105,3 +106,20 @@ def test_rows_and_tokens_must_fit() -> None:
     with pytest.raises(ValueError, match="2 rows of logits cannot tell of 3 output tokens"):
         steps(torch.zeros(2, 5), [1, 2, 3], TokenRules(2))
     assert steps(torch.zeros(0, 5), [], TokenRules(2)) == []
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+def test_a_step_is_what_a_score_tells_of_the_same_place(renormalise: bool) -> None:
+    """Counted in float32, as decoding does; a score is counted in float64."""
+    logits = 4 * torch.randn(7, 256, generator=torch.Generator().manual_seed(1))
+    rules, outputs = TokenRules(2, SUPPRESSED, renormalise), [3, 4, 9, 2, 250, 8, 7]
+    scored = scoring.told(scoring.log_probabilities(logits, rules), torch.tensor(outputs), 4)
+    found = steps(logits, outputs, rules, 4)
+    for place, step in enumerate(found):
+        assert step.log_probability == pytest.approx(scored.log_probabilities[place].item(), abs=1e-5)
+        assert step.rank + 1 == scored.ranks[place].item()
+        assert step.entropy == pytest.approx(scored.entropies[place].item(), abs=1e-6)
+        assert [token for token, _ in step.likeliest] == scored.tokens[place].tolist()
+        assert [nats for _, nats in step.likeliest] == pytest.approx(
+            scored.token_log_probabilities[place].tolist(), abs=1e-5
+        )
