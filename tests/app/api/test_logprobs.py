@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from app.engine.jobs import Generation, GenerationJob
-from app.engine.token_texts import WrittenToken
 from app.engine.streaming import Show, TextStream
+from app.engine.token_texts import WrittenToken
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.test_streaming import events

@@ -12,6 +12,7 @@ from app.engine import errors
 from app.engine import messages as m
 from app.engine.insights import ScoreJob
 from app.engine.jobs import Generation, GenerationJob, TranslationJob
+from app.engine.token_texts import WrittenToken
 from tests.app.engine.running import Running, generate, heard, spied
 
 pytestmark = pytest.mark.slow  # a pool of its own
