@@ -70,7 +70,7 @@ def told(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
 
 def entropies(table: Tensor) -> Tensor:
     """Log-probabilities [T, V] -> nats [T], float64; where they do not sum to 1 they are made to first."""
-    return torch.cat([_entropies(rows.double()) for rows in table.split(CACHED)])
+    return torch.cat([_entropies(rows.double()) for rows in torch.split(table, CACHED)])
 
 
 def _entropies(table: Tensor) -> Tensor:
