@@ -38,7 +38,8 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=1024,
-        description="Threads of each CPU device process; 0 shares out all cores. Native steps use one.",
+        description="Threads of each CPU device process; 0 shares out all cores, of which a look inside a model takes"
+        " all. Native steps use one.",
     )
     cpu_workers: int = Field(
         default=0,

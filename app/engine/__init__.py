@@ -56,5 +56,6 @@ runner.py      the only caller of torch
 rewriting.py   what a translator writes without some heads, a step at a time
 translator_look.py  its looks into a translator: maps, steps, statistics, alignment, heads taken away
 looking.py     its looks at gates and at the probability of a text
+looking_threads.py  and with how many threads
 numbers.py     a model that computes none has nothing to show
 """

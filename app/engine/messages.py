@@ -28,7 +28,8 @@ MAX_FRAME_BYTES = 1 << 30
 
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
-    """The first message: how to run. threads 0: all cores. A `Beat` comes at least every `beat_s`, except while a
+    """The first message: how to run. threads 0: all cores.
+    look_threads 0: as many. A `Beat` comes at least every `beat_s`, except while a
     model goes to a GPU. stream_interval_s: for so long the tokens of streams are collected, the first ones excepted."""
 
     device: str
@@ -40,6 +41,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     beat_s: float = 1.0
     log_level: str = "info"
     stream_interval_s: float = 0.0
+    look_threads: int = 0
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):

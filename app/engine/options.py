@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.engine import messages as m
-from app.engine.placement import cpu_workers, threads_each
+from app.engine.placement import cpu_workers, look_threads, threads_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +45,5 @@ class PoolOptions:
             beat_s=min(1.0, self.worker_hang_timeout_s / 4),
             log_level=self.log_level,
             stream_interval_s=self.stream_interval_ms / 1000,
+            look_threads=look_threads(self.cpu_threads),
         )

@@ -37,6 +37,11 @@ def threads_each(cpu_threads: int, cpu_workers: int) -> int:
     return max(1, cores() // cpu_workers)
 
 
+def look_threads(cpu_threads: int) -> int:
+    """Threads of a look at one sentence; 0: as many as for all else, which somebody has set."""
+    return 0 if cpu_threads else cores()
+
+
 def cores() -> int:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):

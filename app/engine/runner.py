@@ -14,6 +14,7 @@ import torch
 from app.engine import looking, translator_look
 from app.engine.findings import Findings
 from app.engine.kept import as_folder
+from app.engine.looking_threads import threads as threads_of
 from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
 from app.engine.rewriting import Rewriting
 from models import checkpoint as checkpoints
@@ -50,7 +51,7 @@ class CannotInspect(ValueError):
 class Model:
     """One loaded network, made ready for decoding, and its slots. network: as it was trained, for looking inside.
     beam: the width of most searches, for which a GPU gets ready ahead of them. precision: what it decodes in, as people
-    are told. gradual: see `app.engine.lane`."""
+    are told. look_threads: see `app.engine.looking_threads`. gradual: see `app.engine.lane`."""
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class Model:
         slots: int,
         beam: int = 1,
         precision: str = "fp32",
+        look_threads: int = 0,
     ) -> None:
         self.network, self.decodable, self.config, self.slots = network, decodable, config, slots
-        self.precision = precision
+        self.precision, self.look_threads = precision, look_threads
         self.beam = min(beam, slots) if config.max_source_tokens else 1
         # more rows make a step longer; but a lyricist's first text is not its last, and its steps are short
         self.gradual = decodable.device.type == "cpu" and config.max_source_tokens > 0
@@ -102,6 +104,10 @@ class Model:
 
     def look(self, request: Look) -> Seen | Rewriting:
         """CannotInspect if the network does not have what is asked for, or the answer would hold too many values."""
+        with threads_of(self.look_threads):
+            return self._look(request)
+
+    def _look(self, request: Look) -> Seen | Rewriting:
         if isinstance(request, Attend):
             seen = Attention(request.id, *self.attention(request))
             network = cast(Transformer, self.network)
@@ -152,11 +158,15 @@ class ReadModel(NamedTuple):
 class Runner:
     """The models of one device."""
 
-    def __init__(self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1) -> None:
-        """precision: "auto", which measures, or one of `models.interface.Precision`."""
+    def __init__(
+        self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1, look_threads: int = 0
+    ) -> None:
+        """threads, look_threads: 0: torch's own choice, and as many as for all else. precision: "auto", which measures,
+        or one of `models.interface.Precision`."""
         if threads:
             torch.set_num_threads(threads)
         self.device, self.slots, self.precision, self.beam = torch.device(device), slots, precision, beam
+        self.look_threads = look_threads
         self.models: dict[str, Model] = {}
         self._fastest: dict[str, Precision] = {}  # of networks that were measured, by their architecture
 
@@ -196,7 +206,9 @@ class Runner:
         if decodable is None:
             network = network.to(self.device)
             decodable, precision = self._decodable(name, network, checkpoint)
-        self.models[name] = Model(network, decodable, checkpoint.config, self.slots, self.beam, precision)
+        self.models[name] = Model(
+            network, decodable, checkpoint.config, self.slots, self.beam, precision, self.look_threads
+        )
 
     def _decodable(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> tuple[Any, str]:
         """In the precision asked for, or in the fastest one here, which is measured once for each architecture; and how

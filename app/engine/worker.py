@@ -37,7 +37,7 @@ def serve(connection: socket.socket) -> None:
     first, *others = inbox.take(None)
     assert isinstance(first, m.Configure), "the first message configures the process"
     logging.getLogger("app").setLevel(first.log_level.upper())
-    runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam)
+    runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam, first.look_threads)
     loading = Loading(runner.read_as_asked, inbox.put)
     scheduler = Scheduler(runner, first.prefill_tokens, first.stream_interval_s, loading)
     gc.collect()
