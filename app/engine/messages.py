@@ -28,9 +28,9 @@ MAX_FRAME_BYTES = 1 << 30
 
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
-    """The first message: how to run. threads 0: all cores.
-    look_threads 0: as many. A `Beat` comes at least every `beat_s`, except while a
-    model goes to a GPU. stream_interval_s: for so long the tokens of streams are collected, the first ones excepted."""
+    """The first message: how to run. threads 0: all cores; look_threads 0: as many. stream_interval_s: for so long the
+    tokens of streams are collected, the first ones excepted. A `Beat` comes at least every `beat_s`, except while a
+    model goes to a GPU."""
 
     device: str
     threads: int
