@@ -76,9 +76,9 @@ def _tensor(values: Any) -> Tensor:
 
 def write(folder: Path) -> None:
     """FileExistsError where something is already."""
-    staging = folder.with_name(f".{folder.name}")
     if folder.exists():
         raise FileExistsError(folder)
+    staging = folder.with_name(f".{folder.name}")  # of "." and "..", which are there, there is none
     made = network().float()
     config = CheckpointConfig(
         kind="translator",

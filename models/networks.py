@@ -101,7 +101,7 @@ def load_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Any:
     """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`.
 
-    CheckpointError if the architecture is unknown or the weights do not fit it.
+    CheckpointError if the architecture is unknown, or the weights do not fit it or are not all finite.
     """
     try:  # config.json has no checksum: anything may stand there, and whatever it breaks is this folder's fault
         with Undrawn():
@@ -112,9 +112,20 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
         raise CheckpointError(f"{config} describes no network that can be built: {_reason(error)}.") from error
     try:
         load_weights(network, load_file(checkpoint.weights))
+        _check_finite(network)
     except (ValueError, RuntimeError, SafetensorError, OSError) as error:
         raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {_reason(error)}.") from error
     return network.to(device).eval()
+
+
+def _check_finite(network: nn.Module) -> None:
+    """ValueError names a tensor that holds NaN or infinity: a model of such weights answers everybody with nothing.
+    Asked of the least and the greatest number, which NaN spoils too: a tenth of the time that asking each one takes."""
+    for name, tensor in unique_tensors(network).items():
+        if tensor.is_floating_point() and tensor.numel():
+            least, greatest = torch.aminmax(tensor)
+            if not (least > -torch.inf and greatest < torch.inf):
+                raise ValueError(f"its tensor {name} holds NaN or infinity, so load a sound copy or train it again")
 
 
 def _check_ids(checkpoint: Checkpoint, network: Any) -> None:

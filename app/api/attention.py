@@ -57,6 +57,8 @@ async def attention(body: AttentionRequest, request: Request, services: Services
     digits = form is not None or body.encoding == "json"
     limit = services.limits.max_attention_values
     job = job_of(body, limit, digits=digits, encodes=form is None)
+    if form == "nematus":
+        job = replace(job, one_map=True)
     if form == "pharaoh":
         job = replace(job, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
     report = await while_connected(request, services.engine.attention(job))

@@ -33,9 +33,12 @@ class Attending:
             return asking.attention(checkpoint, job, sides)
 
         start = len(checkpoint.config.target_prefix)
-        sides, result, took = await self._seen(
-            checkpoint, job, lambda source, given: check_values(checkpoint.config, job, source, start + given), message
-        )
+
+        def check(source: int, given: int) -> None:
+            likely = start + source if job.target is None else 0  # a translation is about as long
+            check_values(checkpoint.config, job, source, start + given, likely)
+
+        sides, result, took = await self._seen(checkpoint, job, check, message)
         source, target, found = sides.source, sides.target, sides.found
         return AttentionReport(
             model=checkpoint.name,

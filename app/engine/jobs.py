@@ -111,6 +111,7 @@ class AttentionJob:
     max_values: int = 262_144  # more weights than these are refused
     max_bytes: int = 1_048_576  # so many would not be, were they asked for as bytes
     max_digits: int = 262_144  # of what is digits in any encoding: the rollout
+    one_map: bool = False  # whether the answer has room for one only, of the cross-attention
     source_ids: tuple[int, ...] | None = None
     prefix: str | None = None
     beam: int = 0

@@ -195,9 +195,13 @@ class Runner:
         except checkpoints.CheckpointError as error:
             if not asked.kept:
                 raise
-            log.warning("%s as the server read it is loaded: %s", plain_name(asked.name), error)
             with as_folder(Path(asked.folder).name, asked.kept) as folder:
-                return self.read(asked.name, str(folder), asked.files)
+                try:
+                    found = self.read(asked.name, str(folder), asked.files)
+                except checkpoints.CheckpointError as broken:  # then of the folder that people know
+                    raise checkpoints.CheckpointError(str(broken).replace(str(folder), asked.folder)) from broken
+            log.warning("%s as the server read it is loaded: %s", plain_name(asked.name), error)
+            return found
 
     def install(self, name: str, found: ReadModel) -> None:
         """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is

@@ -21,15 +21,17 @@ class Size(NamedTuple):
         return sum(self) <= job.max_values and self.rollout <= job.max_digits
 
 
-def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int, input_tokens: int) -> None:
+def check_values(
+    config: CheckpointConfig, job: AttentionJob, source_tokens: int, input_tokens: int, likely: int = 0
+) -> None:
     """AnswerTooLarge if the answer would hold more numbers than the job allows; InvalidRequest for layers or heads that
     the network does not have. input_tokens: what the decoder reads; at least so many, while the target is still to be
-    found. A network that does not say how many layers and heads it has is left to the device."""
+    found, and then likely so many: what is suggested fits these too, if anything does. A network that does not say how
+    many layers and heads it has is left to the device."""
     size = size_of(config, job, source_tokens, input_tokens)
     if size.fits(job):
         return
-    changes = smaller(job)
-    suggest = next((c for c, then in changes if size_of(config, then, source_tokens, input_tokens).fits(then)), None)
+    suggest = fitting(config, job, source_tokens, (max(likely, input_tokens), input_tokens))
     rollout = "rollout" in job.include
     if sum(size) <= job.max_values:
         values, limit, what = size.rollout, job.max_digits, "numbers in its rollout, always digits,"
@@ -46,6 +48,18 @@ def check_values(config: CheckpointConfig, job: AttentionJob, source_tokens: int
         suggest=suggest,
         field=field,
     )
+
+
+def fitting(
+    config: CheckpointConfig, job: AttentionJob, source_tokens: int, targets: Sequence[int]
+) -> dict[str, Any] | None:
+    """What to change in the request so that it fits the first of these lengths of the target that anything fits."""
+    changes = list(smaller(job))
+    for length in targets:
+        for change, then in changes:
+            if size_of(config, then, source_tokens, length).fits(then):
+                return change
+    return None
 
 
 def size_of(config: CheckpointConfig, job: AttentionJob, source_tokens: int, input_tokens: int) -> Size:
@@ -65,16 +79,25 @@ def size_of(config: CheckpointConfig, job: AttentionJob, source_tokens: int, inp
 
 def smaller(job: AttentionJob) -> Iterator[tuple[dict[str, Any], AttentionJob]]:
     """Fields to change in the request, those that lose least first, and the job that it then is."""
-    if job.max_bytes > job.max_values:
-        yield {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
-    heads = "mean" if job.reduce_heads == "none" else job.reduce_heads
-    include = tuple(each for each in job.include if each != "rollout")
-    kinds: tuple[AttentionKind, ...] = ("cross",) if "cross" in job.kinds else job.kinds[:1]
-    without = replace(job, include=include)
-    for start in (job, without, replace(without, kinds=kinds)):
-        reduced = replace(start, reduce_heads=heads)
-        for then in (start, reduced, replace(reduced, reduce_layers="mean")):
-            yield difference(job, then), then
+    as_bytes = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
+    packs = job.max_bytes > job.max_values
+    if packs:
+        yield as_bytes
+    for change, start in [({}, job), as_bytes][: 1 + packs]:
+        for then in reductions(start):
+            yield change | difference(job, then), then
+
+
+def reductions(job: AttentionJob) -> Iterator[AttentionJob]:
+    without = replace(job, include=tuple(each for each in job.include if each != "rollout"))
+    means = {"reduce_heads": "mean" if job.reduce_heads == "none" else job.reduce_heads, "reduce_layers": "mean"}
+    if job.one_map:
+        many = [name for name, given in (("heads", job.heads), ("layers", job.layers)) if len(set(given or (0, 1))) > 1]
+        yield replace(without, kinds=("cross",), **{f"reduce_{name}": means[f"reduce_{name}"] for name in many})
+        return
+    kinds: list[AttentionKind] = sorted(job.kinds, key=lambda kind: kind != "cross")
+    for start in (job, without, *(replace(without, kinds=(kind,)) for kind in kinds)):
+        yield from (start, replace(start, reduce_heads=means["reduce_heads"]), replace(start, **means))
 
 
 def difference(job: AttentionJob, then: AttentionJob) -> dict[str, Any]:

@@ -151,6 +151,8 @@ class Switchboard:
             if writing.feed(tokens, nats):
                 waiter.meter.ended(len(writing.tokens))
                 waiter.future.set_result(None)
+        except errors.EngineFailed as error:
+            self._fail(waiter, error)
         except Exception as error:
             log.exception("tokens %s could not be taken", tokens)
             self._fail(waiter, errors.EngineFailed(f"The tokens {tokens} could not be taken: {error}."))

@@ -76,7 +76,8 @@ def check_values(config: CheckpointConfig, job: GatesJob, tokens: int) -> None:
 
 
 def smaller(job: GatesJob, fits: int, tokens: int) -> dict[str, Any] | None:
-    """Fields of the request with which it fits: fewer units, or fewer gates and layers if not even one does."""
+    """Fields of the request with which it fits: fewer units, or one gate and layer of those asked for if not even one
+    unit does."""
     if fits:
         return {"units": fits if isinstance(job.units, int) else list(job.units[:fits])}
     units = min(job.max_values // tokens, 1 if isinstance(job.units, int) else len(job.units))
@@ -84,8 +85,8 @@ def smaller(job: GatesJob, fits: int, tokens: int) -> dict[str, Any] | None:
         return None
     return {
         "units": units if isinstance(job.units, int) else list(job.units[:units]),
-        "gates": ["h"],
-        "layers": [-1],
+        "gates": ["h" if job.gates is None or "h" in job.gates else job.gates[0]],
+        "layers": [-1 if job.layers is None else job.layers[-1]],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,7 @@ from app.engine.stopping import StopWatch
 from app.engine.token_texts import TokenTexts, WrittenToken
 from models.checkpoint import Checkpoint
 
+NO_NUMBER = "gives a token a probability that is no number, so its weights are broken; load a sound checkpoint of it."
 Show = Callable[[str, Sequence[WrittenToken]], None]
 
 
@@ -52,7 +54,8 @@ class Writing:
 
     def feed(self, tokens: Sequence[int], log_probabilities: Sequence[float] = ()) -> bool:
         """Whether a stop string is complete now: then nothing more is wanted, and the tokens behind it are left out.
-        log_probabilities: one for each token, where they are wanted; ValueError if one is missing."""
+        log_probabilities: one for each token, where they are wanted; ValueError if one is missing, EngineFailed if one
+        is not finite."""
         if self.first_token_s is None and self.wants_tokens:
             self.first_token_s = self.elapsed_s()
         if self._texts is not None:
@@ -73,6 +76,8 @@ class Writing:
     def _feed_each(self, texts: TokenTexts, tokens: Sequence[int], log_probabilities: Sequence[float]) -> bool:
         told: list[WrittenToken] = []
         for token, nats in zip(tokens, log_probabilities, strict=True):
+            if not math.isfinite(nats):  # JSON would show null
+                raise EngineFailed(f"{self.checkpoint.name} {NO_NUMBER}")
             self.tokens.append(token)
             text = self._detokenizer.feed((token,))
             texts.add(token, nats, text, self._detokenizer.held)

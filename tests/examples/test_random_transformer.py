@@ -30,3 +30,10 @@ def test_a_folder_that_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixt
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"{tmp_path / 'mine'} cannot be written: it is there already.\n"
     assert (tmp_path / "mine" / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_is_none_is_there_already(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        random_transformer.main([name])
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"{name} cannot be written: it is there already.\n")

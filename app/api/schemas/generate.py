@@ -125,7 +125,7 @@ class WrittenTokenAnswer(BaseModel):
         " others. A token that a stop text begins in keeps the part before it.",
         examples=["后"],
     )
-    logprob: float = Field(description="Natural logarithm of its probability, rounded to 6 decimals.", examples=[-1.25])
+    logprob: float = Field(description="Natural logarithm of its probability, rounded to 7 decimals.", examples=[-1.25])
 
 
 class ContinuationAnswer(BaseModel):

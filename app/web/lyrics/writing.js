@@ -58,7 +58,7 @@ async function look(store, signal) {
   for (const smaller of [{}, { units: 16 }, { units: 16, layers: [-1], gates: ["h"] }]) {
     try {
       const gates = await post("gates", { ...body, ...smaller }, signal);
-      store.set({ gates, trace: readTrace(gates), lyricsProblem: null });
+      store.set({ gates, trace: readTrace(gates), lyricsProblem: state.lyricsProblem });
       return;
     } catch (error) {
       if (aborted(error)) return;

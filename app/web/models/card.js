@@ -13,7 +13,7 @@ export function modelCard(model, served, curves, change) {
     devices: model.devices.join(", "),
     precision: model.precision,
     licence: model.licence,
-    loaded: new Date(model.loaded_at).toLocaleString(),
+    loaded: new Date(model.loaded_at).toLocaleString(document.documentElement.lang),
     served: served >= 0 && `${grouped(served)} ${t("models.tokens")}`,
   };
   return el("article", { class: "panel model" },

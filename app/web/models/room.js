@@ -14,7 +14,7 @@ export function modelsRoom(store) {
   const change = (model, verb) => changed(store, model, verb, key.value, problem);
   store.watch(["models", "served", "curves", "language"], ({ models, served, curves }) => {
     setText(name, t("models.key"));
-    const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each.model === model.name), change));
+    const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each?.model === model.name), change));
     fill(list, cards?.length === 0 ? t("models.empty") : cards);
   });
   store.watch(["room"], ({ room }) => room === "models" && refresh(store));
@@ -24,7 +24,7 @@ export function modelsRoom(store) {
 async function refresh(store) {
   try {
     const [models, metrics] = await Promise.all([get("models"), fetch("metrics").then((answer) => answer.text())]);
-    const curves = await Promise.all(models.map(({ name }) => get(`models/${encodeURIComponent(name)}/curves`)));
+    const curves = await Promise.all(models.map(({ name }) => get(`models/${encodeURIComponent(name)}/curves`).catch(() => 0))); // it may be gone by now
     store.set({ models, served: counts(metrics), curves });
   } catch {
     // what is shown stays

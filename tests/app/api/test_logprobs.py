@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -102,14 +101,3 @@ def test_an_empty_text_has_no_tokens(streamed: bool) -> None:
 def test_it_is_true_or_false() -> None:
     answer = Client().post("/generate", json={**GENERATE, "logprobs": 5})
     assert (answer.status_code, answer.json()["field"]) == (422, "logprobs")
-
-
-def test_a_broken_network_has_no_number() -> None:
-    class Broken(Telling):
-        def _tokens(self, text: str) -> Sequence[WrittenToken]:
-            return [WrittenToken(5, text, math.nan)]
-
-    streamed = Client(Broken()).post("/generate", json={**GENERATE, "stream": True})
-    assert [each["tokens"][0]["logprob"] for _, each in events(streamed.text)] == [None, None]
-    whole = Client(Broken()).post("/generate", json=GENERATE)
-    assert (whole.status_code, whole.json()["tokens"][0]["logprob"]) == (200, None)

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights hold what is no number."""
+"""Checkpoints whose weights are spoilt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 
-def broken(folder: Path, into: Path, tensor: str, value: float = float("nan")) -> Path:
+def broken(folder: Path, into: Path, tensor: str, value: float) -> Path:
     """A copy in which all of one tensor is `value`, with the checksum of that."""
     copy = into / folder.name
     shutil.copytree(folder, copy)

@@ -37,7 +37,14 @@ def asked(fields: dict[str, Any], limit: int) -> AttentionJob:
         ({"encoding": "u8"}, ALL // 4 - 1, ALL, OF_HEADS),
         ({"encoding": "u8"}, 24, ALL, MEANS),
         ({"encoding": "u8"}, 12, ALL, {"kinds": ["cross"], **OF_HEADS}),
-        ({"encoding": "u8"}, 3, ALL, None),
+        ({"encoding": "u8"}, 3, ALL, {"kinds": ["decoder"], **MEANS}),
+        ({"encoding": "u8"}, 2, ALL, None),
+        (
+            {"kinds": ["decoder", "encoder"], "reduce": MEANS["reduce"]},
+            8,
+            34,
+            {"encoding": "u16", "kinds": ["decoder"]},
+        ),
         ({**ONE_MAP, "encoding": "u8", "include": ["rollout", "steps"]}, 39, 40, {"include": ["steps"]}),
         ({"encoding": "u8", "reduce": {"heads": "max"}}, 24, 98, {"reduce": {"heads": "max", "layers": "mean"}}),
         ({"include": ["rollout"]}, 97, ALL + 40, MEANS),
@@ -56,6 +63,34 @@ def test_what_is_suggested_is_the_first_that_fits(
     assert (found.values, found.suggest) == (values, suggest)
     if suggest is not None:
         check_values(config, asked({**fields, **suggest}, limit), S, T)
+
+
+@pytest.mark.parametrize(
+    ("fields", "suggest"),
+    [
+        ({}, {"kinds": ["cross"], **MEANS}),
+        ({"layers": [0], "heads": [-1]}, {"kinds": ["cross"]}),
+        ({"layers": [0], "include": ["rollout"]}, {"kinds": ["cross"], **OF_HEADS, "include": []}),
+    ],
+)
+def test_a_form_of_one_map_is_suggested_one(
+    tiny_checkpoints: Path, fields: dict[str, Any], suggest: dict[str, Any]
+) -> None:
+    config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
+    job = job_of(AttentionRequest(source="ich", **fields), S * T, digits=True, encodes=False)
+    with pytest.raises(errors.AnswerTooLarge) as refused:
+        check_values(config, replace(job, one_map=True), S, T)
+    assert refused.value.suggest == suggest
+
+
+@pytest.mark.parametrize(("likely", "suggest"), [(0, OF_HEADS), (6, MEANS)])
+def test_before_the_translation_is_known_what_likely_fits_is_suggested(
+    tiny_checkpoints: Path, likely: int, suggest: dict[str, Any]
+) -> None:
+    config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
+    with pytest.raises(errors.AnswerTooLarge) as refused:
+        check_values(config, asked({"encoding": "u8"}, 31), S, 1, likely)
+    assert refused.value.suggest == suggest
 
 
 def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
@@ -88,6 +123,11 @@ def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
         ),
         (GatesJob("ab", units=2, max_values=2), 16, {"units": 1, "gates": ["h"], "layers": [-1]}),
         (GatesJob("ab", units=2, max_values=1), 16, None),
+        (
+            GatesJob("ab", gates=("z", "n"), layers=(0,), max_values=3),
+            64,
+            {"units": 1, "gates": ["z"], "layers": [0]},
+        ),
     ],
 )
 def test_fewer_units_are_suggested_and_fewer_gates_where_not_one_fits(
