@@ -23,6 +23,7 @@ import pytest
 from models import checkpoint as checkpoints
 from tests.app.api.test_streaming import events
 from tests.readme import ROOT, Example, examples, same_shape
+from tests.training.demo import aligned
 from training.demo import phrasebook
 from training.demo.train import lyrics
 
@@ -102,6 +103,14 @@ def test_the_demo_translators_are_right_on_what_they_have_not_seen(served: Serve
     (scores,) = [s for part, s in config.scores.items() if "held-out" in part]
     assert scores["sentences"] > 2000
     assert scores["exact_match"] >= 0.98
+
+
+@pytest.mark.parametrize("name", ["demo-de-en", "demo-en-es"])
+def test_the_demo_translators_align_the_held_out_phrases(served: Served, name: str) -> None:
+    found = aligned.errors(served.checkpoints / name)
+    assert found.chosen <= 0.10
+    assert found.chosen == pytest.approx(found.stated, abs=1e-3)
+    assert found.mislabelled >= 0.5, "rows named for the token that they read"
 
 
 def test_the_promised_sentences(served: Served) -> None:

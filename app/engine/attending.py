@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +53,7 @@ class Attending:
             output_tokens=target.outputs,
             maps={part.kind: views.attention_map(part) for part in result.slices},
             findings=views.named(checkpoint, result.findings),
-            found_logprob=None if found is None or job.prefix is not None else found.log_probability,
+            found_logprob=None if found is None or job.prefix is not None else told(found.log_probability),
             max_source_tokens=checkpoint.config.max_source_tokens,
             max_target_tokens=checkpoint.config.max_new_tokens,
             took=took,
@@ -146,6 +147,11 @@ def _read(checkpoint: Edition, job: AttentionJob, target: str | None) -> tuple[S
         [] if target is None else intake.target_ids(checkpoint, target, "prefix" if job.target is None else "target")
     )
     return source_side(checkpoint, job.source, job.source_ids), given
+
+
+def told(log_probability: float) -> float | None:
+    """NaN is that of a greedy search, which adds nothing up unless it is asked to."""
+    return None if math.isnan(log_probability) else log_probability
 
 
 def inspected(library: Library, name: str | None) -> Edition:

@@ -54,9 +54,10 @@ def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
 
 
 def target_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
-    """A target that was given, or its beginning, without its start token. A text without tokens is refused: nothing
-    would be forced."""
-    target = checkpoint.tokenizers["target"].encode(text)
+    """A target that was given, or its beginning, without its start token. A text without tokens is refused, for nothing
+    would be forced; and so is one of unknown tokens alone, which say nothing of that text."""
+    writer = checkpoint.tokenizers["target"]
+    target = writer.encode(text)
     most = checkpoint.config.max_new_tokens
     if len(target) > most:
         raise errors.TextTooLong(
@@ -65,6 +66,15 @@ def target_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") ->
         )
     if not target:
         raise errors.InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
+    if writer.special.unknown in target:
+        said = {text[each.start : each.end].strip(): each.id for each in writer.pieces(text)}
+        said.pop("", None)
+        if set(said.values()) <= {writer.special.unknown}:
+            raise errors.UnknownCharacters(
+                f"{checkpoint.name} has no token for {listed(list(said))}: send a {field_name} in the language that it"
+                " writes.",
+                field=field_name,
+            )
     return target
 
 

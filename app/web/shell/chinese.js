@@ -31,7 +31,7 @@ export const CHINESE = {
   "forced.alone": "指定为“{text}”。这台服务器不能从开头续译。",
   "forced.free": "让模型自己选",
   "alignment.title": "对齐",
-  "alignment.given": "模型的对齐：解码器第 {layer} 层，头 {heads}，行的约定为 {convention}。",
+  "alignment.given": "模型的对齐：头 {heads}（层.头）的平均，行的约定为 {convention}。",
   "alignment.weights": "译文到原文的权重，{what}；低于 {least} 的不画。",
   "kind.cross": "译文 → 原文",
   "kind.encoder": "原文 → 原文",

@@ -31,7 +31,7 @@ export const ENGLISH = {
   "forced.alone": "Made to say “{text}”. This server does not continue from a beginning.",
   "forced.free": "Let it choose",
   "alignment.title": "Alignment",
-  "alignment.given": "Links of the model’s alignment: decoder layer {layer}, heads {heads}, rows by the {convention} token.",
+  "alignment.given": "Links of the model’s alignment: mean of the heads {heads} (layer.head), rows by the {convention} token.",
   "alignment.weights": "Weights from target to source, {what}; those below {least} are not drawn.",
   "kind.cross": "Target → source",
   "kind.encoder": "Source → source",

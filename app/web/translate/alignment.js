@@ -4,7 +4,7 @@ import { el, fill } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { ribbons } from "../drawing/ribbons.js";
 import { matrixOf } from "./maps.js";
-import { active, activeHead, linksOf } from "./selection.js";
+import { active, activeHead, hover, linksOf, lock } from "./selection.js";
 import { mark, tokenLine } from "./tokens.js";
 
 const LEAST = 0.05;
@@ -14,6 +14,10 @@ export function alignmentPanel(store) {
   const to = el("div", { class: "line", role: "group" });
   const box = el("div", { class: "lines" }, from, to);
   const bands = ribbons(box);
+  const band = (act) => ({ target: { dataset } }) => dataset.from && act(store, { s: Number(dataset.from), t: Number(dataset.to) });
+  bands.element.addEventListener("pointerover", band(hover));
+  bands.element.addEventListener("pointerout", () => hover(store, {}));
+  bands.element.addEventListener("click", band(lock));
   const caption = el("p", { class: "caption" });
   const element = el("section", { class: "panel wide alignment" }, el("h2"), box, caption);
   let tokens = { from: [], to: [] };
@@ -59,14 +63,9 @@ function explained(state) {
   const { layer, head } = activeHead(state);
   const { alignment } = state.answer;
   if (alignment && layer < 0 && head < 0) {
-    return t("alignment.given", { layer: number(alignment.layer), head: number(alignment.head ?? alignment.heads), convention: alignment.convention ?? "" });
+    return t("alignment.given", { heads: alignment.heads.map((each) => each.join(".")).join(" "), convention: alignment.convention });
   }
   return t("alignment.weights", { what: headName(layer, head), least: LEAST });
-}
-
-function number(value) {
-  if (Array.isArray(value)) return value.map(number).join(", ");
-  return typeof value === "number" ? String(value) : String(value ?? "–");
 }
 
 // Counted from 0, as in the API and in every file that is exported.

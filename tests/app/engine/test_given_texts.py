@@ -24,6 +24,17 @@ def test_a_text_that_is_too_long_or_has_no_tokens_is_named(tiny_checkpoints: Pat
     assert len(intake.target_ids(checkpoint, "i", field)) == 1
 
 
+@pytest.mark.parametrize("field", ["target", "prefix"])
+def test_a_text_of_unknown_tokens_alone_is_refused(tiny_checkpoints: Path, field: str) -> None:
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    with pytest.raises(errors.UnknownCharacters) as refused:
+        intake.target_ids(checkpoint, "🍺  漢字", field)
+    sentence = f"tiny-de-en has no token for 🍺 漢字: send a {field} in the language that it writes."
+    assert (refused.value.message, refused.value.field) == (sentence, field)
+    one, other = intake.target_ids(checkpoint, "i", field), intake.target_ids(checkpoint, "i 漢字", field)
+    assert other == [*one, checkpoint.tokenizers["target"].special.unknown]
+
+
 def test_a_rollout_counts(tiny_checkpoints: Path) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
     job = AttentionJob("ich", kinds=("cross",), layers=(0,), heads=(0,), max_values=300 * 40)

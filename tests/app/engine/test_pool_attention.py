@@ -12,7 +12,7 @@ from app.engine import errors
 from app.engine import messages as m
 from app.engine.findings import HeadChoice, RowChoice
 from app.engine.jobs import AttentionJob, TranslationJob, WalkthroughJob
-from tests.app.engine.running import Running, spied
+from tests.app.engine.running import Running, spied, together
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
@@ -75,6 +75,40 @@ def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
     assert len(report.output_tokens) == len(report.input_tokens)
 
 
+def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) -> None:
+    """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
+    job = AttentionJob("der hund sieht", model="tiny-de-en", include=("steps",))
+    for beam in (1, 4):
+        found = running.do(running.pool.attention(replace(job, beam=beam)))
+        forced = running.do(running.pool.attention(replace(job, target=found.target_text)))
+        written = len(found.output_tokens)  # where it was cut off, the forced target has an end token more
+        assert [token.id for token in found.output_tokens] == [token.id for token in forced.output_tokens[:written]]
+        assert found.findings.steps is not None
+        assert forced.findings.steps is not None
+        each = [step.logprob for step in forced.findings.steps[:written]]
+        assert [step.logprob for step in found.findings.steps] == pytest.approx(each, abs=1e-5)
+        # A greedy search tells of no sum, and the answer warns of none.
+        assert found.found_logprob == (None if beam == 1 else pytest.approx(sum(each), abs=1e-4))
+        for kind, seen in found.maps.items():
+            rows, columns = seen.values.shape[2:]
+            np.testing.assert_allclose(seen.values, forced.maps[kind].values[:, :, :rows, :columns], rtol=0, atol=1e-6)
+
+
+def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -> None:
+    texts = ("ich möchte ein bier", "der hund sieht", "guten morgen welt", "ich")
+    jobs = [AttentionJob(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
+    jobs[1::2] = [replace(each, masked=(HeadChoice("cross", -1, each.heads[0]),)) for each in jobs[1::2] if each.heads]
+    alone = [running.do(running.pool.attention(each)) for each in jobs]
+    translations = [running.pool.translate([TranslationJob(text, "de", "en", alternatives=1)]) for text in texts * 2]
+    beside = running.do(together(*(running.pool.attention(each) for each in jobs), *translations))
+    for job, expected, found in zip(jobs, alone, beside, strict=False):
+        assert (found.source_text, found.target_text) == (job.source, expected.target_text)
+        assert found.findings == expected.findings
+        for kind, each in found.maps.items():
+            assert tuple(each.heads) == job.heads
+            assert np.array_equal(each.values, expected.maps[kind].values)
+
+
 def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -> None:
     job = AttentionJob("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
     whole = running.do(running.pool.attention(job))
@@ -100,6 +134,10 @@ def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -
         (AttentionJob("ich"), "name one of tiny-de-en, tiny-en-es"),
         (AttentionJob("ich", model="tiny-de-en", layers=(9,)), "There is no layer 9"),
         (AttentionJob("ich", model="tiny-de-en", target="i " * 40), "target has 40 tokens"),
+        (
+            AttentionJob("ich", model="tiny-de-en", target="漢字"),
+            "has no token for 漢字: send a target in",
+        ),
     ],
 )
 def test_attention_that_cannot_be_shown(running: Running, job: AttentionJob, says: str) -> None:

@@ -1,0 +1,156 @@
+"""One selection rules all: a pointer on a ribbon, a cell or a head; and each view then shows what the API said."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import matplotlib
+import pytest
+
+from tests.browser.chromium import Watched
+from tests.browser.test_translate import TEXT, number
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+
+ACTIVE = "[...document.querySelectorAll('.alignment .token.active')].map(e => e.dataset.side + e.dataset.index)"
+# The colour in the middle of a cell of the map, as it was painted.
+PAINTED = """([x, y]) => {
+  const canvas = document.querySelector(".panel:has(#kind) .cells canvas");
+  const ratio = canvas.width / canvas.getBoundingClientRect().width;
+  const copy = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, -Math.round(x * ratio), -Math.round(y * ratio));
+  return [...copy.getImageData(0, 0, 1, 1).data];
+}"""
+
+
+def inside(served: Server, **fields: Any) -> dict[str, Any]:
+    found: dict[str, Any] = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", **fields})
+    return found
+
+
+def centre(page: Any, grid: str, row: int, column: int) -> tuple[float, float]:
+    """Where the keyboard's own frame stands when it has walked there, in the window; then the keyboard leaves."""
+    cell = page.locator(f"{grid} [role=gridcell]")
+    cell.focus()
+    page.keyboard.press("Control+Home")
+    for key, times in (("ArrowDown", row), ("ArrowRight", column)):
+        for _ in range(times):
+            page.keyboard.press(key)
+    box = cell.bounding_box()
+    page.evaluate("document.activeElement.blur()")
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_ribbon_previews_its_two_words_and_a_click_locks_them(watched: Watched, served: Server) -> None:
+    page = watched.translated(TEXT)
+    alignment = inside(served, include=["alignment"])["alignment"]
+    caption = page.inner_text(".alignment .caption")
+    heads = " ".join(f"{layer}.{head}" for layer, head in alignment["heads"])
+    assert f"mean of the heads {heads} (layer.head), rows by the {alignment['convention']} token" in caption
+    drawn = page.locator(".ribbon")
+    links = [(int(each.get_attribute("data-from")), int(each.get_attribute("data-to"))) for each in drawn.all()]
+    assert sorted(links) == sorted((source, target) for source, target, _ in alignment["links"])  # a token is a word
+    source, target = links[1]
+    path = page.query_selector_all(".ribbon")[1]
+    x, y = path.evaluate(
+        "e => { const p = e.getPointAtLength(e.getTotalLength() / 4).matrixTransform(e.getScreenCTM());"
+        " return [p.x, p.y]; }"
+    )
+    page.mouse.move(x, y)
+    watched.until(f"({ACTIVE}).length === 2")
+    page.mouse.move(x + 0.5, y)  # it was drawn anew under the pointer, and is still the same
+    assert page.evaluate(ACTIVE) == [f"s{source}", f"t{target}"]
+    assert page.locator(".mirror .active").inner_text() == TEXT.split()[source]
+    assert f"“{TEXT.split()[source]}” with weight" in page.inner_text(".panel:has(#kind) .reading")
+    assert page.locator(".token.locked").count() == 0
+    page.mouse.move(5, 5)
+    watched.until(f"({ACTIVE}).length === 0")
+    page.mouse.click(x, y)
+    page.mouse.move(5, 5)
+    watched.until(f"location.hash.includes('s={source}&t={target}')")
+    assert page.evaluate(ACTIVE) == [f"s{source}", f"t{target}"]
+    page.keyboard.press("Escape")
+    assert page.locator(".token.locked").count() == 0
+
+
+def test_a_cell_of_the_map_previews_and_locks_both_words(watched: Watched, served: Server) -> None:
+    page = watched.translated(TEXT)
+    x, y = centre(page, ".panel:has(#kind)", 1, 2)
+    page.mouse.move(x, y)
+    watched.until(f"({ACTIVE}).join() === 's2,t1'")
+    assert page.locator(".mirror .active").inner_text() == "ein"
+    cross = inside(served, kinds=["cross"], reduce={"heads": "mean", "layers": "mean"})["attention"]["cross"]
+    said = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
+    assert said is not None
+    assert number(said[1]) == pytest.approx(cross["weights"][0][0][1][2], abs=1e-4)
+    page.mouse.move(5, 5)
+    watched.until(f"({ACTIVE}).length === 0")
+    page.mouse.click(x, y)
+    watched.until("location.hash.includes('s=2&t=1')")
+    page.mouse.click(x, y)  # again: free
+    watched.until("!location.hash.includes('s=2')")
+
+
+def test_a_head_previews_in_all_views_and_a_click_locks_it(watched: Watched, served: Server) -> None:
+    page = watched.translated(TEXT)
+    title = ".panel:has(#kind) h2"
+    x, y = centre(page, ".heads", 1, 2)
+    page.mouse.move(x, y)
+    watched.until("document.querySelector('.panel:has(#kind) h2').textContent.includes('layer 1, head 2')")
+    assert "head=" not in page.evaluate("location.hash")
+    page.mouse.move(5, 5)
+    watched.until("document.querySelector('.panel:has(#kind) h2').textContent.includes('mean of all heads')")
+    page.mouse.click(x, y)
+    page.mouse.move(5, 5)
+    watched.until("location.hash.includes('layer=1&head=2')")
+    assert "layer 1, head 2" in page.inner_text(title)
+    page.wait_for_selector(".without .reading")
+    head = {"kind": "cross", "layer": 1, "head": 2}
+    found = inside(served, include=["stats"], mask_heads=[head])
+    stats, without = found["stats"]["cross"][1][2], found["ablation"]["text_after"]
+    facts = page.locator(".panel:has(.without) dd").all_inner_texts()
+    assert facts[0] in (stats["role"], f"the {stats['role']}", f"the token {stats['role']}")
+    numbers = [number(each.split(" ")[0]) for each in facts[1:]]
+    wanted = [stats["entropy_mean"], stats["entropy_norm"], stats["confidence"]]
+    assert numbers == pytest.approx(wanted, abs=0.005 + 1e-9)
+    assert facts[1].endswith(" nats")
+    shown = page.inner_text(".without .reading")
+    assert shown == ("the same translation" if without == found["target"]["text"] else f"“{without}”")
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_colours_are_those_of_cividis_from_0_to_1(watched: Watched, served: Server, normalised: bool) -> None:
+    page = watched.goto(f"#translate?pair=de.en&text={TEXT.replace(' ', '+')}&layer=1&head=2&row={normalised}".lower())
+    page.wait_for_selector(".inside:not(.stale) .token")
+    weights = inside(served, kinds=["cross"], layers=[1], heads=[2])["attention"]["cross"]["weights"][0][0]
+    cividis = matplotlib.colormaps["cividis"]
+    canvas, seen = page.locator(".panel:has(#kind) .cells canvas"), set()
+    for row, column in ((0, 0), (0, 3), (1, 1), (2, 2), (3, 0)):
+        x, y = centre(page, ".panel:has(#kind)", row, column)
+        origin = canvas.bounding_box()
+        painted = page.evaluate(PAINTED, [x - origin["x"], y - origin["y"]])
+        weight = weights[row][column] / (max(weights[row]) if normalised else 1)
+        steps = {math.floor(255 * weight), math.ceil(255 * weight)}  # the page has 16 bits of a weight
+        near = [max(abs(255 * a - b) for a, b in zip(cividis(each), painted, strict=True)) for each in steps]
+        assert min(near) < 1, (row, column, weight)
+        seen.add(tuple(painted))
+    assert len(seen) > 1
+
+
+def test_alternatives_have_the_probabilities_of_the_api(watched: Watched, served: Server) -> None:
+    page = watched.translated(TEXT)
+    page.click('.token[data-side="t"] >> nth=1')
+    page.wait_for_selector(".alternative")
+    steps = inside(served, include=["steps"], top_k=6)["steps"]
+    shown = [each.rsplit(" ", 1) for each in page.locator(".alternative").all_inner_texts()]
+    assert [text for text, _ in shown] == [each["text"].strip() or each["piece"] for each in steps[1]["top"]]
+    wanted = [math.exp(each["logprob"]) for each in steps[1]["top"]]
+    assert [number(share) for _, share in shown] == pytest.approx(wanted, rel=0.06, abs=5.1e-4)
+    said = page.inner_text(".panel:has(.alternatives) .reading")
+    assert f"rank {steps[1]['rank']};" in said
+    entropy = re.search(r"entropy ([0-9.e−]+) nats", said)
+    assert entropy is not None
+    assert number(entropy[1]) == pytest.approx(steps[1]["entropy_nats"], abs=0.005 + 1e-9)

@@ -1,0 +1,42 @@
+"""How well a trained demo translator aligns the phrasebook's held-out sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from models import checkpoint as checkpoints
+from models.inspection.alignment_error import alignment_error_rate, pairs
+from models.inspection.choosing import Candidate
+from models.networks import load_network
+from training import alignment
+from training.demo.train import aligned_phrases
+
+
+class Errors(NamedTuple):
+    """Alignment error rates of the heads that the checkpoint names: as it says, and with each row taken for that of the
+    token which it reads."""
+
+    stated: float
+    chosen: float
+    mislabelled: float
+
+
+def errors(folder: Path) -> Errors:
+    """Over the half of the sentences that the choice did not see."""
+    checkpoint = checkpoints.read(folder)
+    config = checkpoint.config
+    assert config.alignment is not None
+    assert config.alignment["convention"] == "predicting"
+    known = aligned_phrases(config.source_language or "", config.target_language or "")
+    unseen = known[:: len(known) // alignment.SENTENCES][: alignment.SENTENCES][1::2]
+    given = list(alignment._examples(checkpoint, load_network(checkpoint), unseen))
+    chosen = Candidate(tuple((layer, head) for layer, head in config.alignment["heads"]), "predicting", 0.0)
+
+    def rate(candidate: Candidate) -> float:
+        return alignment_error_rate(
+            (pairs(candidate.links(each.maps, each.source_units, each.target_units)), each.gold) for each in given
+        )
+
+    return Errors(config.alignment["error"], rate(chosen), rate(replace(chosen, convention="input")))
