@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.chromium import Watched
-from tests.serving import Server
+from tests.serving import Server, serving
 
 pytestmark = pytest.mark.browser
 
@@ -44,6 +46,35 @@ def test_the_curves_drawn_are_those_of_the_api(watched: Watched, served: Server)
             assert [value for _, value in found] == pytest.approx([value for _, value in wanted], abs=close)
     assert given["loss"]["values"] == [5.14067, 2.25, None, 0.75, 0.0625]
     assert [drawn[name].count("M") for name in drawn] == [2, 1, 1]  # the NaN is a gap
+
+
+def test_a_model_is_loaded_reloaded_and_unloaded_with_the_key(
+    chromium: Any, tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_checkpoints / "tiny-de-en", tmp_path / "checkpoints" / "one")
+    key = "a-key-of-the-tests-long-enough"
+    names = "[...document.querySelectorAll('.model h2')].map(e => e.textContent).join()"
+    with (
+        serving(tmp_path / "checkpoints", tmp_path, ADMIN_KEY=key) as server,
+        Watched.opened(chromium, server.base) as watched,
+    ):
+        page = watched.goto("#models")
+        page.wait_for_function(f"{names} === 'one'")
+        shutil.copytree(tmp_path / "checkpoints" / "one", tmp_path / "checkpoints" / "two")
+        page.fill("#key", key)
+        page.fill("#folder", "two")
+        page.click("button >> text=/^Load$/")
+        page.wait_for_function(f"{names} === 'one,two'")
+        page.click(".model >> nth=1 >> button >> text=Reload")
+        page.wait_for_function("fetch('models').then(a => a.json()).then(m => m[1].version === 2)")
+        page.click(".model >> nth=1 >> button >> text=Unload")
+        page.wait_for_function(f"{names} === 'one'")
+        assert [model["name"] for model in server.ask("/models")] == ["one"]
+        watched.refused.add(404)
+        page.fill("#folder", "three")
+        page.click("button >> text=/^Load$/")
+        page.wait_for_selector(".problem:has-text('three')")
+        watched.clean()
 
 
 def test_the_axes_and_the_text_have_names_numbers_and_units(watched: Watched) -> None:

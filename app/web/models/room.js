@@ -8,17 +8,21 @@ import { modelCard } from "./card.js";
 
 export function modelsRoom(store) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off" });
-  const name = el("span");
+  const folder = el("input", { id: "folder", autocomplete: "off" });
+  const load = el("button", { type: "button", class: "link", onclick: () => change(folder.value, "load") });
+  const [name, other] = [el("span"), el("span")];
   const problem = el("p", { class: "problem", role: "alert" });
   const list = el("div", { class: "models" });
   const change = (model, verb) => changed(store, model, verb, key.value, problem);
   store.watch(["models", "served", "curves", "language"], ({ models, served, curves }) => {
     setText(name, t("models.key"));
+    setText(other, t("models.folder"));
+    setText(load, t("models.load"));
     const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each?.model === model.name), change));
     fill(list, cards?.length === 0 ? t("models.empty") : cards);
   });
   store.watch(["room"], ({ room }) => room === "models" && refresh(store));
-  return el("div", { class: "room" }, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key)), problem);
+  return el("div", { class: "room" }, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key), el("label", { class: "field" }, other, folder), load), problem);
 }
 
 async function refresh(store) {

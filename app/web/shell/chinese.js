@@ -96,7 +96,6 @@ export const CHINESE = {
   "missing.stats": "这台服务器不给出各个头的数字。",
   "missing.ablation": "这台服务器不能去掉注意力头。",
   "missing.worked": "这台服务器不逐行计算。",
-  "missing.score": "这台服务器不给指定的译文打分，因此这里不能去掉词。",
   "missing.gates": "这台服务器不显示门。",
   "missing.walkthrough": "这台服务器不逐步演示模型。",
   "lyrics.writer": "模型",
@@ -156,4 +155,6 @@ export const CHINESE = {
   "models.reload": "重新加载",
   "models.unload": "卸载",
   "models.key": "管理密钥",
+  "models.folder": "另一个文件夹",
+  "models.load": "加载",
 };

@@ -96,7 +96,6 @@ export const ENGLISH = {
   "missing.stats": "This server does not describe heads in numbers.",
   "missing.ablation": "This server cannot take heads away.",
   "missing.worked": "This server does not work rows out.",
-  "missing.score": "This server does not score given translations, so that words cannot be left out here.",
   "missing.gates": "This server does not show gates.",
   "missing.walkthrough": "This server does not walk through its models.",
   "lyrics.writer": "model",
@@ -156,4 +155,6 @@ export const ENGLISH = {
   "models.reload": "Reload",
   "models.unload": "Unload",
   "models.key": "admin key",
+  "models.folder": "another folder",
+  "models.load": "Load",
 };

@@ -20,7 +20,7 @@ export function occlusionPanel(store) {
 
   store.watch(["answer", "features", "language"], ({ answer, features }, keys) => {
     setText(title, t("occlusion.title"));
-    setText(note, features && !features.score ? `${t("occlusion.note")} ${t("missing.score")}` : t("occlusion.note"));
+    setText(note, t("occlusion.note"));
     setText(button, t("occlusion.measure"));
     button.hidden = !answer || !features?.score || !answer.target.text.trim();
     if (keys.has("answer")) {

@@ -17,8 +17,7 @@ export function workedPanel(store) {
     running?.abort();
     setText(title, t("worked.title"));
     const row = rowOf(state);
-    if (state.answer && state.features && !state.features.worked) fill(body, el("p", { class: "note" }, t("missing.worked")));
-    else if (!state.answer || state.kind === "rollout" || state.layer < 0 || state.head < 0 || row < 0) fill(body, el("p", { class: "note" }, t("worked.choose")));
+    if (!state.answer || state.kind === "rollout" || state.layer < 0 || state.head < 0 || row < 0) fill(body, el("p", { class: "note" }, t("worked.choose")));
     else if (state.features) work(state, row, body, (running = new AbortController()).signal);
   });
   return element;
