@@ -79,7 +79,7 @@ def size_of(config: CheckpointConfig, job: AttentionJob, source_tokens: int, inp
 
 def smaller(job: AttentionJob) -> Iterator[tuple[dict[str, Any], AttentionJob]]:
     """Fields to change in the request, those that lose least first, and the job that it then is."""
-    as_bytes = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
+    as_bytes: tuple[dict[str, Any], AttentionJob] = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
     packs = job.max_bytes > job.max_values
     if packs:
         yield as_bytes
@@ -90,7 +90,10 @@ def smaller(job: AttentionJob) -> Iterator[tuple[dict[str, Any], AttentionJob]]:
 
 def reductions(job: AttentionJob) -> Iterator[AttentionJob]:
     without = replace(job, include=tuple(each for each in job.include if each != "rollout"))
-    means = {"reduce_heads": "mean" if job.reduce_heads == "none" else job.reduce_heads, "reduce_layers": "mean"}
+    means: dict[str, Any] = {
+        "reduce_heads": "mean" if job.reduce_heads == "none" else job.reduce_heads,
+        "reduce_layers": "mean",
+    }
     if job.one_map:
         many = [name for name, given in (("heads", job.heads), ("layers", job.layers)) if len(set(given or (0, 1))) > 1]
         yield replace(without, kinds=("cross",), **{f"reduce_{name}": means[f"reduce_{name}"] for name in many})
