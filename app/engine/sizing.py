@@ -79,7 +79,7 @@ def size_of(config: CheckpointConfig, job: AttentionJob, source_tokens: int, inp
 
 def smaller(job: AttentionJob) -> Iterator[tuple[dict[str, Any], AttentionJob]]:
     """Fields to change in the request, those that lose least first, and the job that it then is."""
-    as_bytes = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
+    as_bytes: tuple[dict[str, Any], AttentionJob] = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
     packs = job.max_bytes > job.max_values
     if packs:
         yield as_bytes
