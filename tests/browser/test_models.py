@@ -53,22 +53,23 @@ def test_a_model_is_loaded_reloaded_and_unloaded_with_the_key(
 ) -> None:
     shutil.copytree(tiny_checkpoints / "tiny-de-en", tmp_path / "checkpoints" / "one")
     key = "a-key-of-the-tests-long-enough"
-    names = "[...document.querySelectorAll('.model h2')].map(e => e.textContent).join()"
     with (
         serving(tmp_path / "checkpoints", tmp_path, ADMIN_KEY=key) as server,
         Watched.opened(chromium, server.base) as watched,
     ):
         page = watched.goto("#models")
-        page.wait_for_function(f"{names} === 'one'")
-        shutil.copytree(tmp_path / "checkpoints" / "one", tmp_path / "checkpoints" / "two")
+        page.wait_for_selector(".model h2 >> text=one")
+        shutil.copytree(tmp_path / "checkpoints" / "one", tmp_path / "checkpoints" / "another")
         page.fill("#key", key)
-        page.fill("#folder", "two")
+        page.fill("#folder", "another")
         page.click("button >> text=/^Load$/")
-        page.wait_for_function(f"{names} === 'one,two'")
-        page.click(".model >> nth=1 >> button >> text=Reload")
-        page.wait_for_function("fetch('models').then(a => a.json()).then(m => m[1].version === 2)")
-        page.click(".model >> nth=1 >> button >> text=Unload")
-        page.wait_for_function(f"{names} === 'one'")
+        second = page.locator(".model", has_text="another")
+        second.wait_for()
+        with page.expect_response("**/models/another/reload") as answer:
+            second.get_by_text("Reload").click()
+        assert answer.value.json()["model"]["version"] == 2
+        second.get_by_text("Unload").click()
+        second.wait_for(state="detached")
         assert [model["name"] for model in server.ask("/models")] == ["one"]
         watched.refused.add(404)
         page.fill("#folder", "three")
