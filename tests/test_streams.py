@@ -17,6 +17,7 @@ from tests.app.api.test_streaming import events
 from tests.serving import Server, serving
 from tests.tiny import GERMAN
 
+pytestmark = pytest.mark.slow  # a server of its own
 TIMEOUT_S = 30
 LONG = {"prompt": "分开", "max_new_tokens": 400, "seed": 7, "n": 16, "stream": True}
 

@@ -61,6 +61,7 @@ def test_an_answer_is_unpacked_and_a_refusal_is_no_answer() -> None:
         body_of(Answer(422, {}, b"too large"))
 
 
+@pytest.mark.slow  # another interpreter imports torch
 def test_without_bertviz_there_is_no_figure_but_a_reason() -> None:
     assert inspection.bertviz_page(SMOKE, 4, None)["unpacked_kb"] is None
     row = inspection.bertviz_page(SMOKE, 4, f"{sys.executable}")

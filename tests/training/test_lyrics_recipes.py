@@ -43,7 +43,7 @@ def test_a_recipe_that_is_named_goes_before_the_size(
     assert checkpoints.read(here / "m").config.training["recipe"] == "medium"
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_masks_of_every_kind_go_on_where_they_stood(tmp_path: Path, cell: str) -> None:
     """The medium recipe's regularisers and average on a tiny network, killed inside an epoch."""
     medium = LYRICISTS["medium"]()

@@ -32,7 +32,7 @@ def assert_one_mind(weights: list[dict[str, Tensor]]) -> None:
 
 @pytest.mark.parametrize(
     ("count", "tokens_per_batch", "accumulate"),
-    [(2, 40, 1), (2, 20, 2), pytest.param(3, 14, 3, marks=pytest.mark.slow)],
+    [pytest.param(2, 40, 1, marks=pytest.mark.slow), (2, 20, 2), pytest.param(3, 14, 3, marks=pytest.mark.slow)],
 )
 def test_processes_take_the_updates_of_one(tmp_path: Path, count: int, tokens_per_batch: int, accumulate: int) -> None:
     """Batches of an odd number of rows, so that ranks have unlike tokens, or of fewer rows than there are ranks."""

@@ -40,6 +40,7 @@ def copier() -> TranslatorConfig:
     )
 
 
+@pytest.mark.slow  # it learns for seconds
 @pytest.mark.usefixtures("no_curves")
 def test_copying_sentences_that_were_never_seen(tmp_path: Path) -> None:
     train = copies(2000, 1)

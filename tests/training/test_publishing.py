@@ -18,6 +18,7 @@ from training.errors import TrainingError
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
+@pytest.mark.slow  # two whole runs
 def test_a_kill_in_the_middle_of_publishing_can_be_made_good(tmp_path: Path, whole: Callable[..., Path]) -> None:
     replace_file, moved = Path.replace, []
 

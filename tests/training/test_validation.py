@@ -167,6 +167,7 @@ def test_at_most_so_many_characters_are_validated(tmp_path: Path) -> None:
     assert lengths == [12, 12]
 
 
+@pytest.mark.slow  # whole runs, a killed one among them
 def test_a_run_chosen_by_bleu_goes_on_after_a_kill(tmp_path: Path) -> None:
     loop = replace(translator().loop, choose_by="bleu", validate_every_updates=4, average_best=2, accumulate=2)
     translate(tmp_path / "whole", loop=loop)

@@ -103,6 +103,7 @@ def test_evaluate_scores_it(root: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @needs_exact_int8
+@pytest.mark.slow  # a network of its own, measured and packed
 def test_it_runs_in_int8_natively(root: Path) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     network = load_network(checkpoint)
