@@ -25,6 +25,12 @@ class DecodingOptions:
     scores: bool = True
     token_scores: bool = False  # without a beam only
     streamed: bool = True
+    required: tuple[tuple[tuple[int, ...], ...], ...] = ()  # of a translation: terms, each any one of its token runs
+    no_repeat_ngram_size: int = 0  # 0: off
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0  # 1: off
+    top_scores: int = 0  # with token_scores: so many of the likeliest tokens at each place
 
     def __post_init__(self) -> None:
         checks = {

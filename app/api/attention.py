@@ -20,7 +20,7 @@ from app.api.services import ServicesDependency
 from app.api.wording import value_shown
 from app.engine import findings
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionJob
+from app.engine.look_jobs import AttentionJob
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
 

@@ -10,7 +10,7 @@ from app.api.encoding import encoded
 from app.api.expectations import nats
 from app.api.schemas.attention.answer import AXES, SCHEMA
 from app.api.schemas.attention.request import AttentionRequest
-from app.engine.jobs import AttentionKind, AttentionMap, AttentionReport, Took
+from app.engine.look_jobs import AttentionKind, AttentionMap, AttentionReport, Took
 
 BINARY = 4  # times as many weights fit into an answer of bytes as into one of digits
 DISAGREE = 1e-3  # nats a token, between the search and the pass that is shown, from which on it is said

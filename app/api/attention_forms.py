@@ -11,7 +11,7 @@ import numpy as np
 
 from app.engine.errors import InvalidRequest
 from app.engine.insights import TokenView
-from app.engine.jobs import AttentionReport
+from app.engine.look_jobs import AttentionReport
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 

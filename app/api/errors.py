@@ -156,8 +156,10 @@ def error_answer(
     headers: Mapping[str, str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> JsonAnswer:
-    """more: fields that this error has beside the four of all."""
+    """more: fields that this error has beside the four of all. Clients of other services get it in their own form."""
     body = {**error_body(scope, code, message, field), **(more or {})}
+    if (form := getattr(type(scope.get("route")), "error_form", None)) is not None:
+        body = form(status, body)
     return JsonAnswer(body, status_code=status, headers=headers)
 
 

@@ -21,6 +21,7 @@ from app.api.disconnect import ClientLeft
 from app.api.wording import shown, value_shown
 from app.engine.errors import InvalidRequest
 
+ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]  # a status and our own body of an error -> theirs
 _OBJECT = "a JSON object as /docs shows it"
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
@@ -37,6 +38,7 @@ class JsonRoute(APIRoute):
 
     invalid_status = 422
     takes_forms = False
+    error_form: ErrorForm | None = None  # how this family's clients expect an error; None: as we write ours
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         if self.body_field is None:

@@ -11,6 +11,7 @@ from app.api.limits import Limits
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.text.detection import Detector
+from app.translation.translator import Translator
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Services:
     """Kept as `app.state.services`. write_timeout_s: a reader of a stream that takes nothing for so long is left."""
 
     engine: Engine
+    translator: Translator
     detector: Detector
     limits: Limits
     write_timeout_s: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -23,10 +23,9 @@ from app.api.schemas.translate import (
 )
 from app.api.services import Services, ServicesDependency
 from app.api.sse import EventStream, documented_stream
-from app.engine.jobs import Translation, TranslationJob
-from app.engine.streaming import Show, TextStream
 from app.text.detection import Detection
 from app.text.languages import language_name
+from app.translation.job import TextJob, TranslatedText
 
 router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
 
@@ -72,20 +71,14 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     services.limits.check_texts(texts, "q")
     services.limits.check_alternatives(body.alternatives)
     pairs, detections = await _pairs(body, texts, services)
-    jobs = {
-        index: TranslationJob(text, *pair, model=body.model, alternatives=body.alternatives)
-        for index, (text, pair) in enumerate(zip(texts, pairs, strict=True))
-        if text.strip()  # white space alone is its own translation
-    }
+    jobs = [
+        TextJob(text, *pair, model=body.model, alternatives=body.alternatives)
+        for text, pair in zip(texts, pairs, strict=True)
+    ]
     if body.stream:
-        opened = services.engine.stream_translation(jobs[0]) if jobs else TextStream.opened(_unchanged(texts[0]))
+        opened = services.translator.stream(jobs[0])
         return EventStream(opened, lambda each: _done(body, each, detections), services.write_timeout_s)
-    done: list[Translation] = []
-    if jobs:
-        done = await while_connected(request, services.engine.translate(list(jobs.values())))
-    translations = [Translation(text, (), "stop", "") for text in texts]
-    for index, translation in zip(jobs, done, strict=True):
-        translations[index] = translation
+    translations = await while_connected(request, services.translator.translate(jobs))
     return _answer(body, translations, detections)
 
 
@@ -114,7 +107,7 @@ async def _pairs(
 
 
 def _answer(
-    body: TranslateRequest, translations: Sequence[Translation], detections: Sequence[Detection] | None
+    body: TranslateRequest, translations: Sequence[TranslatedText], detections: Sequence[Detection] | None
 ) -> TranslateAnswer:
     """Lists for a list in `q`, or else their only member."""
     columns: dict[str, list[Any]] = {"translatedText": [each.text for each in translations]}
@@ -131,17 +124,9 @@ def _answer(
     return TranslateAnswer(**columns)
 
 
-def _unchanged(text: str) -> Callable[[Show], Coroutine[Any, Any, Translation]]:
-    """A stream of a text that needs no engine."""
-
-    async def work(show: Show) -> Translation:
-        show(text, 0)
-        return Translation(text, (), "stop", "")
-
-    return work
-
-
-def _done(body: TranslateRequest, translation: Translation, detections: Sequence[Detection] | None) -> dict[str, Any]:
+def _done(
+    body: TranslateRequest, translation: TranslatedText, detections: Sequence[Detection] | None
+) -> dict[str, Any]:
     usage = translation.usage
     last = TranslateDone(
         **dict(_answer(body, [translation], detections)),

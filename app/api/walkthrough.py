@@ -16,7 +16,7 @@ from app.api.schemas.walkthrough import WalkthroughAnswer, WalkthroughRequest
 from app.api.services import ServicesDependency
 from app.api.walkthrough_why import WHY
 from app.engine.findings import Told
-from app.engine.jobs import WalkthroughJob, WalkthroughReport
+from app.engine.look_jobs import WalkthroughJob, WalkthroughReport
 
 router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
 SCHEMA = "walkthrough/1"

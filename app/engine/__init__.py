@@ -2,6 +2,7 @@
 
 errors.py      what can go wrong, in words
 jobs.py        what is asked and answered
+look_jobs.py   and of a look into a translator
 insights.py    of a text that is given: its tokens, gates and probabilities
 streaming.py   answers bit by bit, to readers who may be slow
 pool.py        front end: what is started, loaded and stopped

@@ -8,8 +8,9 @@ from typing import Any
 from app.engine import messages as m
 from app.engine.findings import Question
 from app.engine.insights import GatesJob
-from app.engine.jobs import AttentionJob, GenerationJob, WalkthroughJob
+from app.engine.jobs import GenerationJob
 from app.engine.library import Edition
+from app.engine.look_jobs import AttentionJob, WalkthroughJob
 from app.engine.sides import Sides
 from models.checkpoint import new_token_limit
 

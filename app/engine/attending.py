@@ -14,8 +14,8 @@ from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
 from app.engine.errors import InvalidRequest
-from app.engine.jobs import AttentionJob, AttentionReport, Took, WalkthroughJob, WalkthroughReport
 from app.engine.library import Edition, Library
+from app.engine.look_jobs import AttentionJob, AttentionReport, Took, WalkthroughJob, WalkthroughReport
 from app.engine.sides import Side, Sides, source_side, target_side
 from app.engine.sizing import check_values
 from app.engine.switchboard import Switchboard

@@ -11,18 +11,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from app.engine.curves import TrainingCurves
-from app.engine.findings import Findings, HeadChoice, RowChoice, Told
-from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport, TokenView
+from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport
+from app.engine.look_jobs import AttentionJob, AttentionReport, WalkthroughJob, WalkthroughReport
 from app.engine.streaming import TextStream
 from app.engine.token_texts import WrittenToken
 
-AttentionKind = Literal["encoder", "decoder", "cross"]
-FinishReason = Literal["stop", "length"]
-NOTHING_FOUND = Findings()
+FinishReason = Literal["stop", "length", "repetition"]
+Wanted = Literal["scores", "tokens", "alignment"]
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -40,24 +36,51 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TranslationJob:
-    """One text to translate. `model` None: the first loaded translator of the pair."""
+    """One sentence, or as much text as the model takes. `model` None: the first loaded translator of the pair. None of
+    beam_size, length_penalty, max_new_tokens: the server's own. prefix: what the translation begins with. required:
+    terms that it has to hold, each in any one of its forms. no_repeat_ngram_size: no run of so many tokens comes twice;
+    0: off. wants: what is told beside the text."""
 
     text: str
     source_language: str
     target_language: str
     model: str | None = None
     alternatives: int = 0
+    beam_size: int | None = None
+    length_penalty: float | None = None
+    max_new_tokens: int | None = None
+    prefix: str = ""
+    required: tuple[tuple[str, ...], ...] = ()
+    no_repeat_ngram_size: int = 0
+    wants: frozenset[Wanted] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedWord:
+    """One word of a translation and the source word that the model read most while it wrote it, as code points of the
+    two texts, ends exclusive. weight: the share of its attention, 0 to 1."""
+
+    target_start: int
+    target_end: int
+    source_start: int
+    source_end: int
+    weight: float
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """`finish_reason` "length" means that the decoder ran into its limit before it ended the sentence."""
+    """`finish_reason` "length" means that the decoder ran into its limit before it ended the sentence; "repetition",
+    that the text goes round in circles. scores: of the text and of each alternative, log-probability over length to the
+    power of the length penalty. tokens: whose texts join to the text. Both and alignment None: not asked for."""
 
     text: str
     alternatives: tuple[str, ...]
     finish_reason: FinishReason
     model: str
     usage: Usage = Usage()
+    scores: tuple[float, ...] | None = None
+    tokens: tuple[WrittenToken, ...] | None = None
+    alignment: tuple[AlignedWord, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +98,11 @@ class GenerationJob:
     n: int = 1
     stop: tuple[str, ...] = ()
     logprobs: bool = False
+    top_logprobs: int = 0  # with logprobs: so many of the likeliest tokens at each place
+    presence_penalty: float = 0.0  # off the logit of each token written before, once
+    frequency_penalty: float = 0.0  # and for each time that it was written
+    repetition_penalty: float = 1.0  # by which positive logits of these are divided, negative ones multiplied; 1: off
+    no_repeat_ngram_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,128 +122,6 @@ class Generation:
     continuations: tuple[Continuation, ...]
     model: str
     usage: Usage = Usage()
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionJob:
-    """A look at one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target` None: the
-    model's own translation, which begins with `prefix`. Layers and heads count from 0; None means all, negative numbers
-    count from the end. beam 0 and None: the server's own."""
-
-    source: str | None
-    target: str | None = None
-    model: str | None = None
-    kinds: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
-    layers: tuple[int, ...] | None = None
-    heads: tuple[int, ...] | None = None
-    max_values: int = 262_144  # more weights than these are refused
-    max_bytes: int = 1_048_576  # so many would not be, were they asked for as bytes
-    max_digits: int = 262_144  # of what is digits in any encoding: the rollout
-    one_map: bool = False  # whether the answer has room for one only, of the cross-attention
-    source_ids: tuple[int, ...] | None = None
-    prefix: str | None = None
-    beam: int = 0
-    length_penalty: float | None = None
-    max_new_tokens: int | None = None
-    reduce_heads: Literal["none", "mean", "max"] = "none"
-    reduce_layers: Literal["none", "mean"] = "none"
-    include: tuple[Literal["alignment", "rollout", "stats", "steps"], ...] = ()
-    top_k: int = 0
-    masked: tuple[HeadChoice, ...] = ()
-    row: RowChoice | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionMap:
-    """weights [layer][head][query][key], little-endian float32 in C order; `layers` and `heads` say which ones, counted
-    from 0: where they were reduced, those that went into the one."""
-
-    layers: tuple[int, ...]
-    heads: tuple[int, ...]
-    shape: tuple[int, ...]
-    weights: bytes
-
-    @property
-    def values(self) -> npt.NDArray[np.float32]:
-        """[layers, heads, Q, K], which may not be written to."""
-        return np.frombuffer(self.weights, dtype="<f4").reshape(self.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkFacts:
-    """sha256: of the weights' file."""
-
-    sha256: str | None
-    encoder_layers: int
-    decoder_layers: int
-    heads: int
-    head_width: int
-    norm: str
-
-
-@dataclass(frozen=True, slots=True)
-class Took:
-    """Wall clock of the parts of a look: texts to tokens; the search for the model's own translation, None where there
-    was none; the pass that is shown. The last two with their waits for a device."""
-
-    encode_s: float = 0.0
-    decode_s: float | None = None
-    attention_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionReport:
-    """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t.
-    finished: whether the last output token is the end. found_logprob: what the search said of its own translation.
-    max_source_tokens, max_target_tokens: the longest that the model takes."""
-
-    model: str
-    network: NetworkFacts
-    source_text: str
-    target_text: str
-    forced: bool
-    finished: bool
-    source_tokens: tuple[TokenView, ...]
-    input_tokens: tuple[TokenView, ...]
-    output_tokens: tuple[TokenView, ...]
-    maps: Mapping[AttentionKind, AttentionMap]
-    findings: Findings = NOTHING_FOUND
-    found_logprob: float | None = None
-    max_source_tokens: int = 256
-    max_target_tokens: int = 256
-    took: Took = Took()
-
-
-@dataclass(frozen=True, slots=True)
-class WalkthroughJob:
-    """One forward pass, as one place of a layer and a head sees it. target None: the model's own translation. Numbers
-    count from 0, negative ones from the end. most: values told of a vector; most_keys: places told of."""
-
-    source: str
-    target: str | None = None
-    model: str | None = None
-    side: Literal["encoder", "decoder"] = "decoder"
-    layer: int = 0
-    head: int = 0
-    position: int = 0
-    most: int = 8
-    most_keys: int = 64
-
-
-@dataclass(frozen=True, slots=True)
-class WalkthroughReport:
-    """layer, head, position: counted from 0."""
-
-    model: str
-    source_text: str
-    target_text: str
-    forced: bool
-    source_tokens: tuple[TokenView, ...]
-    input_tokens: tuple[TokenView, ...]
-    layer: int
-    head: int
-    position: int
-    steps: tuple[Told, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,12 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     siblings: int = 0
     at_once: bool = False
     logprobs: bool = False
+    required: list[list[list[int]]] = msgspec.field(default_factory=list)
+    no_repeat_ngram_size: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    top_logprobs: int = 0
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):

@@ -17,20 +17,9 @@ from app.engine.curves import Journals, TrainingCurves
 from app.engine.devices import Devices
 from app.engine.entrance import Entrance
 from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport
-from app.engine.jobs import (
-    AttentionJob,
-    AttentionReport,
-    Generation,
-    GenerationJob,
-    ModelChange,
-    ModelInfo,
-    PoolStatus,
-    Translation,
-    TranslationJob,
-    WalkthroughJob,
-    WalkthroughReport,
-)
+from app.engine.jobs import Generation, GenerationJob, ModelChange, ModelInfo, PoolStatus, Translation, TranslationJob
 from app.engine.library import Edition, Library
+from app.engine.look_jobs import AttentionJob, AttentionReport, WalkthroughJob, WalkthroughReport
 from app.engine.metrics import Metrics
 from app.engine.options import PoolOptions
 from app.engine.placement import cpu_workers, device_names

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from app.engine.errors import AnswerTooLarge, InvalidRequest
-from app.engine.jobs import AttentionJob, AttentionKind
+from app.engine.look_jobs import AttentionJob, AttentionKind
 from models.checkpoint import CheckpointConfig
 
 

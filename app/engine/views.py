@@ -10,7 +10,7 @@ from app.engine import messages as m
 from app.engine.detokenizing import Detokenizer
 from app.engine.findings import Findings, Step
 from app.engine.insights import TokenView
-from app.engine.jobs import AttentionMap, NetworkFacts
+from app.engine.look_jobs import AttentionMap, NetworkFacts
 from models.checkpoint import WEIGHTS, Checkpoint
 from models.tokenizer import Tokenizer
 

@@ -16,19 +16,21 @@ from app.engine.errors import EngineError, UnknownModel
 from app.engine.findings import Findings, Told
 from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, ScoreJob, ScoreReport, Step, TokenView
 from app.engine.jobs import (
-    AttentionJob,
-    AttentionMap,
-    AttentionReport,
     Continuation,
     Generation,
     GenerationJob,
     ModelChange,
     ModelInfo,
-    NetworkFacts,
     PoolStatus,
     Translation,
     TranslationJob,
     Usage,
+)
+from app.engine.look_jobs import (
+    AttentionJob,
+    AttentionMap,
+    AttentionReport,
+    NetworkFacts,
     WalkthroughJob,
     WalkthroughReport,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from app.api import attention_forms
 from app.engine.findings import Findings, Step
-from app.engine.jobs import AttentionReport
+from app.engine.look_jobs import AttentionReport
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

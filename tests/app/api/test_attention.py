@@ -11,7 +11,7 @@ import pytest
 
 from app.api.schemas.attention.answer import AttentionAnswer
 from app.engine import findings
-from app.engine.jobs import AttentionJob
+from app.engine.look_jobs import AttentionJob
 from models.inspection.roles import HeadStatistics
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine

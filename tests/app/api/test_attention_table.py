@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.api.attention_forms import FORMULA, cell
-from app.engine.jobs import AttentionJob, AttentionReport
+from app.engine.look_jobs import AttentionJob, AttentionReport
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import BEER, BIER, FakeEngine
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.api import answers
 from app.engine.findings import Findings, Rollout
-from app.engine.jobs import AttentionJob, AttentionReport, Took
+from app.engine.look_jobs import AttentionJob, AttentionReport, Took
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

@@ -9,7 +9,7 @@ import torch
 
 from app.api.schemas.walkthrough import WalkthroughAnswer
 from app.api.walkthrough_why import WHY
-from app.engine.jobs import WalkthroughJob
+from app.engine.look_jobs import WalkthroughJob
 from models.inspection.walkthrough import walkthrough
 from models.options import TokenRules
 from models.transformer import Transformer

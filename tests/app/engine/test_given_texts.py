@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.engine import errors, intake
-from app.engine.jobs import AttentionJob
+from app.engine.look_jobs import AttentionJob
 from app.engine.sizing import check_values
 from models import checkpoint as checkpoints
 

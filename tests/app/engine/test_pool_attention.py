@@ -11,7 +11,8 @@ import pytest
 from app.engine import errors
 from app.engine import messages as m
 from app.engine.findings import HeadChoice, RowChoice
-from app.engine.jobs import AttentionJob, TranslationJob, WalkthroughJob
+from app.engine.jobs import TranslationJob
+from app.engine.look_jobs import AttentionJob, WalkthroughJob
 from tests.app.engine.running import Running, spied, together
 
 pytestmark = pytest.mark.slow  # a pool of its own

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from app.engine import errors
-from app.engine.jobs import AttentionJob, TranslationJob
+from app.engine.jobs import TranslationJob
+from app.engine.look_jobs import AttentionJob
 from app.engine.pool import Pool
 from models import checkpoint as checkpoints
 from tests.app.engine.running import Running, generate, options, together

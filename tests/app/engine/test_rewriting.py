@@ -12,8 +12,8 @@ import pytest
 from app.engine import asking
 from app.engine import messages as m
 from app.engine.findings import HeadChoice, Question
-from app.engine.jobs import AttentionJob
 from app.engine.library import Edition
+from app.engine.look_jobs import AttentionJob
 from app.engine.scheduler import LATE, Scheduler
 from app.engine.sides import Sides, source_side, target_side
 from models import checkpoint as checkpoints

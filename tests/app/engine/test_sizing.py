@@ -12,7 +12,7 @@ from app.api.attention import job_of
 from app.api.schemas.attention.request import AttentionRequest
 from app.engine import errors, tracing
 from app.engine.insights import GatesJob
-from app.engine.jobs import AttentionJob
+from app.engine.look_jobs import AttentionJob
 from app.engine.sizing import check_values
 from models import checkpoint as checkpoints
 

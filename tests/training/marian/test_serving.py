@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.jobs import AttentionJob, TranslationJob
+from app.engine.jobs import TranslationJob
+from app.engine.look_jobs import AttentionJob
 from models import checkpoint as checkpoints
 from models.cached_transformer import CachedTransformer
 from models.interface import Prompt

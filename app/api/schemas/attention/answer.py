@@ -16,7 +16,7 @@ from app.api.schemas.attention.findings import (
     WorkedRow,
 )
 from app.api.schemas.attention.tokens import Source, Target
-from app.engine.jobs import AttentionKind
+from app.engine.look_jobs import AttentionKind
 
 Axis = Literal["layer", "head", "query", "key"]
 AXES: list[Axis] = ["layer", "head", "query", "key"]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.fields import refusal
 from app.api.wording import value_shown
-from app.engine.jobs import AttentionKind
+from app.engine.look_jobs import AttentionKind
 
 _MAX_INDICES, LARGEST_INDEX = 256, 9999
 KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")

@@ -1,0 +1,1 @@
+"""What people leave with the server: glossaries, suggestions."""

@@ -1,0 +1,5 @@
+"""From a text as people have it to the sentences that a model takes, and back: nothing of it is lost on the way.
+
+job.py         what is asked and answered
+translator.py  the way through
+"""
