@@ -5,8 +5,9 @@ python -m benchmarks.libretranslate --libretranslate PYTHON --checkpoint FOLDER 
 
 PYTHON is the interpreter of an environment into which LibreTranslate was installed (pip install libretranslate). It
 gets FOLDER's weights as an Argos package, and of its settings those that a scan finds fastest here. The sentences are
-those of Multi30k's test set that are one sentence without digits. Throughput is of a closed loop, rounds in turns; latency of
-an open loop (Poisson) at a share of what LibreTranslate can do, the same arrivals for both.
+those of Multi30k's test set that are one sentence without digits. Throughput is of a closed loop, rounds in turns: of
+clients that send a sentence each, and of one that sends lists of them. Latency is of an open loop (Poisson) at a share
+of what LibreTranslate can do, the same arrivals for both.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import contextlib
 import shutil
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ SETTINGS = [
     peer.Setting("int8", 2, 1, threads=16),
 ]
 CLIENTS = (1, 16, 64)
+PAGE = 50  # sentences of a list
 LENGTH_PENALTY = 0.2  # LibreTranslate's, which is not a setting
 OF_CAPACITY, LATENCY_S = 0.7, 15.0
 
@@ -59,8 +61,17 @@ def requests(texts: Sequence[str], count: int, start: int = 0) -> list[bytes]:
     return [wire.post("/translate", {"q": texts[(start + i) % len(texts)], **fields}) for i in range(count)]
 
 
+def lists(texts: Sequence[str], count: int, start: int = 0) -> list[bytes]:
+    """The same in lists of PAGE sentences."""
+    fields = {"source": SOURCE, "target": TARGET}
+    starts = range(start, start + count, PAGE)
+    return [
+        wire.post("/translate", {"q": [texts[(i + j) % len(texts)] for j in range(PAGE)], **fields}) for i in starts
+    ]
+
+
 async def rate(server: Server, asked: Sequence[bytes], clients: int) -> float:
-    """Sentences a second of a closed loop; every one has to be answered."""
+    """Requests a second of a closed loop; every one has to be answered."""
     client = wire.Client(server.port)
     outcomes, seconds = await load.closed_loop(client, asked, clients)
     client.close()
@@ -101,21 +112,37 @@ def race(us: Server, them: Server, texts: Sequence[str], rounds: int) -> tuple[l
     rows, chosen, capacity = [], 0.0, 0.0
     for clients in CLIENTS:
         asked = Asked(400, 100) if clients > 1 else Asked(60, 40)
-        found = []
-        for number in range(rounds):
-            both = [
-                asyncio.run(rate(server, requests(texts, count, 97 * number), clients))
-                for server, count in ((us, asked.of_us), (them, asked.of_them))
-            ]
-            found.append(both)
-        ratio = statistics.median(ours / theirs for ours, theirs in found)
-        mine, other = (statistics.median(column) for column in zip(*found, strict=True))
-        rows.append({"clients": clients, "ours_per_s": round(mine, 1), "theirs_per_s": round(other, 1)})
-        rows[-1]["ratio"] = round(ratio, 2)
-        rows[-1]["ratios"] = [round(ours / theirs, 2) for ours, theirs in found]
+        row, ratio, theirs = raced(us, them, lambda n, at: requests(texts, n, at), asked, clients, rounds)
+        rows.append({"clients": clients, "sentences of a request": 1, **row})
         if clients == 16:
-            chosen, capacity = ratio, other
+            chosen, capacity = ratio, theirs
+    row, _, _ = raced(us, them, lambda n, at: lists(texts, n, at), Asked(8 * PAGE, 4 * PAGE), 1, rounds, each=PAGE)
+    rows.append({"clients": 1, "sentences of a request": PAGE, **row})
     return rows, chosen, capacity
+
+
+def raced(
+    us: Server,
+    them: Server,
+    made: Callable[[int, int], list[bytes]],
+    asked: Asked,
+    clients: int,
+    rounds: int,
+    each: int = 1,
+) -> tuple[dict[str, Any], float, float]:
+    """A row, the median of the rounds' ratios, and their median rate. made: requests from a count of sentences and the
+    number of the first; each: sentences of one."""
+    found = []
+    for number in range(rounds):
+        both = [
+            each * asyncio.run(rate(server, made(count, 97 * number), clients))
+            for server, count in ((us, asked.of_us), (them, asked.of_them))
+        ]
+        found.append(both)
+    ratios = [ours / theirs for ours, theirs in found]
+    mine, other = (statistics.median(column) for column in zip(*found, strict=True))
+    row = {"ours_per_s": round(mine, 1), "theirs_per_s": round(other, 1), "ratio": round(statistics.median(ratios), 2)}
+    return {**row, "ratios": [round(ratio, 2) for ratio in ratios]}, statistics.median(ratios), other
 
 
 def waits(us: Server, them: Server, texts: Sequence[str], capacity: float) -> list[dict[str, Any]]:
@@ -148,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         served, packages = Path(name) / "checkpoints", Path(name) / "packages"
         shutil.copytree(arguments.checkpoint, served / "de-en", ignore=shutil.ignore_patterns("resume"))
-        peer.package(arguments.checkpoint, packages, SOURCE, TARGET)
+        peer.packages_of(arguments.checkpoint, packages, SOURCE, TARGET)
         setting, rows = fastest(arguments.libretranslate, packages, arguments.beam, texts)
         us = stack.enter_context(ours(served, beam_size=arguments.beam, length_penalty=LENGTH_PENALTY))
         them = stack.enter_context(
@@ -156,14 +183,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         alike = same(us, them, texts)
         rows.append({"LibreTranslate runs with": str(setting), "same translations": alike})
-        raced, ratio, capacity = race(us, them, texts, arguments.rounds)
+        raced_rows, ratio, capacity = race(us, them, texts, arguments.rounds)
         waited = waits(us, them, texts, capacity)
     ours_p99, theirs_p99 = (row["p99"] for row in waited)
     goals = [
         goal("sentences a second, 16 clients, against LibreTranslate", round(ratio, 2), 3.0, "×", "higher"),
         goal("p99 at 0.7 of its capacity, against its own", round(ours_p99 / theirs_p99, 3), 1.0, "×", "lower"),
     ]
-    finish("libretranslate", [*rows, *raced, *waited], goals, as_json=arguments.json, out=arguments.results)
+    finish("libretranslate", [*rows, *raced_rows, *waited], goals, as_json=arguments.json, out=arguments.results)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,8 @@ def peer(module: str, name: str, checkpoint: Path, **options: Any) -> Iterator[S
 @contextlib.contextmanager
 def libretranslate(python: Path, packages: Path, environment: dict[str, str]) -> Iterator[Server]:
     """LibreTranslate with the Argos packages of a folder; see `benchmarks.peers.libretranslate`."""
-    command = [str(ROOT / "benchmarks/peers/libretranslate_server.py"), str(packages)]
+    # -P: files beside the script are named like the libraries that it imports
+    command = ["-P", str(ROOT / "benchmarks/peers/libretranslate_server.py"), str(packages)]
     with _running("LibreTranslate", command, "/languages", environment, python=str(python), port_option=()) as server:
         yield server
 

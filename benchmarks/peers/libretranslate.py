@@ -37,9 +37,22 @@ class Setting:
         }
 
 
+def packages_of(checkpoint: Path, packages: Path, source: str, target: str) -> None:
+    """The checkpoint as an Argos package in the folder `packages`, and a second one that is never asked: with less than
+    two LibreTranslate downloads its own before it starts. ValueError where the checkpoint has no one SentencePiece
+    model for both sides, as Argos wants it."""
+    folder = package(checkpoint, packages, source, target)
+    other = packages / f"translate-{target}_{source}-1_0"
+    shutil.copytree(folder, other)
+    (other / "metadata.json").write_text(metadata(target, source), encoding="utf-8")
+
+
+def metadata(source: str, target: str) -> str:
+    names = {"from_code": source, "from_name": LANGUAGES[source], "to_code": target, "to_name": LANGUAGES[target]}
+    return json.dumps({"package_version": "1.0", "argos_version": "1.9", "type": "translate", **names})
+
+
 def package(checkpoint: Path, packages: Path, source: str, target: str) -> Path:
-    """An Argos package of the checkpoint in the folder `packages`. ValueError where it has no one SentencePiece model
-    for both sides, as Argos wants it."""
     import sentencepiece
 
     config = read_config(checkpoint)
@@ -53,7 +66,5 @@ def package(checkpoint: Path, packages: Path, source: str, target: str) -> Path:
     convert(checkpoint, folder / "model", [processor.id_to_piece(i) for i in range(processor.get_piece_size())])
     assert config.source_prefix == (), "Argos begins a source with its first word"
     shutil.copy(file, folder / "sentencepiece.model")
-    names = {"from_code": source, "from_name": LANGUAGES[source], "to_code": target, "to_name": LANGUAGES[target]}
-    described = {"package_version": "1.0", "argos_version": "1.9", "type": "translate", **names}
-    (folder / "metadata.json").write_text(json.dumps(described), encoding="utf-8")
+    (folder / "metadata.json").write_text(metadata(source, target), encoding="utf-8")
     return folder

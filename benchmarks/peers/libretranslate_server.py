@@ -7,6 +7,7 @@ neural models for that are downloaded at the first request, from a place that a 
 reach. A regular expression stands in, which costs less than they do. Nothing of Parlance is imported here.
 """
 
+import logging
 import os
 import re
 import sys
@@ -15,8 +16,9 @@ packages, port = sys.argv[1:]
 os.environ["ARGOS_PACKAGES_DIR"] = packages
 
 import argostranslate.sbd  # noqa: E402
-import libretranslate.main  # noqa: E402
+from libretranslate import main  # noqa: E402  (the function, which the package names so)
 
+logging.disable(logging.INFO)  # four lines for each sentence: nobody would leave that on
 END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -27,4 +29,4 @@ def split_sentences(self, text):
 argostranslate.sbd.MiniSBDSentencizer.split_sentences = split_sentences
 # without a limit and without its web page, as who wants the API alone would start it
 sys.argv = ["libretranslate", "--host", "127.0.0.1", "--port", port, "--disable-web-ui", "--load-only", "de,en"]
-libretranslate.main.main()
+main()
