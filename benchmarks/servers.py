@@ -108,13 +108,29 @@ def peer(module: str, name: str, checkpoint: Path, **options: Any) -> Iterator[S
 
 
 @contextlib.contextmanager
+def libretranslate(python: Path, packages: Path, environment: dict[str, str]) -> Iterator[Server]:
+    """LibreTranslate with the Argos packages of a folder; see `benchmarks.peers.libretranslate`."""
+    # -P: files beside the script are named like the libraries that it imports
+    command = ["-P", str(ROOT / "benchmarks/peers/libretranslate_server.py"), str(packages)]
+    with _running("LibreTranslate", command, "/languages", environment, python=str(python), port_option=()) as server:
+        yield server
+
+
+@contextlib.contextmanager
 def _running(
-    name: str, command: list[str], health: str, environment: dict[str, str], *, pausable: bool = False
+    name: str,
+    command: list[str],
+    health: str,
+    environment: dict[str, str],
+    *,
+    pausable: bool = False,
+    python: str = sys.executable,
+    port_option: tuple[str, ...] = ("--port",),
 ) -> Iterator[Server]:
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
     process = subprocess.Popen(
-        [sys.executable, *command, "--port", str(port)], cwd=ROOT, env={**given, **environment}, start_new_session=True
+        [python, *command, *port_option, str(port)], cwd=ROOT, env={**given, **environment}, start_new_session=True
     )
     server = Server(name, port, process, pausable)
     try:
