@@ -18,6 +18,7 @@ multi30k_training.py  the teachers, what they make of the training set, and the 
 published_bleu.py  BLEU in the forms in which others published theirs
 asked.py         the server over a folder of models, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching
+guarded.py       what keys, limits, quotas, logs and traces cost
 libretranslate.py  our server against LibreTranslate itself, with the same weights
 serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach

@@ -86,13 +86,14 @@ def knows(setting: str) -> bool:
 
 
 @contextlib.contextmanager
-def ours(checkpoints: Path, **settings: Any) -> Iterator[Server]:
-    """What `make serve` starts, without its access log. settings: those of `app.settings`; others must not be given."""
+def ours(checkpoints: Path, root: Path = ROOT, **settings: Any) -> Iterator[Server]:
+    """What `make serve` starts, without its access log. settings: those of `app.settings`; others must not be given.
+    root: another checkout of this project, whose server it is then."""
     assert all(knows(name) for name in settings), settings
     environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
     environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)
     command = ["-m", "uvicorn", "--factory", "app.main:create_app", "--log-level", "warning", "--no-access-log"]
-    with _running("Parlance", command, "/health/ready", environment) as server:
+    with _running("Parlance", command, "/health/ready", environment, root=root) as server:
         yield server
 
 
@@ -126,11 +127,12 @@ def _running(
     pausable: bool = False,
     python: str = sys.executable,
     port_option: tuple[str, ...] = ("--port",),
+    root: Path = ROOT,
 ) -> Iterator[Server]:
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
     process = subprocess.Popen(
-        [python, *command, *port_option, str(port)], cwd=ROOT, env={**given, **environment}, start_new_session=True
+        [python, *command, *port_option, str(port)], cwd=root, env={**given, **environment}, start_new_session=True
     )
     server = Server(name, port, process, pausable)
     try:
