@@ -20,6 +20,8 @@ from app.api.docs import add_docs
 from app.api.errors import install_error_handlers
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
+from app.api.openai import completions
+from app.api.openai import models as openai_models
 from app.api.page import add_page
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
@@ -42,6 +44,7 @@ it sends one.
 _TAGS = [
     {"name": "Translate", "description": "What every LibreTranslate client speaks."},
     {"name": "Generate", "description": "Continue a text with a character model."},
+    {"name": "OpenAI", "description": "What OpenAI's clients speak, for the lyricists."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
     {"name": "Models", "description": "What is loaded; load, reload and unload it."},
     {"name": "Health", "description": "For those who operate the server."},
@@ -70,7 +73,19 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     app.state.services = Services(
         engine, Translator(engine), Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key
     )
-    for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
+    for family in (
+        translate,
+        generate,
+        attention,
+        walkthrough,
+        gates,
+        score,
+        completions,
+        openai_models,
+        models,
+        health,
+        metrics,
+    ):
         app.include_router(family.router)
     add_docs(app)
     add_page(app)
@@ -156,7 +171,7 @@ def _limits(settings: Settings) -> Limits:
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, generate.router])
+    app.add_middleware(Direct, routers=[translate.router, generate.router, completions.router])
     app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)

@@ -37,7 +37,7 @@ from app.engine.errors import (
 logger = logging.getLogger(__name__)
 
 STATUS: Mapping[type[EngineError], int] = {
-    TextTooLong: 422,  # everywhere: it is well formed, and no client of LibreTranslate tells it from 400
+    TextTooLong: 422,  # it is well formed, and no client of LibreTranslate tells it from 400; or `too_long_status`
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
@@ -121,8 +121,9 @@ class Meaning(NamedTuple):
 def meaning(scope: Scope, error: EngineError) -> Meaning:
     """Also logs what is a fault of ours."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    if isinstance(error, InvalidRequest) and not isinstance(error, TextTooLong):
-        status = getattr(scope.get("route"), "invalid_status", status)
+    if isinstance(error, InvalidRequest):
+        of_family = "too_long_status" if isinstance(error, TextTooLong) else "invalid_status"
+        status = getattr(scope.get("route"), of_family, status)
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
     headers = {}

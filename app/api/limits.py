@@ -42,8 +42,8 @@ class Limits:
     def check_samples(self, n: int) -> None:
         self._check("n", n, self.max_samples)
 
-    def check_new_tokens(self, max_new_tokens: int) -> None:
-        self._check("max_new_tokens", max_new_tokens, self.max_new_tokens)
+    def check_new_tokens(self, max_new_tokens: int, field: str = "max_new_tokens") -> None:
+        self._check(field, max_new_tokens, self.max_new_tokens)
 
     @staticmethod
     def _check(field: str, value: int, limit: int) -> None:

@@ -37,6 +37,7 @@ class JsonRoute(APIRoute):
     """
 
     invalid_status = 422
+    too_long_status = 422  # of a text that is well formed and has too many tokens or characters
     takes_forms = False
     error_form: ErrorForm | None = None  # how this family's clients expect an error; None: as we write ours
 
