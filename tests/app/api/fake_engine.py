@@ -146,10 +146,15 @@ class FakeEngine:
             for index, letter in enumerate(letters):
                 if letter is not None:
                     show(letter, index)
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await self._pause()
             if self.late_failure is not None:
                 raise self.late_failure
+
+    @staticmethod
+    async def _pause() -> None:
+        """Whoever reads has read what was shown."""
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         self._record(job)
