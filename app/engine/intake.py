@@ -105,15 +105,16 @@ def text_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
 
 def given_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, ...]:
     """A prompt that was given as tokens, its start token first where the model has one."""
-    size, padding = checkpoint.tokenizers["target"].size, checkpoint.tokenizers["target"].special.pad
+    tokenizer = checkpoint.tokenizers["target"]
+    size, special = tokenizer.size, tokenizer.special
     if unknown := [each for each in ids if not 0 <= each < size]:
         raise errors.InvalidRequest(
             f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,}).",
             field="prompt",
         )
-    if padding is not None and padding in ids:
+    if empty := [each for each in ids if each in (special.pad, special.unknown)]:
         raise errors.InvalidRequest(
-            f"Token {padding:,} is padding, which stands for nothing and is never read: leave it out.", field="prompt"
+            f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out.", field="prompt"
         )
     start = checkpoint.config.target_prefix
     return tuple(ids) if tuple(ids[: len(start)]) == start else (*start, *ids)

@@ -24,7 +24,7 @@ class OpenAIErrorAnswer(BaseModel):
     """The body of every error under /v1."""
 
     error: OpenAIError = Field(
-        description="What is wrong.",
+        description="What went wrong.",
         examples=[
             {
                 "message": '"n" is 17; this server takes at most 16.',
