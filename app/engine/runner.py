@@ -15,7 +15,7 @@ from app.engine import looking, translator_look
 from app.engine.findings import Findings
 from app.engine.kept import as_folder
 from app.engine.looking_threads import threads as threads_of
-from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
+from app.engine.messages import Align, Aligned, Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
 from app.engine.rewriting import Rewriting
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
@@ -114,6 +114,8 @@ class Model:
             return Rewriting(network, self.config, self.rules, request, seen) if request.question.masked else seen
         if isinstance(request, Walk):
             return self.walkthrough(request)
+        if isinstance(request, Align):
+            return self.alignment(request)
         try:
             return looking.look(self.network, self.rules, request)
         except SelectionError as error:
@@ -127,6 +129,12 @@ class Model:
             return translator_look.walk(cast(Transformer, self.network), self.rules, request)
         except SelectionError as error:
             raise CannotInspect(str(error), error.field) from error
+
+    def alignment(self, request: Align) -> Aligned:
+        """CannotInspect if the network shows no attention."""
+        if not isinstance(self.network, Attentive):
+            raise CannotInspect(f"{plain_name(request.model)} is no translator; only these align words.")
+        return translator_look.align(cast(Transformer, self.network), self.config, self.rules, request)
 
     def attention(self, request: Attend) -> tuple[list[Slice], Findings]:
         """CannotInspect if the network shows no attention or the answer would hold too many values."""
@@ -272,7 +280,7 @@ def _options(request: Decode) -> DecodingOptions:
         top_k=request.top_k,
         top_p=request.top_p,
         seed=request.seed,
-        scores=False,
+        scores=request.scores,
         token_scores=request.logprobs,
         streamed=request.wants_tokens,
     )

@@ -5,6 +5,7 @@ look at attention, gates or the score of a text, and at most one step of a searc
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +67,7 @@ class Scheduler:
                 return self._unload(message.name)
             case m.Decode():
                 return self._enqueue(message)
-            case m.Attend() | m.Walk() | m.Trace() | m.Score():
+            case m.Attend() | m.Walk() | m.Trace() | m.Score() | m.Align():
                 if message.model not in self.lanes:
                     return [self._unknown(message)]
                 self._looks[message.id] = message
@@ -268,7 +269,8 @@ class Scheduler:
 
 def _told(found: Hypothesis) -> m.Hypothesis:
     nats = list(found.token_log_probabilities or ())
-    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats)
+    score = None if math.isnan(found.score) else found.score
+    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats, score)
 
 
 def _id(key: Any) -> int:
