@@ -26,13 +26,17 @@ Ints = npt.NDArray[np.int64]
 class Hypothesis:
     """tokens: without the prefix and without the end token. log_probability: nats, the end token included; NaN where
     it was not asked for. finished: False if the limit came before the end token. token_log_probabilities: of each of
-    the tokens, where these were asked for."""
+    the tokens, where these were asked for; likeliest: at the place of each, the likeliest tokens and their log-
+    probabilities, best first, where those were. unmet: how many of the required terms are not there; never any of one
+    that is finished."""
 
     tokens: tuple[int, ...]
     log_probability: float
     score: float
     finished: bool
     token_log_probabilities: tuple[float, ...] | None = None
+    likeliest: tuple[tuple[tuple[int, float], ...], ...] | None = None
+    unmet: int = 0
 
 
 class Ended(NamedTuple):

@@ -16,7 +16,7 @@ from models.beam import Beams, Hypothesis
 from models.interface import Decodable, Network, Precision, Prompt
 from models.likeliest import continuations
 from models.options import DecodingOptions, TokenRules
-from models.rows import Rows
+from models.rows import Likeliest, Rows, Told
 from models.suppression import suppress
 
 __all__ = ["Decoder", "DecodingOptions", "Hypothesis", "Progress", "TokenRules", "decode"]
@@ -52,10 +52,11 @@ class Group:
 class Progress:
     """What one step brought: the new tokens of streamed requests (of a beam those on which all that may still win
     have come to agree), and the requests that are done. log_probabilities: of the new token of those streamed requests
-    that asked for them, in nats."""
+    that asked for them, in nats; likeliest: at its place the likeliest tokens, of those that asked for these."""
 
     tokens: list[tuple[Hashable, int]] = field(default_factory=list)
     log_probabilities: dict[Hashable, float] = field(default_factory=dict)
+    likeliest: dict[Hashable, Likeliest] = field(default_factory=dict)
     finished: list[tuple[Hashable, list[Hypothesis]]] = field(default_factory=list)
 
 
@@ -104,7 +105,7 @@ class Decoder:
             self.searches[search.key] = search
             self.rows.feed[search.rows] = search.prompt.prefix[-1]
             if search.options.beam == 1:
-                self.rows.start(search.rows[0], search.options)
+                self.rows.start(search.rows[0], search.options, search.prompt.prefix)
             else:
                 self._group(search.options.beam).beams.add(search.key, search.options)
         self._survey()
@@ -158,7 +159,8 @@ class Decoder:
         """Greedy and sampling requests: choose, record, and see which are done."""
         if not len(self.rows.alone):
             return
-        ended, done = self.rows.advance(logits, self.owners, progress.tokens, shares, progress.log_probabilities)
+        told = Told(progress.tokens, progress.log_probabilities, progress.likeliest)
+        ended, done = self.rows.advance(logits, self.owners, told, shares)
         for row in done.tolist():
             search = self.owners[row]
             result = self.rows.result(row, search.options, finished=bool(ended[row]))

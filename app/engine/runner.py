@@ -283,4 +283,10 @@ def _options(request: Decode) -> DecodingOptions:
         scores=request.scores,
         token_scores=request.logprobs,
         streamed=request.wants_tokens,
+        required=tuple(tuple(tuple(run) for run in term) for term in request.required),
+        no_repeat_ngram_size=request.no_repeat_ngram_size,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        repetition_penalty=request.repetition_penalty,
+        top_scores=request.top_logprobs,
     )
