@@ -81,8 +81,8 @@ class Scored(Message, frozen=True, tag=True, array_like=True):
 
 
 class Pair(msgspec.Struct, frozen=True, array_like=True):
-    """A source as the encoder reads it, and its translation: all tokens, of which the first `given` are the start. units:
-    of each source token, and of each target token behind the given ones, the word that it belongs to; None: to none."""
+    """A source as the encoder reads it, and its translation: all tokens, the first `given` of them the start. units: of
+    each source token, and of each target token behind the given ones, the word that it belongs to; None: to none."""
 
     source: list[int]
     target: list[int]

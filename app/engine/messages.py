@@ -16,6 +16,7 @@ from app.engine.looks import Align as Align
 from app.engine.looks import Aligned as Aligned
 from app.engine.looks import Expected as Expected
 from app.engine.looks import Message as Message
+from app.engine.looks import Pair as Pair
 from app.engine.looks import Score as Score
 from app.engine.looks import Scored as Scored
 from app.engine.looks import Trace as Trace

@@ -25,8 +25,8 @@ def goes_round(
 
 
 def tail(tokens: Sequence[int]) -> Sequence[int]:
-    """The longest end that is one run of at most LONGEST tokens, TIMES times or more; () if there is none. The last time
-    may be cut off."""
+    """The end that is one run of at most LONGEST tokens, TIMES times or more; () if there is none. The last time may be
+    cut off."""
     last = len(tokens) - 1
     for period in range(1, min(LONGEST, len(tokens) // TIMES) + 1):
         if tokens[last] != tokens[last - period]:

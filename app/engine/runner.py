@@ -15,7 +15,20 @@ from app.engine import looking, translator_look
 from app.engine.findings import Findings
 from app.engine.kept import as_folder
 from app.engine.looking_threads import threads as threads_of
-from app.engine.messages import Align, Aligned, Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
+from app.engine.messages import (
+    Align,
+    Aligned,
+    Attend,
+    Attention,
+    Decode,
+    Load,
+    Look,
+    Seen,
+    Slice,
+    Walk,
+    Walked,
+    plain_name,
+)
 from app.engine.rewriting import Rewriting
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules

@@ -220,7 +220,7 @@ class Scheduler:
     def _replies(self, lane: Lane, progress: Any, now: float, step_s: float) -> list[m.FromDevice]:
         """At most one message for the tokens of all streams, and one for each request that is done."""
         finished: list[m.FromDevice] = []
-        self._telling.hold(progress.tokens, now, progress.log_probabilities)
+        self._telling.hold(progress.tokens, now, progress.log_probabilities, progress.likeliest)
         for key, hypotheses in progress.finished:
             ticket = lane.active.pop(_id(key))
             finished.append(m.Finished(_id(key), [_told(each) for each in hypotheses], ticket.timing(now)))
@@ -270,7 +270,8 @@ class Scheduler:
 def _told(found: Hypothesis) -> m.Hypothesis:
     nats = list(found.token_log_probabilities or ())
     score = None if math.isnan(found.score) else found.score
-    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats, score)
+    top = [list(each) for each in found.likeliest or ()]
+    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats, score, top)
 
 
 def _id(key: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from app.engine import messages as m
 
@@ -29,7 +29,7 @@ class Telling:
         tokens: Iterable[tuple[int, int]],
         now: float,
         log_probabilities: Mapping[int, float] | None = None,
-        top: Mapping[int, m.Likeliest] | None = None,
+        top: Mapping[int, Sequence[tuple[int, float]]] | None = None,
     ) -> None:
         """(request, token) of one step, and by request the log-probability of its token where it asked for that, and
         the likeliest at its place."""
@@ -43,7 +43,7 @@ class Telling:
                 self._nats[request].append(nats)
         if top:
             for request, likely in top.items():
-                self._top[request].append(likely)
+                self._top[request].append(list(likely))
 
     def hurry(self, request: int) -> None:
         """From now on its tokens leave with each step."""

@@ -23,8 +23,8 @@ Show = Callable[[str, Sequence[WrittenToken]], None]
 
 class Writing:
     """show: hears the text as it grows; what it hears joins to `text`. logprobs: the text comes with its tokens, whose
-    texts join to it, and not before a token is whole; `written` has them all. given: tokens that the text begins with and
-    that nobody needs to write; not with stops or logprobs. Times are seconds since this was made."""
+    texts join to it, and not before a token is whole; `written` has them all. given: tokens that the text begins with
+    and that nobody needs to write; not with stops or logprobs. Times are seconds since this was made."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Several sentences read in one teacher-forced pass, for what is asked of every sentence of a document: which source
-word each target word comes from, and how probable each target token is. Of cross-attention only the heads that align are
-taken, and no layer above them is computed unless probabilities are wanted."""
+word each target word comes from, and how probable each target token is. Of cross-attention only the heads that align
+are taken, and no layer above them is computed unless probabilities are wanted."""
 
 from __future__ import annotations
 
@@ -93,9 +93,7 @@ def _weights(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, heads
     return cross.attend_explicit(query, key, value, mask).weights.double().sum(dim=1)
 
 
-def _nats(
-    network: Transformer, features: Tensor, sentences: Sequence[Sentence], rules: TokenRules
-) -> list[Tensor]:
+def _nats(network: Transformer, features: Tensor, sentences: Sequence[Sentence], rules: TokenRules) -> list[Tensor]:
     """features [B, T, C]."""
     counted = [(i, len(each.target) - each.given) for i, each in enumerate(sentences)]
     rows = torch.cat([features[i, sentences[i].given - 1 :][:count] for i, count in counted])
@@ -105,4 +103,4 @@ def _nats(
         log_probabilities(network.project(rows[at : at + WINDOW]), rules).gather(1, outputs[at : at + WINDOW, None])
         for at in range(0, len(rows), WINDOW)
     ]
-    return list(torch.cat(found)[:, 0].cpu().split([count for _, count in counted]))
+    return list(torch.split(torch.cat(found)[:, 0].cpu(), [count for _, count in counted]))

@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.repetition import goes_round, tail, times
 
-WORDS = dict(enumerate("the dog sees ha very . 1 a house ja ” la".split()))
+WORDS = dict(enumerate(["the", "dog", "sees", "ha", "very", ".", "1", "a", "house", "ja", "”", "la"]))
 IDS = {word: token for token, word in WORDS.items()}
 
 
