@@ -10,6 +10,7 @@ while others can.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -84,22 +85,21 @@ class Bound:
         return state if candidate.token == self.eos else terms.after(state, candidate.token)
 
     def _shared(self, candidates: list[Candidate], terms: Terms, width: int) -> list[Candidate]:
-        """The best `width`, in equal shares of the banks. What one bank does not use, the others have."""
+        """The best `width`, in equal shares of the banks; what one bank does not use, the others have. The first is one
+        that is sure to come to an end within the limit, of the furthest, so that one always does."""
         room = self.limit - self.written.shape[1] - 1 - (self.eos is not None)
-        banks: dict[int, dict[int, list[Candidate]]] = {0: {}, 1: {}, 2: {}}  # by whether they fit, and by what is left
-        for each in sorted(candidates, key=itemgetter(0), reverse=True):
-            after = terms.states[self._after(terms, each)]
-            banks[(after.safe > room) + (after.left > room)].setdefault(after.left, []).append(each)
-        fitting = next((found for found in banks.values() if found), {})
-        taken: list[Candidate] = []
-        waiting = [iter(fitting[left]) for left in sorted(fitting)]
-        while waiting and len(taken) < width:
-            offers = [(each, bank) for bank in waiting if (each := next(bank, None)) is not None]
-            first = offers[:1] if not taken else []  # nobody comes to an end but by the one that is furthest
-            rest = sorted(offers[len(first) :], key=lambda offer: offer[0].nats, reverse=True)
-            taken += [each for each, _ in [*first, *rest]][: width - len(taken)]
-            waiting = [bank for _, bank in offers]
-        return sorted(taken, key=itemgetter(0), reverse=True)
+        known = [(each, terms.states[self._after(terms, each)]) for each in candidates]
+        known.sort(key=lambda pair: -pair[0].nats)
+        fitting = [pair for pair in known if pair[1].left <= room] or known
+        if not fitting:
+            return []
+        surest = min(fitting, key=lambda pair: (pair[1].safe > room, pair[1].left))
+        used, ranked = Counter[int](), list[tuple[int, float, Candidate]]()
+        for each, state in [surest, *(pair for pair in fitting if pair is not surest)]:
+            ranked.append((used[state.left], -each.nats, each))
+            used[state.left] += 1
+        taken = [each for _, _, each in (ranked[0], *sorted(ranked[1:], key=itemgetter(0, 1)))]
+        return sorted(taken[:width], key=itemgetter(0), reverse=True)
 
 
 def bound_continuations(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound | None]) -> Continuations:

@@ -146,7 +146,9 @@ class Decoder:
         terms = [[run for run in term if never.isdisjoint(run)] for term in options.required]
         if not all(terms):
             missing = ", ".join(map(str, options.required[terms.index([])][0]))
-            raise ValueError(f"A required term ({missing}) holds an end token or one that is never chosen: leave it out.")
+            raise ValueError(
+                f"A required term ({missing}) holds an end token or one that is never chosen: leave it out."
+            )
         return Bound(options, prompt.prefix, self.rules.eos, Terms(terms, self.parts) if terms else None)
 
     def leave(self, key: Hashable) -> None:
