@@ -171,9 +171,7 @@ class Rows:
         nats = zip(going[shown].tolist(), gains[shown].tolist(), strict=True)
         told.log_probabilities.update((owners[row].key, each) for row, each in nats)
 
-    def _choose(
-        self, logits: Tensor, rows: npt.NDArray[np.int64], shares: npt.NDArray[np.float64] | None
-    ) -> Choice:
+    def _choose(self, logits: Tensor, rows: npt.NDArray[np.int64], shares: npt.NDArray[np.float64] | None) -> Choice:
         """logits [N, V] of `rows`; shares [N], as in `advance`. The one place where the host waits for the device."""
         changed = stuck = None
         if self.restraints.live:
