@@ -232,7 +232,7 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
     if tracing is not None:
         app.add_middleware(tracing.around)
     if settings.trusted_proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)  # type: ignore[arg-type]
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     if origins := [origin for origin in settings.cors_origins.split(",") if origin]:
         app.add_middleware(
             CORSMiddleware,

@@ -160,8 +160,8 @@ class Settings(BaseSettings):
     )
     rate_limit: str = Field(
         default="",
-        description="Requests of each key and, without one, of each address, such as 60/minute;1000/hour; each text of a"
-        " batch counts. Empty: no limit.",
+        description="Requests of each key and, without one, of each address, such as 60/minute;1000/hour; each text of"
+        " a batch counts. Empty: no limit.",
     )
     quota: str = Field(
         default="",

@@ -96,14 +96,14 @@ class LocalCounts:
 
     def _span(self, caller: str, window_s: int, now: float) -> tuple[int, int, int]:
         index = int(now // window_s)
-        then, current, previous = self._windows.get(window_s, {}).get(caller, (index, 0, 0))
+        then, current, previous = self._windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
         if then >= index:  # later: the clock was set back
             return then, current, previous
         return index, 0, current if then == index - 1 else 0
 
     def _keep(self, caller: str, window_s: int, span: tuple[int, int, int]) -> None:
         """Also forgets who has not come for two windows: a flood's traces are gone as the flood is."""
-        spans = self._windows.setdefault(window_s, OrderedDict())
+        spans = self._windows[window_s]
         spans[caller] = span
         spans.move_to_end(caller)
         for _ in range(2):

@@ -72,8 +72,8 @@ def given_keys(request: Request, fields: Mapping[str, Any], key_fields: Sequence
     query = _query(request) if key_fields and request.url.query else {}
     for found in (fields, query):
         for field in key_fields:
-            if isinstance(key := found.get(field), str) and key:
-                yield key
+            if isinstance(sent := found.get(field), str) and sent:
+                yield sent
 
 
 def limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:

@@ -119,8 +119,10 @@ class TracedEngine:
 
     @contextmanager
     def _span(self, name: str, sequences: int) -> Iterator[Span]:
-        quiet = {"record_exception": False, "set_status_on_exception": False}
-        with self._tracer.start_as_current_span(name, attributes={"parlance.sequences": sequences}, **quiet) as span:
+        counted = {"parlance.sequences": sequences}
+        with self._tracer.start_as_current_span(
+            name, attributes=counted, record_exception=False, set_status_on_exception=False
+        ) as span:
             try:
                 yield span
             except Exception as error:
