@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.access.gate import Gate
 from app.api.limits import Limits
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
@@ -24,7 +25,7 @@ class Services:
     limits: Limits
     write_timeout_s: float
     metrics: Metrics
-    admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
+    gate: Gate
 
 
 async def services(request: Request) -> Services:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.api.route import JsonRoute
@@ -14,7 +14,10 @@ _CODES: Mapping[str, str] = {
     "text_too_long": "context_length_exceeded",
     "unknown_model": "model_not_found",
     "overloaded": "rate_limit_exceeded",
-    "unauthorized": "invalid_api_key",
+    "rate_limited": "rate_limit_exceeded",
+    "quota_exceeded": "insufficient_quota",
+    "key_missing": "invalid_api_key",
+    "key_wrong": "invalid_api_key",
 }
 _FIELDS: Mapping[str, str] = {"max_new_tokens": "max_tokens", "text": "prompt", "top_logprobs": "logprobs"}
 
@@ -35,6 +38,11 @@ class OpenAIRoute(JsonRoute):
     missing_key_status = 401
     wrong_key_status = 401
     error_form = staticmethod(openai_error)
+
+    def texts_of(self, body: Any) -> Iterator[str]:
+        """Each prompt; one that is given as tokens costs a character for each."""
+        for prompt in getattr(body, "prompts", ()):
+            yield prompt if isinstance(prompt, str) else " " * len(prompt)
 
 
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:

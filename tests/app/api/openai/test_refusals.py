@@ -143,8 +143,9 @@ def test_what_is_no_request_at_all() -> None:
 @pytest.mark.parametrize(
     ("status", "code", "wanted"),
     [
-        (401, "unauthorized", ("invalid_request_error", "invalid_api_key")),
-        (429, "insufficient_quota", ("insufficient_quota", "insufficient_quota")),
+        (401, "key_wrong", ("invalid_request_error", "invalid_api_key")),
+        (429, "quota_exceeded", ("insufficient_quota", "insufficient_quota")),
+        (429, "rate_limited", ("rate_limit_exceeded", "rate_limit_exceeded")),
         (500, "internal_error", ("server_error", "internal_error")),
     ],
 )
