@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 
 from app.api.disconnect import while_connected
 from app.api.errors import documented
-from app.api.pairs import LoadedPairs
+from app.api.pairs import LoadedPairs, pairs_of
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.streaming import TimingAnswer
 from app.api.schemas.translate import (
@@ -21,7 +20,7 @@ from app.api.schemas.translate import (
     TranslateRequest,
     TranslateUsage,
 )
-from app.api.services import Services, ServicesDependency
+from app.api.services import ServicesDependency
 from app.api.sse import EventStream, documented_stream
 from app.text.detection import Detection
 from app.text.languages import language_name
@@ -70,7 +69,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     texts = [body.q] if isinstance(body.q, str) else body.q
     services.limits.check_texts(texts, "q")
     services.limits.check_alternatives(body.alternatives)
-    pairs, detections = await _pairs(body, texts, services)
+    pairs, detections = await pairs_of(texts, body.source, body.target, services)
     jobs = [
         TextJob(text, *pair, model=body.model, alternatives=body.alternatives)
         for text, pair in zip(texts, pairs, strict=True)
@@ -90,20 +89,6 @@ async def languages(services: ServicesDependency) -> list[Language]:
     for source, target in dict.fromkeys(pairs):
         targets[source].append(target)
     return [Language(code=code, name=language_name(code), targets=targets[code]) for code in sorted(targets)]
-
-
-async def _pairs(
-    body: TranslateRequest, texts: Sequence[str], services: Services
-) -> tuple[list[tuple[str, str]], list[Detection] | None]:
-    """The (source, target) of each text and, where the source was to be detected, how sure that is."""
-    loaded = LoadedPairs.of(services.engine)
-    if body.source.lower() != "auto":
-        return [loaded.find(body.source, body.target)] * len(texts), None
-    by_source = dict(loaded.into(body.target))
-    detect, candidates = services.detector.detect, list(by_source)
-    # In a thread: the first call loads the detector, and a large batch takes a while.
-    detections = await run_in_threadpool(lambda: [detect(text, candidates) for text in texts])
-    return [(each.language, by_source[each.language]) for each in detections], detections
 
 
 def _answer(
