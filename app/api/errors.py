@@ -58,6 +58,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
+    507: "storage_full",
 }
 
 

@@ -10,6 +10,8 @@ from fastapi import Depends, Request
 from app.api.limits import Limits
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
+from app.storage.suggestions import Suggestions
+from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
 from app.translation.translator import Translator
 
@@ -24,6 +26,9 @@ class Services:
     limits: Limits
     write_timeout_s: float
     metrics: Metrics
+    files: TranslatedFiles
+    suggestions: Suggestions | None = None  # None: switched off
+    public_url: str = ""  # what clients put before a path; "": as each of them called us
     admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 
 
