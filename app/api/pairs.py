@@ -40,6 +40,8 @@ class LoadedPairs:
 
     def find(self, source: str, target: str) -> Pair:
         """The loaded pair of these codes, or the closest to them (`closest`), or `UnknownPair`."""
+        if (source, target) in self.pairs:  # as nearly everyone spells them
+            return source, target
         pairs = set(self.pairs)
         for from_code in closest(source, [pair[0] for pair in self.pairs]):
             for to_code in closest(target, [pair[1] for pair in self.pairs]):
