@@ -30,6 +30,7 @@ from app.engine.errors import (
     ModelConflict,
     Overloaded,
     TextTooLong,
+    UnknownGlossary,
     UnknownModel,
     UnknownPair,
 )
@@ -41,6 +42,7 @@ STATUS: Mapping[type[EngineError], int] = {
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
+    UnknownGlossary: 404,
     ModelConflict: 409,
     CheckpointRefused: 422,
     Overloaded: 429,

@@ -42,9 +42,9 @@ def language_name(code: str) -> str:
 # that stand for a script, the macro-language Norwegian.
 _ALIASES = {
     "fil": ("tl",), "tl": ("fil",), "in": ("id",), "iw": ("he",), "jw": ("jv",), "nb": ("no",), "no": ("nb",),
-    "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",), "zh-cn": ("zh-hans",),
+    "pb": ("pt-br",), "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",), "zh-cn": ("zh-hans",),
     "zh-hans": ("zh-cn",), "zh-hant": ("zh-tw", "zh-hk"), "zh-hk": ("zh-hant", "zh-tw"), "zh-mo": ("zh-hant", "zh-tw"),
-    "zh-sg": ("zh-hans",), "zh-tw": ("zh-hant", "zh-hk"),
+    "zh-sg": ("zh-hans",), "zh-tw": ("zh-hant", "zh-hk"), "zt": ("zh-hant",),
 }  # fmt: skip
 
 
