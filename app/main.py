@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,7 +25,21 @@ from app.access.counts import Counts, LocalCounts
 from app.access.gate import Gate
 from app.access.keys import KeyRing, KeysUnreadable, stored
 from app.access.rates import parse_quotas, parse_rates
-from app.api import access, attention, gates, generate, health, metrics, models, score, translate, walkthrough
+from app.api import (
+    access,
+    attention,
+    files,
+    gates,
+    generate,
+    health,
+    languages,
+    metrics,
+    models,
+    score,
+    suggest,
+    translate,
+    walkthrough,
+)
 from app.api.body import BodyLimit
 from app.api.direct import Direct
 from app.api.docs import add_docs
@@ -41,10 +56,13 @@ from app.api.turns import Turns
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
+from app.storage.suggestions import Suggestions
+from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
 from app.translation.translator import Translator
 
 VERSION = "0.1.0"
+_LARGEST_BEAM = 64
 
 _DESCRIPTION = """\
 Translate between your own language pairs, let character models write on, and look inside both.
@@ -86,22 +104,21 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         lifespan=_lifespan,
     )
     app.state.services = Services(
-        engine, Translator(engine), Detector(), _limits(settings), settings.request_timeout_s, counted, gate
+        engine,
+        Translator(engine),
+        Detector(),
+        _limits(settings),
+        settings.request_timeout_s,
+        counted,
+        gate,
+        TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes),
+        Suggestions(settings.data) if settings.suggestions else None,
+        settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
-    for family in (
-        translate,
-        generate,
-        attention,
-        walkthrough,
-        gates,
-        score,
-        completions,
-        openai_models,
-        models,
-        health,
-        metrics,
-    ):
+    for family in (translate, languages, files, suggest, generate, attention, walkthrough, gates, score):
+        app.include_router(family.router)
+    for family in (completions, openai_models, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
     add_page(app)
@@ -117,9 +134,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if start := getattr(engine, "start", None):
         await start()
     spare_garbage_collector()
+    expiring = asyncio.create_task(app.state.services.files.expire())
     try:
         yield
     finally:
+        expiring.cancel()
         if stop := getattr(engine, "stop", None):
             await stop()
         await app.state.services.gate.close()
@@ -232,13 +251,16 @@ def _limits(settings: Settings) -> Limits:
         max_new_tokens=settings.max_new_tokens,
         max_samples=settings.max_samples,
         max_attention_values=settings.max_attention_values,
+        max_beam_size=min(_LARGEST_BEAM, settings.slots_per_model),  # each hypothesis takes a slot
     )
 
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
     app.add_middleware(Direct, routers=[translate.router, generate.router, completions.router])
-    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        BodyLimit, max_body_bytes=settings.max_body_bytes, uploads={"/translate_file": settings.max_file_bytes}
+    )
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
     app.add_middleware(Turns)

@@ -147,6 +147,32 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds without a sign of life after which a device process is ended and started again.",
     )
+    data: Path = Field(
+        default=Path("data"),
+        description="Folder for what callers leave here: translated files, suggestions. Made where it is missing.",
+    )
+    suggestions: bool = Field(
+        default=False,
+        description="Whether POST /suggest keeps better translations, in suggestions.jsonl of that folder.",
+    )
+    max_file_bytes: int = Field(
+        default=10_000_000,
+        ge=1024,
+        description="Largest body of POST /translate_file in bytes; beyond that the answer is 413.",
+    )
+    max_kept_files_bytes: int = Field(
+        default=1_000_000_000,
+        ge=1024,
+        description="Bytes of all translated files that wait to be fetched; beyond that the answer is 429.",
+    )
+    file_retention_s: float = Field(
+        default=1800, gt=0, le=604_800, description="Seconds for which a translated file can be fetched."
+    )
+    public_url: str = Field(
+        default="",
+        description='How clients reach this server, such as "https://example.org/mt", for the addresses in answers;'
+        " empty: as each of them called it.",
+    )
     admin_key: SecretStr = Field(
         default=SecretStr(""),
         description="Key of the endpoints that load, reload and unload models; empty switches them off.",
@@ -254,6 +280,13 @@ class Settings(BaseSettings):
             if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
                 raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
         return ",".join(origins)
+
+    @field_validator("public_url")
+    @classmethod
+    def _an_address(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^\s?#@]+", value):
+            raise ValueError('it takes an address such as "https://example.org", without a query')
+        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _workers_need_a_cpu(self) -> Self:

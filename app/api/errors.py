@@ -31,6 +31,7 @@ from app.engine.errors import (
     ModelConflict,
     Overloaded,
     TextTooLong,
+    UnknownGlossary,
     UnknownModel,
     UnknownPair,
 )
@@ -42,6 +43,7 @@ STATUS: Mapping[type[EngineError], int] = {
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
+    UnknownGlossary: 404,
     ModelConflict: 409,
     CheckpointRefused: 422,
     Overloaded: 429,
@@ -71,6 +73,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
+    507: "storage_full",
 }
 
 

@@ -19,6 +19,7 @@ from starlette.types import Receive
 
 from app.api.access import OPEN, caller_of, charge, identify
 from app.api.disconnect import ClientLeft
+from app.api.multipart import Upload, form_parts
 from app.api.wording import shown, value_shown
 from app.engine.errors import InvalidRequest
 
@@ -26,6 +27,7 @@ ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]  # a status and our 
 _OBJECT = "a JSON object as /docs shows it"
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
+_PARTS = "multipart/form-data"
 _MAX_FORM_FIELDS = 1000
 _UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 
@@ -40,6 +42,7 @@ class JsonRoute(APIRoute):
     invalid_status = 422
     too_long_status = 422  # of a text that is well formed and has too many tokens or characters
     takes_forms = False
+    takes_files = False  # in forms, as `Upload`s
     error_form: ErrorForm | None = None  # how this family's clients expect an error; None: as we write ours
     key_fields: tuple[str, ...] = ()  # of the body or the query, that may hold a key; headers always may
     missing_key_status = 401
@@ -67,7 +70,7 @@ class JsonRoute(APIRoute):
     async def answer(self, request: Request) -> Response:
         """Read, validate, call, encode. `app.api.errors` answers what this raises."""
         assert self.body_field is not None
-        fields = await _read(request, takes_forms=self.takes_forms)
+        fields = await _read(request, takes_forms=self.takes_forms, takes_files=self.takes_files)
         if request.app.state.services.gate.idle:
             body = _validated(self.body_field.field_info.annotation, fields)
             answer = await self.endpoint(body=body, request=request, services=request.app.state.services)
@@ -132,18 +135,20 @@ def _validated(model: Any, fields: dict[str, Any]) -> Any:
         raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in problems]) from None
 
 
-async def _read(request: Request, *, takes_forms: bool) -> dict[str, Any]:
+async def _read(request: Request, *, takes_forms: bool, takes_files: bool) -> dict[str, Any]:
     body = await _body(request.receive)
     header = request.headers.get("content-type", "")
     kind = _kind(header)
     if takes_forms and (kind == _FORM or not body):
         return _form(request.url.query) | _form(_text(body))
+    if takes_forms and kind == _PARTS:
+        return _parts(header, body, takes_files=takes_files)
     if kind == _JSON or kind.endswith("+json"):
         return _json(_text(body))
     raise HTTPException(
         415,
         f"The body is {shown(header)}; send JSON with the header Content-Type: application/json"
-        f"{f', or a form as {_FORM}' if takes_forms else ''}.",
+        f"{f', or a form as {_FORM} or {_PARTS}' if takes_forms else ''}.",
     )
 
 
@@ -215,6 +220,17 @@ def _form(text: str) -> dict[str, Any]:
     except ValueError:
         raise InvalidRequest(f"The form has more than {_MAX_FORM_FIELDS} fields; send fewer.") from None
     return _without_repeats([(name, value.replace("\r\n", "\n")) for name, value in pairs])
+
+
+def _parts(header: str, body: bytes, *, takes_files: bool) -> dict[str, Any]:
+    """Files are for routes that take them; elsewhere they are fields that nobody knows."""
+    found: list[tuple[str, Any]] = []
+    for part in form_parts(header, body, _MAX_FORM_FIELDS):
+        if part.filename is None:
+            found.append((part.name, _text(part.content).replace("\r\n", "\n")))
+        elif takes_files and (part.filename or part.content):  # a page sends a nameless nothing for no file
+            found.append((part.name, Upload(part.filename, part.content)))
+    return _without_repeats(found)
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)

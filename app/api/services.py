@@ -11,6 +11,8 @@ from app.access.gate import Gate
 from app.api.limits import Limits
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
+from app.storage.suggestions import Suggestions
+from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
 from app.translation.translator import Translator
 
@@ -26,6 +28,9 @@ class Services:
     write_timeout_s: float
     metrics: Metrics
     gate: Gate
+    files: TranslatedFiles
+    suggestions: Suggestions | None = None  # None: switched off
+    public_url: str = ""  # what clients put before a path; "": as each of them called us
 
 
 async def services(request: Request) -> Services:
