@@ -15,18 +15,22 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.api import attention, gates, generate, health, metrics, models, score, translate, walkthrough
 from app.api.body import BodyLimit
+from app.api.deepl import family as deepl
 from app.api.direct import Direct
 from app.api.docs import add_docs
 from app.api.errors import install_error_handlers
+from app.api.extensions import family as extensions
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
 from app.api.page import add_page
 from app.api.request_id import HEADER, RequestIds
 from app.api.services import Services
 from app.api.turns import Turns
+from app.api.usage import CountedHere
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
+from app.storage.glossaries import Glossaries
 from app.text.detection import Detector
 from app.translation.translator import Translator
 
@@ -41,6 +45,8 @@ it sends one.
 """
 _TAGS = [
     {"name": "Translate", "description": "What every LibreTranslate client speaks."},
+    {"name": "DeepL", "description": "What DeepL's clients speak, and stored glossaries."},
+    {"name": "Extensions", "description": "What translators in browsers speak."},
     {"name": "Generate", "description": "Continue a text with a character model."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
     {"name": "Models", "description": "What is loaded; load, reload and unload it."},
@@ -68,9 +74,29 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     )
     admin_key = settings.admin_key.get_secret_value()
     app.state.services = Services(
-        engine, Translator(engine), Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key
+        engine,
+        Translator(engine),
+        Detector(),
+        _limits(settings),
+        settings.request_timeout_s,
+        counted,
+        Glossaries(settings.data),
+        CountedHere(),
+        admin_key,
     )
-    for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
+    for family in (
+        translate,
+        deepl,
+        extensions,
+        generate,
+        attention,
+        walkthrough,
+        gates,
+        score,
+        models,
+        health,
+        metrics,
+    ):
         app.include_router(family.router)
     add_docs(app)
     add_page(app)
@@ -156,7 +182,7 @@ def _limits(settings: Settings) -> Limits:
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, generate.router])
+    app.add_middleware(Direct, routers=[translate.router, deepl.router, extensions.router, generate.router])
     app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
@@ -165,7 +191,7 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["Content-Type", HEADER],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "KEY", HEADER],
             expose_headers=[HEADER, "Retry-After"],
         )

@@ -13,6 +13,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "PARLANCE_"
+# Of a page, or of an extension, whose origin a browser makes of the extension's id.
+_ORIGIN = re.compile(r"(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
 
 
 class SettingsError(ValueError):
@@ -28,6 +30,9 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=1, le=65_535, description="Port to listen on.")
     checkpoints: Path = Field(
         default=Path("checkpoints"), description="Folder whose sub-folders are the checkpoints to load."
+    )
+    data: Path = Field(
+        default=Path("data"), description="Folder that keeps what people leave here, such as glossaries."
     )
     devices: str = Field(
         default="auto",
@@ -118,8 +123,8 @@ class Settings(BaseSettings):
     )
     cors_origins: str = Field(
         default="",
-        description='Comma-separated origins whose pages may call this service, such as "https://example.org",'
-        ' or "*" for all; empty allows none.',
+        description='Comma-separated origins whose pages may call this service, such as "https://example.org" or'
+        ' "chrome-extension://ID", or "*" for all; empty allows none.',
     )
     drain_timeout_s: float = Field(
         default=20, ge=0, le=3600, description="Seconds that running requests have to finish after SIGTERM."
@@ -171,7 +176,7 @@ class Settings(BaseSettings):
     def _whole_origins(cls, value: str) -> str:
         origins = [origin.strip() for origin in value.split(",") if origin.strip()]
         for origin in origins:
-            if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
         return ",".join(origins)
 

@@ -38,7 +38,7 @@ from app.engine.errors import (
 logger = logging.getLogger(__name__)
 
 STATUS: Mapping[type[EngineError], int] = {
-    TextTooLong: 422,  # everywhere: it is well formed, and no client of LibreTranslate tells it from 400
+    TextTooLong: 422,  # it is well formed, and no client of LibreTranslate tells it from 400; or `too_long_status`
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
@@ -104,9 +104,14 @@ OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
 
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
     """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
+    return documented_as(ErrorAnswer, **meanings)
+
+
+def documented_as(form: type[BaseModel], **meanings: str) -> dict[int | str, dict[str, object]]:
+    """The same of a family whose errors have another body."""
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
     texts["default"] = "Any other error, in the same form."
-    return {status: {"model": ErrorAnswer, "description": text} for status, text in texts.items()}
+    return {status: {"model": form, "description": text} for status, text in texts.items()}
 
 
 class Meaning(NamedTuple):
@@ -123,8 +128,9 @@ class Meaning(NamedTuple):
 def meaning(scope: Scope, error: EngineError) -> Meaning:
     """Also logs what is a fault of ours."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    if isinstance(error, InvalidRequest) and not isinstance(error, TextTooLong):
-        status = getattr(scope.get("route"), "invalid_status", status)
+    if isinstance(error, InvalidRequest):
+        own = "too_long_status" if isinstance(error, TextTooLong) else "invalid_status"
+        status = getattr(scope.get("route"), own, status)
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
     headers = {}

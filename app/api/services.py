@@ -8,8 +8,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.api.limits import Limits
+from app.api.usage import Usage
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
+from app.storage.glossaries import Glossaries
 from app.text.detection import Detector
 from app.translation.translator import Translator
 
@@ -24,6 +26,8 @@ class Services:
     limits: Limits
     write_timeout_s: float
     metrics: Metrics
+    glossaries: Glossaries
+    usage: Usage
     admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 
 
