@@ -41,9 +41,11 @@ from app.api import (
     walkthrough,
 )
 from app.api.body import BodyLimit
+from app.api.deepl import family as deepl
 from app.api.direct import Direct
 from app.api.docs import add_docs
 from app.api.errors import install_error_handlers
+from app.api.extensions import family as extensions
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
 from app.api.openai import completions
@@ -53,9 +55,11 @@ from app.api.request_id import HEADER, RequestIds
 from app.api.request_log import RequestLog
 from app.api.services import Services
 from app.api.turns import Turns
+from app.api.usage import CountedHere
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
+from app.storage.glossaries import Glossaries
 from app.storage.suggestions import Suggestions
 from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
@@ -73,6 +77,8 @@ it sends one.
 """
 _TAGS = [
     {"name": "Translate", "description": "What every LibreTranslate client speaks."},
+    {"name": "DeepL", "description": "What DeepL's clients speak, and stored glossaries."},
+    {"name": "Extensions", "description": "What translators in browsers speak."},
     {"name": "Generate", "description": "Continue a text with a character model."},
     {"name": "OpenAI", "description": "What OpenAI's clients speak, for the lyricists."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
@@ -112,13 +118,15 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         counted,
         gate,
         TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes),
+        Glossaries(settings.data),
+        CountedHere(),
         Suggestions(settings.data) if settings.suggestions else None,
         settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
-    for family in (translate, languages, files, suggest, generate, attention, walkthrough, gates, score):
+    for family in (translate, languages, files, suggest, deepl, extensions, generate, attention, walkthrough):
         app.include_router(family.router)
-    for family in (completions, openai_models, models, health, metrics):
+    for family in (gates, score, completions, openai_models, models, health, metrics):
         app.include_router(family.router)
     add_docs(app)
     add_page(app)
@@ -257,7 +265,9 @@ def _limits(settings: Settings) -> Limits:
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, generate.router, completions.router])
+    app.add_middleware(
+        Direct, routers=[translate.router, deepl.router, extensions.router, generate.router, completions.router]
+    )
     app.add_middleware(
         BodyLimit, max_body_bytes=settings.max_body_bytes, uploads={"/translate_file": settings.max_file_bytes}
     )
@@ -274,7 +284,7 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Content-Type", "Authorization", "X-API-Key", "KEY", HEADER],
             expose_headers=[HEADER, "Retry-After", *access.HEADERS],
         )

@@ -16,6 +16,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from app.access.rates import parse_quotas, parse_rates
 
 PREFIX = "PARLANCE_"
+# Of a page, or of an extension, whose origin a browser makes of the extension's id.
+_ORIGIN = re.compile(r"(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
 
 
 class SettingsError(ValueError):
@@ -129,8 +131,8 @@ class Settings(BaseSettings):
     )
     cors_origins: str = Field(
         default="",
-        description='Comma-separated origins whose pages may call this service, such as "https://example.org",'
-        ' or "*" for all; empty allows none.',
+        description='Comma-separated origins whose pages may call this service, such as "https://example.org" or'
+        ' "chrome-extension://ID", or "*" for all; empty allows none.',
     )
     drain_timeout_s: float = Field(
         default=20, ge=0, le=3600, description="Seconds that running requests have to finish after SIGTERM."
@@ -149,7 +151,7 @@ class Settings(BaseSettings):
     )
     data: Path = Field(
         default=Path("data"),
-        description="Folder for what callers leave here: translated files, suggestions. Made where it is missing.",
+        description="Folder for what callers leave here: translated files, suggestions, glossaries. Made where it is missing.",
     )
     suggestions: bool = Field(
         default=False,
@@ -277,7 +279,7 @@ class Settings(BaseSettings):
     def _whole_origins(cls, value: str) -> str:
         origins = [origin.strip() for origin in value.split(",") if origin.strip()]
         for origin in origins:
-            if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
         return ",".join(origins)
 

@@ -118,9 +118,14 @@ OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
 
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
     """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
+    return documented_as(ErrorAnswer, **meanings)
+
+
+def documented_as(form: type[BaseModel], **meanings: str) -> dict[int | str, dict[str, object]]:
+    """The same of a family whose errors have another body."""
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
     texts["default"] = "Any other error, in the same form."
-    return {status: {"model": ErrorAnswer, "description": text} for status, text in texts.items()}
+    return {status: {"model": form, "description": text} for status, text in texts.items()}
 
 
 class Meaning(NamedTuple):

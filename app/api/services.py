@@ -9,8 +9,10 @@ from fastapi import Depends, Request
 
 from app.access.gate import Gate
 from app.api.limits import Limits
+from app.api.usage import Usage
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
+from app.storage.glossaries import Glossaries
 from app.storage.suggestions import Suggestions
 from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
@@ -29,6 +31,8 @@ class Services:
     metrics: Metrics
     gate: Gate
     files: TranslatedFiles
+    glossaries: Glossaries
+    usage: Usage
     suggestions: Suggestions | None = None  # None: switched off
     public_url: str = ""  # what clients put before a path; "": as each of them called us
 

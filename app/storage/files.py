@@ -24,7 +24,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def written(path: Path, content: bytes) -> None:
-    """`content` as the file `path`: written aside and renamed, so that a reader, or a crash, sees the old or the new."""
+    """`content` as the file `path`: written aside and renamed, so that readers, and a crash, see the old or the new."""
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
     try:
         with os.fdopen(descriptor, "wb") as file:

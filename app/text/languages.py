@@ -42,7 +42,8 @@ def language_name(code: str) -> str:
 # that stand for a script, the macro-language Norwegian.
 _ALIASES = {
     "fil": ("tl",), "tl": ("fil",), "in": ("id",), "iw": ("he",), "jw": ("jv",), "nb": ("no",), "no": ("nb",),
-    "pb": ("pt-br",), "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",), "zh-cn": ("zh-hans",),
+    "pb": ("pt-br",), "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",),
+    "zh-cn": ("zh-hans",),
     "zh-hans": ("zh-cn",), "zh-hant": ("zh-tw", "zh-hk"), "zh-hk": ("zh-hant", "zh-tw"), "zh-mo": ("zh-hant", "zh-tw"),
     "zh-sg": ("zh-hans",), "zh-tw": ("zh-hant", "zh-hk"), "zt": ("zh-hant",),
 }  # fmt: skip
@@ -78,3 +79,8 @@ def _plain(code: str) -> str:
 def _script(code: str) -> str:
     """Of Chinese alone: which of its two scripts a code means."""
     return "hant" if code in {"zh-hant", "zh-tw", "zh-hk", "zh-mo", "zh-cht", "yue"} else "hans"
+
+
+def google_code(code: str) -> str:
+    """A loaded language as Google and the extensions that learnt from it spell it: scripts of Chinese are regions."""
+    return {"zh-hans": "zh-CN", "zh-hant": "zh-TW"}.get(_plain(code), code)
