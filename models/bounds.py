@@ -107,15 +107,14 @@ def bound_continuations(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequ
     width, size = rows.shape[1], logits.size(1)
     count = min(2 * width, width * min(2 * width, size))
     bound = np.array([each is not None for each in bounds])
-    found = Continuations(*(np.empty((len(rows), count), dtype) for dtype in (np.float32, np.int64, np.int64)))
-    chosen = _bound(logits, rows[bound], so_far[bound], [each for each in bounds if each is not None], count)
-    parts = [(bound, chosen)]
-    if not bound.all():  # after them, for it uses the logits up
-        parts.append((~bound, continuations(logits, np.ascontiguousarray(rows[~bound]), so_far[~bound])))
-    for where, part in parts:
-        for column, values in zip(found, part, strict=True):
-            column[where] = values
-    return found
+    found = _bound(logits, rows[bound], so_far[bound], [each for each in bounds if each is not None], count)
+    if bound.all():
+        return found
+    # after them, for it uses the logits up
+    free = continuations(logits, np.ascontiguousarray(rows[~bound]), so_far[~bound])
+    order = np.argsort(np.concatenate([bound.nonzero()[0], (~bound).nonzero()[0]]))
+    values, parents, tokens = (np.concatenate(pair)[order] for pair in zip(found, free, strict=True))
+    return Continuations(values, parents, tokens)
 
 
 def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], count: int) -> Continuations:
