@@ -118,7 +118,9 @@ def test_a_beginning_is_streamed_first(inline: Inline) -> None:
 
     deltas, result = inline.do(heard())
     assert deltas[0].startswith("we see")
-    assert "".join(deltas) == result.text == inline.translate(job(prefix="we see", max_new_tokens=4, beam_size=2))[0].text
+    assert (
+        "".join(deltas) == result.text == inline.translate(job(prefix="we see", max_new_tokens=4, beam_size=2))[0].text
+    )
 
 
 def test_terms_are_there_in_one_of_their_forms(inline: Inline) -> None:
