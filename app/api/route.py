@@ -5,7 +5,7 @@ from __future__ import annotations
 import email.message
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive
 
+from app.api.access import OPEN, caller_of, charge, identify
 from app.api.disconnect import ClientLeft
 from app.api.multipart import Upload, form_parts
 from app.api.wording import shown, value_shown
@@ -42,22 +43,76 @@ class JsonRoute(APIRoute):
     takes_forms = False
     takes_files = False  # in forms, as `Upload`s
     error_form: ErrorForm | None = None  # how this family's clients expect an error; None: as we write ours
+    key_fields: tuple[str, ...] = ()  # of the body or the query, that may hold a key; headers always may
+    missing_key_status = 401
+    wrong_key_status = 403
+    quota_status = 429
+    text_fields: tuple[str, ...] = ("q", "text", "texts", "text_list", "prompt")  # of the body: what limits count
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        if self.body_field is None:
-            return super().get_route_handler()
-        return self.answer
+        if self.body_field is not None:
+            return self.answer
+        handler = super().get_route_handler()
+        return handler if self.path in OPEN else self._guarded(handler)
+
+    def _guarded(self, handler: Callable[[Request], Coroutine[Any, Any, Response]]) -> Any:
+        """A route without a body: it costs one request."""
+
+        async def guarded(request: Request) -> Response:
+            request.scope["route"] = self
+            await identify(request, {}, self.key_fields)
+            await charge(request, 1, 0)
+            return await handler(request)
+
+        return guarded
 
     async def answer(self, request: Request) -> Response:
         """Read, validate, call, encode. `app.api.errors` answers what this raises."""
         assert self.body_field is not None
         fields = await _read(request, takes_forms=self.takes_forms, takes_files=self.takes_files)
-        body = _validated(self.body_field.field_info.annotation, fields)
-        answer = await self.endpoint(body=body, request=request, services=request.app.state.services)
+        if request.app.state.services.gate.idle:
+            body = _validated(self.body_field.field_info.annotation, fields)
+            answer = await self.endpoint(body=body, request=request, services=request.app.state.services)
+        else:
+            answer = await self._charged(request, fields)
         if isinstance(answer, Response):
             return answer
         content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
         return Response(content, media_type="application/json")
+
+    async def _charged(self, request: Request, fields: dict[str, Any]) -> Any:
+        """The endpoint's answer, if the request has a key that may ask and its cost fits: a request for each text.
+        What is invalid costs one request; what fails costs no characters."""
+        assert self.body_field is not None
+        await identify(request, fields, self.key_fields)
+        try:
+            body = _validated(self.body_field.field_info.annotation, fields)
+        except RequestValidationError:
+            await charge(request, 1, 0)
+            raise
+        texts = list(self.texts_of(body))
+        characters = sum(map(len, texts))
+        await charge(request, max(1, len(texts)), characters)
+        services = request.app.state.services
+        try:
+            return await self.endpoint(body=body, request=request, services=services)
+        except Exception:
+            await services.gate.give_back(caller_of(request), characters)
+            raise
+
+    def texts_of(self, body: Any) -> Iterator[str]:
+        """Every text that the request wants worked on."""
+        for field in self.text_fields:
+            found = getattr(body, field, None)
+            for each in found if isinstance(found, list) else [found]:
+                if isinstance(each, str):
+                    yield each
+
+
+class LookRoute(JsonRoute):
+    """A route that looks inside a model, at texts of either side."""
+
+    text_fields = ("source", "target", "text")
 
 
 class LibreTranslateRoute(JsonRoute):
@@ -67,6 +122,8 @@ class LibreTranslateRoute(JsonRoute):
     invalid_status = 400
     takes_forms = True
     key_fields = ("api_key",)
+    missing_key_status = 400
+    text_fields = ("q",)
 
 
 def _validated(model: Any, fields: dict[str, Any]) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.access.gate import Gate
 from app.api.limits import Limits
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
@@ -26,10 +27,10 @@ class Services:
     limits: Limits
     write_timeout_s: float
     metrics: Metrics
+    gate: Gate
     files: TranslatedFiles
     suggestions: Suggestions | None = None  # None: switched off
     public_url: str = ""  # what clients put before a path; "": as each of them called us
-    admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
 
 
 async def services(request: Request) -> Services:
