@@ -84,20 +84,10 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         CountedHere(),
         admin_key,
     )
-    for family in (
-        translate,
-        deepl,
-        extensions,
-        generate,
-        attention,
-        walkthrough,
-        gates,
-        score,
-        models,
-        health,
-        metrics,
-    ):
+    for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
         app.include_router(family.router)
+    for router in (*deepl.routers, *extensions.routers):
+        app.include_router(router)
     add_docs(app)
     add_page(app)
     install_error_handlers(app)
@@ -182,7 +172,7 @@ def _limits(settings: Settings) -> Limits:
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, deepl.router, extensions.router, generate.router])
+    app.add_middleware(Direct, routers=[translate.router, generate.router, *deepl.routers, *extensions.routers])
     app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
