@@ -131,6 +131,6 @@ class GoogleError(BaseModel):
     """The body of every error of this family."""
 
     error: GoogleFault = Field(
-        description="What is wrong.",
+        description="The status, and what is wrong.",
         examples=[{"code": 400, "message": "No.", "errors": [], "status": "INVALID_ARGUMENT"}],
     )
