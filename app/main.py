@@ -28,6 +28,7 @@ from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
 from app.text.detection import Detector
+from app.translation.cache import Cache
 from app.translation.translator import Translator
 
 VERSION = "0.1.0"
@@ -67,8 +68,9 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         lifespan=_lifespan,
     )
     admin_key = settings.admin_key.get_secret_value()
+    translator = Translator(engine, Cache(settings.cache_mb * 1_000_000))
     app.state.services = Services(
-        engine, Translator(engine), Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key
+        engine, translator, Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key
     )
     for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
         app.include_router(family.router)

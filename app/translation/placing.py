@@ -16,7 +16,10 @@ def placed(sentence: Sentence, translation: Translation) -> list[Edit]:
     edits: list[Edit] = []
     least = 0
     for mark in sentence.shown_marks:
-        at = max(least, place(sentence.clean, translation, mark.at))
+        at = place(sentence.clean, translation, mark.at)
+        if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING:  # before the comma, as there
+            at -= _closing_length(translation.text[:at])
+        at = max(least, at)
         edits.append(_edit(translation.text, at, mark))
         least = edits[-1].end
     return edits
