@@ -1,1 +1,4 @@
-"""What surrounds a model: no HTTP, no torch."""
+"""What surrounds a model: no HTTP, no torch.
+
+markup/  HTML around its texts
+"""

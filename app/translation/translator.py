@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from app.engine.jobs import Engine, Translation, TranslationJob
 from app.engine.streaming import Show, TextStream
 from app.translation.job import TextJob, TranslatedText
+from app.translation.pages import translated_pages
 
 
 class Translator:
@@ -17,15 +18,22 @@ class Translator:
         self._engine = engine
 
     async def translate(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
+        return await translated_pages(jobs, self._translate_plain)
+
+    async def _translate_plain(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
         asked = {index: _whole(job) for index, job in enumerate(jobs) if job.text.strip()}
         answers = await self._engine.translate(list(asked.values())) if asked else []
         found = dict(zip(asked, answers, strict=True))
         return [_answer(found[index]) if index in found else TranslatedText(job.text) for index, job in enumerate(jobs)]
 
     def stream(self, job: TextJob) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
-        """The same answer, its text as it is found."""
+        """The same answer, its text as it is found; HTML is shown when all of it is."""
 
         async def work(show: Show) -> TranslatedText:
+            if job.format == "html":
+                (page,) = await self.translate([job])
+                show(page.text, 0)
+                return page
             if not job.text.strip():
                 show(job.text, 0)
                 return TranslatedText(job.text)
