@@ -56,6 +56,8 @@ class _Reader:
         elif token.kind == "start":
             return self._start(index)
         elif token.kind == "end" and token.tag not in BLOCKS:
+            if self._draft.depth >= DEEPEST:
+                self._end()
             self._draft.close(token)
         elif token.kind == "comment":
             self._draft.add_mark(token.raw)

@@ -20,7 +20,8 @@ Part = Literal["element", "mark", "verbatim"]
 class Inline:
     """start, end: what it stands around, in code points of the passage's text. element: an opening and a closing tag,
     "" where the passage has only one of them. mark: an image, a comment, at one place. verbatim: written in place of
-    the words that the text has for it. spaced: whitespace stands before and behind it."""
+    the words that the text has for it. spaced: whitespace stands before and behind it. from_start, to_end: an element
+    that other passages have their part of (<b>a<br>b</b>): nothing of this one may get before or behind it."""
 
     part: Part
     opening: str
@@ -29,6 +30,8 @@ class Inline:
     closing: str = ""
     within: list[Inline] = field(default_factory=list)
     spaced: tuple[bool, bool] = (False, False)
+    from_start: bool = False
+    to_end: bool = False
 
 
 @dataclass(slots=True)
@@ -56,13 +59,14 @@ class Draft:
         self._space: list[str] = []  # whitespace that the next word will follow
         self._top: list[Inline] = []
         self._open: list[tuple[str, Inline]] = []
+        self._closers = 0  # closing tags of elements that began before this passage
         self._said = False
         self._greater = self._reference = False
         self._numbers = count(1)
 
     @property
     def depth(self) -> int:
-        return len(self._open)
+        return max(len(self._open), self._closers)
 
     def add_text(self, token: Token) -> None:
         self.raw.append(token.raw)
@@ -96,14 +100,12 @@ class Draft:
                 each.end = here
             self._open[place][1].closing = token.raw
             del self._open[place:]
-            return
-        # Its opening tag stands before this passage, or was closed by another: it ends what is around it so far.
-        around = self._siblings()
-        start = self._open[-1][1].start if self._open else 0
-        first = next((i for i in range(len(around) - 1, -1, -1) if around[i].part == "element"), -1) + 1
-        if first:
-            start = max(start, around[first - 1].end)
-        around[first:] = [Inline("element", "", start, here, token.raw, around[first:])]
+            return None
+        if self._open:  # the page closes what it never opened, or what another tag closed
+            return self._put(Inline("mark", token.raw, here, here))
+        self._closers += 1
+        self._top = [Inline("element", "", 0, here, token.raw, self._top, from_start=True)]
+        return None
 
     def add_mark(self, raw: str) -> None:
         self.raw.append(raw)
@@ -127,7 +129,7 @@ class Draft:
         if not self._said:
             return None
         for _, each in self._open:
-            each.end = self._length
+            each.end, each.to_end = self._length, True
         text = "".join(self._pieces)
         _note_spaces(text, self._top)
         behind = "".join(self._space)

@@ -4,7 +4,7 @@ they were."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -38,10 +38,35 @@ class Placing:
 
     def _within(self, inline: Sequence[Inline], start: int, end: int, first: int, behind: int) -> tuple[Placed, ...]:
         """Between `start` and `end` of the text, which became the words `first` to `behind` - 1. Elements beside each
-        other may change places, as their words do."""
+        other may change places, as their words do; not those that reach into another passage."""
         if not inline:
             return ()
         start, end = self._trimmed(start, end)
+        before, last = [], []
+        if inline[0].from_start:
+            each, inline = inline[0], inline[1:]
+            border = behind if each.end >= end else self._split(each, range(first, behind), 1)
+            before = [Placed(each, first, border, self._within(each.within, each.start, each.end, first, border))]
+            start, first = max(start, each.end), border
+        if inline and inline[-1].to_end:
+            each, inline = inline[-1], inline[:-1]
+            border = first if each.start <= start else self._split(each, range(behind - 1, first - 1, -1), 0)
+            last = [Placed(each, border, behind, self._within(each.within, each.start, each.end, border, behind))]
+            end, behind = min(end, each.start), border
+        return (*before, *self._between(inline, *self._trimmed(start, end), first, behind), *last)
+
+    def _split(self, each: Inline, way: range, offset: int) -> int:
+        """How far from an edge on the words come from `each` rather than from elsewhere."""
+        best, most, score = way.start + 1 - offset, 0.0, 0.0
+        for i in way:
+            word = self._words[i]
+            own = word.aligned and word.source_start < each.end and each.start < word.source_end
+            score += 1.0 if own else -1.0 if word.aligned else -_STRANGER
+            if score >= most:
+                best, most = i + offset, score
+        return best
+
+    def _between(self, inline: Sequence[Inline], start: int, end: int, first: int, behind: int) -> Iterator[Placed]:
         around = [each for each in inline if self._text[each.start : each.end].strip()]
         if len(around) == 1 and around[0].part == "element" and around[0].start <= start and end <= around[0].end:
             spans = [(first, behind)]
@@ -56,7 +81,7 @@ class Placing:
                 result.append(Placed(each, *span, self._within(each.within, each.start, each.end, *span)))
             else:
                 result.append(_all_at(each, self._gap(each, start, end, first, behind, borders)))
-        return tuple(sorted(result, key=lambda placed: (placed.first, placed.behind)))
+        yield from sorted(result, key=lambda placed: (placed.first, placed.behind))
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
         said = self._text[start:end]

@@ -41,7 +41,7 @@ def tokens(source: str) -> list[Token]:
     places = [lines[each.line - 1] + each.col for each in found]
     end = places[-1] + len(found[-1].source or found[-1].data or "") if found else 0
     cut = []
-    for each, start, stop in zip(found, places, [*places[1:], end], strict=True):
+    for each, start, stop in zip(found, places, [*places[1:], end][: len(found)], strict=True):
         kind, raw = kinds.get(each.type, "comment"), source[start:stop]
         text = raw if kind == "text" else (each.data or "") if kind == "reference" else ""
         tag = each.tag or ""
