@@ -52,7 +52,7 @@ def test_all_texts_of_all_pages_are_asked_at_once() -> None:
     asked = TextJob("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
     assert ask.asked == [[asked, replace(asked, text="three", prefix=""), plain]]
     texts = [each.text for each in answers]
-    assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "AS <B>IT IS</B>", "<hr>"]
+    assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
 
 
 def test_what_is_told_of_a_page() -> None:
