@@ -113,8 +113,11 @@ def bound_continuations(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequ
     # after them, for it uses the logits up
     free = continuations(logits, np.ascontiguousarray(rows[~bound]), so_far[~bound])
     order = np.argsort(np.concatenate([bound.nonzero()[0], (~bound).nonzero()[0]]))
-    values, parents, tokens = (np.concatenate(pair)[order] for pair in zip(found, free, strict=True))
-    return Continuations(values, parents, tokens)
+    return Continuations(
+        np.concatenate([found.log_probabilities, free.log_probabilities])[order],
+        np.concatenate([found.parents, free.parents])[order],
+        np.concatenate([found.tokens, free.tokens])[order],
+    )
 
 
 def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], count: int) -> Continuations:

@@ -85,7 +85,8 @@ def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: py
         (
             {"required": (("dog",), ("漢字", "unseen thing"))},
             "glossary",
-            "tiny-de-en cannot write the term '漢字' or 'unseen thing': it has no token for 漢字 unseen thing; leave it out.",
+            "tiny-de-en cannot write the term '漢字' or 'unseen thing': it has no token for 漢字 unseen thing; leave it"
+            " out.",
         ),
         ({"required": ((" ",),)}, "glossary", "The term ' ' has no tokens that tiny-de-en writes: leave it out."),
         ({"required": (("dog",),) * 65}, "glossary", "This text has 65 terms to hold; a sentence takes 64: send it in"),
