@@ -43,6 +43,7 @@ class Bound:
         self.states = [terms.read(prefix) if terms else 0] * options.beam  # of each hypothesis
         self.written = np.zeros((options.beam, 0), dtype=np.int64)
         self._padding = int(eos == 0)  # a token that ends nothing
+        self._end = np.array([] if eos is None else [eos], dtype=np.int64)
 
     def follow(self, came: Ints, last: Ints) -> None:
         """Hypothesis i continues came[i] with last[i]."""
@@ -59,22 +60,25 @@ class Bound:
         return repeated(self.written, self.size) if self.size else repeated(self.written[:, :0], 1)
 
     def useful(self, vocabulary: int) -> Places:
-        """What brings a term further, by hypothesis."""
+        """What brings a term further, by hypothesis; where all are there, the end."""
         if self.terms is None:
-            return Places(self.written[:0, 0:].ravel(), self.written[:0, 0:].ravel())
-        found = [self.terms.states[state].useful for state in self.states]
+            return Places(self._end[:0], self._end[:0])
+        states = [self.terms.states[state] for state in self.states]
+        found = [state.useful if state.left else self._end for state in states]
         rows, tokens = np.repeat(np.arange(len(found)), [len(each) for each in found]), np.concatenate(found)
         known = tokens < vocabulary
         return Places(rows[known], tokens[known])
 
     def chosen(self, candidates: list[Candidate], count: int) -> list[Candidate]:
-        """count candidates, as `Beams.advance` takes them: first those that end and hold all terms, then as many as may
-        stay live, each best first."""
+        """count candidates, as `Beams.advance` takes them: first those that end and hold all terms (if they are among
+        the best of those that do), then as many as may stay live, each best first."""
         width, terms = len(self.states), self.terms
         if terms is None:
             found = sorted(candidates, key=itemgetter(0), reverse=True)[:count]
         else:
-            complete = [each for each in candidates if terms.states[self._after(terms, each)].left == 0]
+            last = self.written.shape[1] + 1 == self.limit  # and behind it nothing can end any more
+            complete = [each for each in candidates if each.token == self.eos or not last]
+            complete = [each for each in complete if terms.states[self._after(terms, each)].left == 0]
             complete = sorted(complete, key=itemgetter(0), reverse=True)[: min(width, count - width)]
             found = [each for each in complete if each.token == self.eos]
             found += self._shared([each for each in candidates if each.token != self.eos], terms, width)
@@ -107,15 +111,14 @@ def bound_continuations(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequ
     width, size = rows.shape[1], logits.size(1)
     count = min(2 * width, width * min(2 * width, size))
     bound = np.array([each is not None for each in bounds])
-    found = Continuations(*(np.empty((len(rows), count), dtype) for dtype in (np.float32, np.int64, np.int64)))
-    chosen = _bound(logits, rows[bound], so_far[bound], [each for each in bounds if each is not None], count)
-    parts = [(bound, chosen)]
-    if not bound.all():  # after them, for it uses the logits up
-        parts.append((~bound, continuations(logits, np.ascontiguousarray(rows[~bound]), so_far[~bound])))
-    for where, part in parts:
-        for column, values in zip(found, part, strict=True):
-            column[where] = values
-    return found
+    found = _bound(logits, rows[bound], so_far[bound], [each for each in bounds if each is not None], count)
+    if bound.all():
+        return found
+    # after them, for it uses the logits up
+    free = continuations(logits, np.ascontiguousarray(rows[~bound]), so_far[~bound])
+    order = np.argsort(np.concatenate([bound.nonzero()[0], (~bound).nonzero()[0]]))
+    values, parents, tokens = (np.concatenate(pair)[order] for pair in zip(found, free, strict=True))
+    return Continuations(values, parents, tokens)
 
 
 def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], count: int) -> Continuations:
