@@ -46,12 +46,12 @@ def fitted(layout: Layout, room: int, count: Callable[[Sequence[str]], list[int]
                 size = max(1, min(int((end - start) * room * _SPARE / tokens), (end - start + 1) // 2))
                 parts += _cut(layout.text, start, end, size)
         open_spans = parts
-    return Layout(layout.text, tuple(sorted(done)))
+    return Layout(layout.text, layout.language, tuple(sorted(done)))
 
 
-def halves(text: str) -> Layout:
+def halves(text: str, language: str) -> Layout:
     """A sentence as two; as it is where nothing of it can be parted."""
-    return Layout(text, tuple(_cut(text, 0, len(text), (len(text) + 1) // 2)))
+    return Layout(text, language, tuple(_cut(text, 0, len(text), (len(text) + 1) // 2)))
 
 
 def _cut(text: str, start: int, end: int, size: int) -> list[Span]:

@@ -78,7 +78,7 @@ class Translator:
             source = task.sentence.source
             cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
             if cut and halvings and len(source) > _SHORT_CHARACTERS:
-                layout = halves(source)
+                layout = halves(source, task.job.source_language)
                 if len(layout.spans) > 1:
                     again.append((number, layout, _tasks(layout, task.job, task.glossary)))
         if again:

@@ -32,6 +32,7 @@ class WordEngine(FakeEngine):
     backwards: bool = False
     obeys: bool = True  # writes the terms that it has to
     aligns: bool = True
+    copies: bool = False  # writes its source
     refusals: list[EngineError | None] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     delays: dict[str, int] = field(default_factory=dict)  # turns of the loop before a text is begun
@@ -99,7 +100,7 @@ class WordEngine(FakeEngine):
 
     def _word(self, job: TranslationJob, word: str) -> str:
         core = word.strip(".,;:!?()")
-        known = self.words.get(core.lower(), core.upper())
+        known = core if self.copies else self.words.get(core.lower(), core.upper())
         if self.obeys:
             for forms in job.required:
                 if forms[0] in self.terms.get(core.lower(), ()):
