@@ -183,6 +183,22 @@ class Engine(Protocol):
         """Answers in the order of `jobs`; admitted or refused together."""
         ...
 
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+        """The most tokens that one text may have for the translator of a pair of languages."""
+        ...
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        """How many tokens each text has for that translator: tokenizing alone, no device."""
+        ...
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        """Of texts and their translations, whoever made these; () where one of the two has no tokens."""
+        ...
+
     async def generate(self, job: GenerationJob) -> Generation: ...
 
     def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:

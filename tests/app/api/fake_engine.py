@@ -16,6 +16,7 @@ from app.engine.errors import EngineError, UnknownModel
 from app.engine.findings import Findings, Told
 from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, ScoreJob, ScoreReport, Step, TokenView
 from app.engine.jobs import (
+    AlignedWord,
     Continuation,
     Generation,
     GenerationJob,
@@ -35,6 +36,7 @@ from app.engine.look_jobs import (
     WalkthroughReport,
 )
 from app.engine.streaming import Show, TextStream
+from app.engine.words import word_spans
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -77,6 +79,11 @@ CAME = Step(-0.25, 1, 1.5, (Likely(21, "开", "开", -0.25),))
 BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 
+def word_by_word(source: str, target: str) -> tuple[AlignedWord, ...]:
+    pairs = zip(word_spans(target), word_spans(source), strict=False)
+    return tuple(AlignedWord(*written, *read, 1.0) for written, read in pairs)
+
+
 @dataclass
 class FakeEngine:
     """Set `failure` to have every job fail, `late_failure` to have streams fail after their first text;
@@ -93,6 +100,7 @@ class FakeEngine:
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
+    room: int = 256  # words of a source
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
     findings: Findings = field(default_factory=lambda: Findings(logprob_sum=-0.5))
     found_logprob: float | None = None
@@ -116,6 +124,22 @@ class FakeEngine:
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         self._record(*jobs)
         return [self._translation(job) for job in jobs]
+
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+        return self.room
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        """Words."""
+        return [len(text.split()) for text in texts]
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        """Word i of the one is word i of the other."""
+        self._record(("align", model, source_language, target_language, tuple(pairs)))
+        return [word_by_word(*pair) for pair in pairs]
 
     async def generate(self, job: GenerationJob) -> Generation:
         self._record(job)
