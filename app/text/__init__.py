@@ -6,4 +6,5 @@ glossary.py    terms in a text
 languages.py   names of languages
 protected.py   links, placeholders and numbers in a text
 sentences.py   where sentences end
+markup/        HTML around its texts
 """
