@@ -14,7 +14,7 @@ import pytest
 from app.access import keys
 from app.access.caller import Caller
 from app.access.keys import KeyRing, KeysUnreadable, new_key, stored
-from app.access.rates import Quota, Rate
+from app.access.rates import Rate
 
 KEY = "plk_" + "a" * 43
 

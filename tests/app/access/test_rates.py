@@ -54,9 +54,7 @@ def test_when_it_fits_again(previous: int, current: int, into: float, cost: int,
     assert Window(Rate(10, "minute"), previous, current, NOON + into).wait_s(cost) == wait_s
 
 
-@given(
-    some.integers(1, 50), some.integers(0, 50), some.integers(0, 50), some.floats(0, 59.99), some.integers(1, 50)
-)
+@given(some.integers(1, 50), some.integers(0, 50), some.integers(0, 50), some.floats(0, 59.99), some.integers(1, 50))
 def test_who_waits_as_told_gets_through(limit: int, previous: int, current: int, into: float, cost: int) -> None:
     previous, current, cost = min(previous, limit), min(current, limit), min(cost, limit)
     rate = Rate(limit, "minute")

@@ -179,9 +179,7 @@ def test_refusals_are_counted_by_their_code_alone(client: Client) -> None:
 
 
 def test_other_origins_may_send_keys_and_read_limits(tmp_path: Path) -> None:
-    client = Client(
-        keys_file=str(keys_file(tmp_path)), cors_origins="https://example.org", rate_limit="60/minute"
-    )
+    client = Client(keys_file=str(keys_file(tmp_path)), cors_origins="https://example.org", rate_limit="60/minute")
     asked = {
         "Origin": "https://example.org",
         "Access-Control-Request-Method": "DELETE",
