@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def test_a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode(tmp_path: 
     file.chmod(0o640)
     keys.write(file, [line()])
     assert file.stat().st_mode & 0o777 == 0o640
-    assert os.listdir(tmp_path) == ["keys"]
+    assert list(tmp_path.iterdir()) == [file], "nothing is left beside it"
 
 
 def test_a_key_of_no_file_is_always_there(tmp_path: Path) -> None:

@@ -203,4 +203,4 @@ def test_two_services_share_limits_and_quotas(redis: Redis, server: RedisServer,
         return rows
 
     assert run(ask) == [[200, 200, 200, 429], [200, 200, 429, 429]]
-    assert not [key for key in redis.keys() if USE.encode() in key or b"shop" in key]
+    assert not [key for key in redis.scan_iter() if USE.encode() in key or b"shop" in key]

@@ -163,7 +163,7 @@ def test_a_wrong_file_ends_the_start_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"Parlance cannot start: The keys file .* cannot be read"):
         create_app(Settings(keys_file=str(file)), FakeEngine())
     file.write_text("{}")
-    with pytest.raises(SystemExit, match='Parlance cannot start: Line 1 .* needs a "name"'):
+    with pytest.raises(SystemExit, match=r'Parlance cannot start: Line 1 .* needs a "name"'):
         create_app(Settings(keys_file=str(file)), FakeEngine())
 
 
