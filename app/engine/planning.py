@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.engine import intake
 from app.engine.admission import Demand
@@ -12,13 +11,13 @@ from app.engine.bounds import MOST_BEAM
 from app.engine.compelled import prefix_ids, required_runs
 from app.engine.jobs import TranslationJob
 from app.engine.library import Edition
+from models.terms import beam_for
 
 Ids = tuple[int, ...]
-TERMS_BEAM = 4  # terms are led to beside what the model would write, and each needs a place
+TERMS_BEAM = 4  # at least, with terms: they are led to beside what the model would write
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """source: () for nothing that the model reads. options: further ones of `asking.translation`."""
 
     job: TranslationJob
@@ -35,7 +34,7 @@ def planned(job: TranslationJob, checkpoint: Edition, *, beam: int, slots: int) 
     source = intake.source_ids(checkpoint, job.text, "q")
     prefix = prefix_ids(checkpoint, job.prefix) if job.prefix else ()
     required: Sequence[list[list[int]]] = required_runs(checkpoint, job.required) if job.required else ()
-    wide = width(job, beam, slots)
+    wide = width(job, beam, slots, required)
     # a translation is about as long as its source
     demand = Demand(checkpoint.name, 1, len(source), len(source), wide if source else 0)
     options: dict[str, Any] = {} if job.max_new_tokens is None else {"max_new_tokens": job.max_new_tokens}
@@ -50,7 +49,7 @@ def planned(job: TranslationJob, checkpoint: Edition, *, beam: int, slots: int) 
     return Plan(job, checkpoint, source, prefix, wide, demand, options)
 
 
-def width(job: TranslationJob, beam: int, slots: int) -> int:
+def width(job: TranslationJob, beam: int, slots: int, required: Sequence[list[list[int]]] = ()) -> int:
     """Of its beam. More hypotheses than alternatives asked for, since two may read the same."""
     wide = max(beam if job.beam_size is None else job.beam_size, job.alternatives + 1)
-    return max(wide, min(TERMS_BEAM, slots, MOST_BEAM)) if job.required else wide
+    return max(wide, min(max(beam_for(required, wide), TERMS_BEAM), slots, MOST_BEAM)) if required else wide

@@ -65,8 +65,8 @@ class CannotInspect(ValueError):
 class Model:
     """One loaded network, made ready for decoding, and its slots. network: as it was trained, for looking inside.
     beam: the width of most searches, for which a GPU gets ready ahead of them. precision: what it decodes in, as people
-    are told. look_threads: see `app.engine.looking_threads`. parts: of a translator's words, for terms that are required.
-    gradual: see `app.engine.lane`."""
+    are told. look_threads: see `app.engine.looking_threads`. parts: of a translator's words, for terms that are
+    required. gradual: see `app.engine.lane`."""
 
     def __init__(
         self,
