@@ -153,14 +153,9 @@ class Settings(BaseSettings):
         default=Path("data"),
         description="Folder for what callers leave here: translated files, suggestions, glossaries. Made where it is missing.",
     )
-    suggestions: bool = Field(
-        default=False,
-        description="Whether POST /suggest keeps better translations, in suggestions.jsonl of that folder.",
-    )
+    suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
     max_file_bytes: int = Field(
-        default=10_000_000,
-        ge=1024,
-        description="Largest body of POST /translate_file in bytes; beyond that the answer is 413.",
+        default=10_000_000, ge=1024, description="Largest body of POST /translate_file in bytes; beyond that it is 413."
     )
     max_kept_files_bytes: int = Field(
         default=1_000_000_000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -41,6 +41,10 @@ class FileRoute(LibreTranslateRoute):
     """Its form holds a file."""
 
     takes_files = True
+
+    def texts_of(self, body: Any) -> Iterator[str]:
+        """What limits count, before anybody has read the file: each of its bytes as a character."""
+        yield body.file.content.decode("latin-1")
 
 
 router = APIRouter(tags=["Translate"], route_class=FileRoute)

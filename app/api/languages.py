@@ -15,7 +15,7 @@ from app.api.pairs import LoadedPairs
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.languages import DetectRequest, FrontendLanguages, FrontendSettings, NamedCode
 from app.api.schemas.translate import DetectedLanguage, Language
-from app.api.services import Services, ServicesDependency
+from app.api.services import ServicesDependency
 from app.text.detection import Detection
 from app.text.languages import language_name
 
@@ -68,12 +68,12 @@ async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
     """What LibreTranslate's clients ask before they show a page: limits, and what is switched on."""
     pairs = LoadedPairs.of(services.engine).pairs
     target = pairs[0][1] if pairs else "en"
-    keys = _needs_key(services)
+    gate = services.gate
     return FrontendSettings(
         charLimit=services.limits.max_text_characters,
         frontendTimeout=_FRONTEND_TIMEOUT_MS,
-        apiKeys=keys,
-        keyRequired=keys,
+        apiKeys=gate.keys_used,
+        keyRequired=gate.key_required,
         suggestions=services.suggestions is not None,
         filesTranslation=bool(documents.SUPPORTED),
         supportedFilesFormat=list(documents.SUPPORTED),
@@ -81,11 +81,6 @@ async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
             source=NamedCode(code="auto", name="Auto Detect"), target=NamedCode(code=target, name=language_name(target))
         ),
     )
-
-
-def _needs_key(services: Services) -> bool:
-    """Nobody is asked for a key to translate."""
-    return False
 
 
 def _english_first(codes: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
 
-from app.api.fields import SoundText, filled, refusal
+from app.api.fields import KeyField, SoundText, filled, refusal
 from app.api.multipart import Upload
 from app.api.schemas.translation import TranslationOptions
 
@@ -33,6 +33,8 @@ class _OneFile(BaseModel):
 class TranslateFileRequest(TranslationOptions, _OneFile):
     """One file. `format` is its own and need not be said."""
 
+    api_key: KeyField = None
+
 
 class TranslateFileAnswer(BaseModel):
     """Where the translated file is."""
@@ -54,6 +56,7 @@ class SuggestRequest(BaseModel):
     )
     source: SoundText = Field(description='Language code of the text, or "auto".', examples=["de"])
     target: SoundText = Field(description="Language code of the translation.", examples=["en"])
+    api_key: KeyField = None
 
 
 class SuggestAnswer(BaseModel):

@@ -159,7 +159,9 @@ def test_no_file_or_one_that_is_none() -> None:
     assert answer.json()["error"] == (
         '"file" is no file; send it as a part of the form that has a file name, as curl -F file=@NAME does.'
     )
-    answer = Client().post("/translate_file", files={"file": ("", b"")}, data=PAIR)
+    parts = [b'name="source"\r\n\r\nde', b'name="target"\r\n\r\nen', b'name="file"; filename=""\r\n\r\n']
+    body = b"".join(b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts) + b"--x--\r\n"
+    answer = Client().post_raw("/translate_file", body, "multipart/form-data; boundary=x")
     assert answer.json()["error"].startswith('"file" is missing'), "a page sends that when nobody chose a file"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -60,8 +61,6 @@ def test_forms_and_query_parameters(way: str) -> None:
 
 @pytest.mark.parametrize("q", [5, None, {}, [1], [None], "", [], "\ud800"])
 def test_wrong_types_are_refused(q: Any) -> None:
-    import json
-
     answer = Client().post_raw("/detect", json.dumps({"q": q}).encode())
     assert (answer.status_code, answer.json()["field"]) == (400, "q")
 
@@ -108,9 +107,8 @@ def test_frontends_learn_what_is_switched_on(monkeypatch: pytest.MonkeyPatch) ->
         (("zh-Hans", "en"), ("zh", "EN")),
         (("zh", "en"), ("zh-hans", "en")),
         (("zh-Hant", "en"), ("zt", "en")),
-        (("zt", "en"), ("zh-Hant", "en")),
         (("en", "pt-BR"), ("en", "pb")),
-        (("en", "pb"), ("en", "PT-br")),
+        (("en", "pt-BR"), ("en", "PT-br")),
     ],
 )
 def test_libretranslates_names_of_languages(loaded: tuple[str, str], asked: tuple[str, str]) -> None:
