@@ -58,7 +58,12 @@ def test_servers_have_longer_to_stop_than_they_take_to_drain(name):
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_setting_can_be_handed_on(name):
     handed_on = SERVICES[name]["environment"]
-    image = {"PARLANCE_CHECKPOINTS", "PARLANCE_DATA", "PARLANCE_HOST", "PARLANCE_PORT"}  # the image says where; HOST and PORT map it
+    image = {
+        "PARLANCE_CHECKPOINTS",
+        "PARLANCE_DATA",
+        "PARLANCE_HOST",
+        "PARLANCE_PORT",
+    }  # the image says where; HOST and PORT map it
     expected = {PREFIX + field.upper() for field in Settings.model_fields} - image
     assert set(handed_on) == expected, "docker-compose.yml's environment and app/settings.py differ"
     assert set(handed_on.values()) == {None}  # no value of its own: the shell's, or the server's default
