@@ -61,7 +61,9 @@ class DeepLTranslateRequest(BaseModel):
         description="Texts to translate, each on its own. In a form the field is there once for each.",
         examples=[["Ich möchte ein Bier"]],
     )
-    target_lang: Annotated[SoundText, AfterValidator(filled)] = Field(description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"])
+    target_lang: Annotated[SoundText, AfterValidator(filled)] = Field(
+        description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"]
+    )
     source_lang: Code | None = Field(
         default=None, description="Language of the texts; without it that of each is detected.", examples=["DE"]
     )

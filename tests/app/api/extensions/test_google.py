@@ -18,6 +18,14 @@ ANSWER = {
         ]
     }
 }
+CLOUD = {  # as google-cloud-translate sends it
+    "target": "en",
+    "q": ["Ich möchte ein Bier", "Quiero una cerveza"],
+    "cid": [],
+    "format": None,
+    "source": None,
+    "model": None,
+}
 TEXTS = ["Ich möchte ein Bier", "Quiero una cerveza"]
 
 
@@ -25,7 +33,7 @@ TEXTS = ["Ich möchte ein Bier", "Quiero una cerveza"]
 def test_every_way_to_ask(path: str) -> None:
     client = Client()
     for answer in (
-        client.post(path, json={"target": "en", "q": TEXTS}),  # as google-cloud-translate does
+        client.post(path, params={"prettyPrint": "false"}, json=CLOUD),
         client.post(f"{path}?key=secret", data={"target": "en", "q": TEXTS}),
         client.post(path, params={"target": "en", "q": TEXTS, "key": "secret"}),
         client.get(path, params={"target": "en", "q": TEXTS, "key": "secret", "prettyprint": "false"}),
