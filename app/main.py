@@ -124,10 +124,12 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
-    for family in (translate, languages, files, suggest, deepl, extensions, generate, attention, walkthrough):
+    for family in (translate, languages, files, suggest, generate, attention, walkthrough):
         app.include_router(family.router)
     for family in (gates, score, completions, openai_models, models, health, metrics):
         app.include_router(family.router)
+    for router in (*deepl.routers, *extensions.routers):
+        app.include_router(router)
     add_docs(app)
     add_page(app)
     install_error_handlers(app)
@@ -266,7 +268,7 @@ def _limits(settings: Settings) -> Limits:
 def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
     app.add_middleware(
-        Direct, routers=[translate.router, deepl.router, extensions.router, generate.router, completions.router]
+        Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
     )
     app.add_middleware(
         BodyLimit, max_body_bytes=settings.max_body_bytes, uploads={"/translate_file": settings.max_file_bytes}

@@ -151,7 +151,7 @@ class Settings(BaseSettings):
     )
     data: Path = Field(
         default=Path("data"),
-        description="Folder for what callers leave here: translated files, suggestions, glossaries. Made where it is missing.",
+        description="Folder for what callers leave here: files, suggestions, glossaries. Made where it is missing.",
     )
     suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
     max_file_bytes: int = Field(

@@ -42,7 +42,7 @@ def test_the_tree_in_the_readme_exists_and_names_every_top_level_entry() -> None
             assert (ROOT / folder / match[1]).exists(), line
         else:
             listed.update(line.split())
-    hidden = {"local", "build", "checkpoints", "parlance.egg-info"}
+    hidden = {"local", "build", "checkpoints", "data", "parlance.egg-info"}
     there = {p.name + "/" * p.is_dir() for p in ROOT.iterdir() if not p.name.startswith(".") and p.name not in hidden}
     assert listed == {name for name in there if name != "__pycache__/"}
 

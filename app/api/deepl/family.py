@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from app.api.deepl import account, glossaries, multilingual, translate
 
-router = APIRouter()
-for part in (translate, account, glossaries, multilingual):
-    router.include_router(part.router)
+routers = (translate.router, account.router, glossaries.router, multilingual.router)
