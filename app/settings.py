@@ -118,6 +118,12 @@ class Settings(BaseSettings):
     length_penalty: float = Field(
         default=1.0, ge=0, le=5, description="Exponent of the length by which the beam search divides scores."
     )
+    cache_mb: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Megabytes of memory for translations of sentences that were asked for before; 0 keeps none.",
+    )
     log_level: Literal["critical", "error", "warning", "info", "debug"] = Field(
         default="info", description="Least severe level that is logged."
     )
