@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from app.engine.errors import Overloaded
-from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob
+from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob, Usage
 from app.translation.cache import Cache
 
 GROUP_SENTENCES = 256
@@ -60,7 +61,7 @@ class Asker:
     def _keep(self, job: TranslationJob, model: ModelInfo | None, answer: Translation) -> None:
         """Not if the model was loaded again meanwhile: nobody can say then which of the two has answered."""
         if model is not None and self._cache.max_bytes and self._model(job) == model and answer.model == model.name:
-            self._cache.put((model.name, model.version, job), answer)
+            self._cache.put((model.name, model.version, job), replace(answer, usage=Usage()))
 
     def _model(self, job: TranslationJob) -> ModelInfo | None:
         """The one that answers this job."""

@@ -40,7 +40,7 @@ class Translator:
 
     def __init__(self, engine: Engine, cache: Cache | None = None) -> None:
         self._engine = engine
-        self._asker = Asker(engine, cache or Cache())
+        self._asker = Asker(engine, Cache() if cache is None else cache)
 
     async def translate(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
         try:
