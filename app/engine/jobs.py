@@ -188,10 +188,11 @@ class Engine(Protocol):
         """The most tokens that one text may have for the translator of a pair of languages."""
         ...
 
-    async def source_tokens(
+    def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
-        """How many tokens each text has for that translator: tokenizing alone, no device."""
+        """How many tokens each text has for that translator: tokenizing alone, no device. Safe to call from threads,
+        where long texts belong."""
         ...
 
     async def align(

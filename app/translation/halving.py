@@ -21,10 +21,10 @@ Span = tuple[int, int]
 class Measuring(Protocol):
     """What an engine says about lengths, in tokens."""
 
-    def source_room(self, source_language: str, target_language: str, model: str | None) -> int: ...
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int: ...
 
     def source_tokens(
-        self, source_language: str, target_language: str, model: str | None, texts: Sequence[str]
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]: ...
 
 

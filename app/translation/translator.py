@@ -103,7 +103,7 @@ class Translator:
         layout = layout_of(job.text, job.source_language, split=job.split)
         engine = self._engine
         if layout.spans and isinstance(engine, Measuring):
-            model = job.source_language, job.target_language, job.model
+            model = job.model, job.source_language, job.target_language
             room = engine.source_room(*model)
             layout = fitted(layout, room, lambda texts: engine.source_tokens(*model, texts), certain=certain)
         return Plan(job, layout, _tasks(layout, _asked(job), glossary))

@@ -41,11 +41,11 @@ class WordEngine(FakeEngine):
     def asked(self) -> list[str]:
         return [job.text for job in self.jobs if isinstance(job, TranslationJob)]
 
-    def source_room(self, source_language: str, target_language: str, model: str | None) -> int:
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         return self.room
 
     def source_tokens(
-        self, source_language: str, target_language: str, model: str | None, texts: Sequence[str]
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
         return [self._tokens(text) for text in texts]
 
