@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Literal, Self
@@ -12,8 +13,9 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from app.access.rates import parse_quotas, parse_rates
+
 PREFIX = "PARLANCE_"
-# Of a page, or of an extension, whose origin a browser makes of the extension's id.
 _ORIGIN = re.compile(r"(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
 
 
@@ -30,9 +32,6 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=1, le=65_535, description="Port to listen on.")
     checkpoints: Path = Field(
         default=Path("checkpoints"), description="Folder whose sub-folders are the checkpoints to load."
-    )
-    data: Path = Field(
-        default=Path("data"), description="Folder that keeps what people leave here, such as glossaries."
     )
     devices: str = Field(
         default="auto",
@@ -121,6 +120,14 @@ class Settings(BaseSettings):
     log_level: Literal["critical", "error", "warning", "info", "debug"] = Field(
         default="info", description="Least severe level that is logged."
     )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="How log lines are written: for people, or each as a JSON object."
+    )
+    request_log: bool = Field(
+        default=True,
+        description="Log each request: method, route, status, milliseconds, id, the key's name; never texts, keys or"
+        " addresses.",
+    )
     cors_origins: str = Field(
         default="",
         description='Comma-separated origins whose pages may call this service, such as "https://example.org" or'
@@ -141,9 +148,61 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds without a sign of life after which a device process is ended and started again.",
     )
+    data: Path = Field(
+        default=Path("data"),
+        description="Folder, made where it is missing, for what callers leave: glossaries, files, suggestions.",
+    )
+    suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
+    max_file_bytes: int = Field(
+        default=10_000_000, ge=1024, description="Largest body of POST /translate_file in bytes; beyond that it is 413."
+    )
+    max_kept_files_bytes: int = Field(
+        default=1_000_000_000,
+        ge=1024,
+        description="Bytes of all translated files that wait to be fetched; beyond that the answer is 429.",
+    )
+    file_retention_s: float = Field(
+        default=1800, gt=0, le=604_800, description="Seconds for which a translated file can be fetched."
+    )
+    public_url: str = Field(
+        default="",
+        description='How clients reach this server, such as "https://example.org/mt", for the addresses in answers;'
+        " empty: as each of them called it.",
+    )
     admin_key: SecretStr = Field(
         default=SecretStr(""),
         description="Key of the endpoints that load, reload and unload models; empty switches them off.",
+    )
+    keys_file: str = Field(
+        default="",
+        description="File of API keys, made by `python -m app.keys add`; empty: everybody may use the service.",
+    )
+    key_required: bool = Field(
+        default=True, description="With a keys file, refuse requests without a key; a wrong key is always refused."
+    )
+    rate_limit: str = Field(
+        default="",
+        description="Requests of each key and, without one, of each address, such as 60/minute;1000/hour; each text of"
+        " a batch counts. Empty: no limit.",
+    )
+    quota: str = Field(
+        default="",
+        description="Characters of each key, such as 500000/month;50000/day, in UTC; empty: no limit.",
+    )
+    redis_url: SecretStr = Field(
+        default=SecretStr(""),
+        description="Redis in which servers share limits and quotas, such as redis://redis:6379/0; empty: each server"
+        " counts for itself until it ends.",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="Comma-separated addresses and networks of proxies whose X-Forwarded-For is believed, such as"
+        " 127.0.0.1,10.0.0.0/8; empty: nobody's.",
+    )
+    otlp_endpoint: str = Field(
+        default="",
+        description="OpenTelemetry collector that gets a span of each request over OTLP/HTTP, such as"
+        " http://localhost:4318/v1/traces; needs the extra `otel`. Empty: none.",
     )
 
     @field_validator("devices")
@@ -166,7 +225,45 @@ class Settings(BaseSettings):
             raise ValueError("it takes 16 or more ASCII characters without spaces")
         return value
 
-    @field_validator("log_level", mode="before")
+    @field_validator("rate_limit")
+    @classmethod
+    def _rates(cls, value: str) -> str:
+        parse_rates(value)
+        return value
+
+    @field_validator("quota")
+    @classmethod
+    def _quotas(cls, value: str) -> str:
+        parse_quotas(value)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _a_redis(cls, value: SecretStr) -> SecretStr:
+        if value.get_secret_value() and not re.match(r"(rediss?|unix)://\S", value.get_secret_value()):
+            raise ValueError("it takes an address such as redis://redis:6379/0")
+        return value
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _a_collector(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^\s?#@]+", value):
+            raise ValueError("it takes an address such as http://localhost:4318/v1/traces")
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        """Whatever is no address would be believed of nobody, and nobody would notice."""
+        networks = [each.strip() for each in value.split(",") if each.strip()]
+        for each in networks:
+            try:
+                ipaddress.ip_network(each)
+            except ValueError:
+                raise ValueError("it takes addresses and networks such as 127.0.0.1,10.0.0.0/8") from None
+        return ",".join(networks)
+
+    @field_validator("log_level", "log_format", mode="before")
     @classmethod
     def _any_case(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
@@ -179,6 +276,13 @@ class Settings(BaseSettings):
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
         return ",".join(origins)
+
+    @field_validator("public_url")
+    @classmethod
+    def _an_address(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^\s?#@]+", value):
+            raise ValueError('it takes an address such as "https://example.org", without a query')
+        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _workers_need_a_cpu(self) -> Self:
@@ -211,6 +315,6 @@ def _problem(name: str, error: object) -> str:
     details: dict[str, object] = dict(error)  # type: ignore[call-overload]
     reason = str(details["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
     reason = reason.split(", unable to parse")[0]
-    if name == "admin_key":  # what is wrong with a secret is said without saying the secret
-        return f"{PREFIX}ADMIN_KEY cannot be used: {reason}"
+    if name in ("admin_key", "redis_url"):  # what is wrong with a secret is said without saying the secret
+        return f"{PREFIX}{name.upper()} cannot be used: {reason}"
     return f'{PREFIX}{name.upper()} is "{details["input"]}": {reason}' if name else reason

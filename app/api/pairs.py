@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -14,8 +16,12 @@ from app.engine.errors import EngineError, EngineUnavailable, UnknownPair
 from app.engine.jobs import Engine
 from app.text.detection import Detection
 from app.text.languages import closest
+from app.translation.job import TextFormat
 
 _NAMED_PAIRS = 20
+_TAG = re.compile(r"(<[^<>]*>)")
+_UNREAD = frozenset({"script", "style", "code"})
+_MARKUP_CHARACTERS = 20_000  # in which the detector finds as much text as it reads
 Pair = tuple[str, str]
 
 
@@ -34,6 +40,8 @@ class LoadedPairs:
 
     def find(self, source: str, target: str) -> Pair:
         """The loaded pair of these codes, or the closest to them (`closest`), or `UnknownPair`."""
+        if (source, target) in self.pairs:  # as nearly everyone spells them
+            return source, target
         pairs = set(self.pairs)
         for from_code in closest(source, [pair[0] for pair in self.pairs]):
             for to_code in closest(target, [pair[1] for pair in self.pairs]):
@@ -52,6 +60,12 @@ class LoadedPairs:
             raise self._missing(f"into {shown(target)}", "target")
         return list(found.values())
 
+    def languages(self) -> list[str]:
+        """Every code of a loaded pair, once each; without any pair, what is raised for one that is missing."""
+        if not self.pairs:
+            raise self._missing("to tell languages by", "q")
+        return list(dict.fromkeys(code for pair in self.pairs for code in pair))
+
     def _field(self, source: str) -> str:
         return "target" if closest(source, [pair[0] for pair in self.pairs]) else "source"
 
@@ -67,7 +81,7 @@ class LoadedPairs:
 
 
 async def pairs_of(
-    texts: Sequence[str], source: str | None, target: str, services: Services
+    texts: Sequence[str], source: str | None, target: str, services: Services, text_format: TextFormat = "text"
 ) -> tuple[list[Pair], list[Detection] | None]:
     """The (source, target) of each text and, where the source was to be detected ("auto", or nothing said), how sure
     that is."""
@@ -77,5 +91,22 @@ async def pairs_of(
     by_source = dict(loaded.into(target))
     detect, candidates = services.detector.detect, list(by_source)
     # In a thread: the first call loads the detector, and a large batch takes a while.
-    detections = await run_in_threadpool(lambda: [detect(text, candidates) for text in texts])
+    detections = await run_in_threadpool(lambda: [detect(_words(text, text_format), candidates) for text in texts])
     return [(each.language, by_source[each.language]) for each in detections], detections
+
+
+def _words(text: str, text_format: TextFormat) -> str:
+    """Names of tags and attributes are English, whatever the text is; so are programs."""
+    if text_format != "html":
+        return text
+    words, within = [], None
+    for part in _TAG.split(text[:_MARKUP_CHARACTERS]):
+        if not part.startswith("<"):
+            words += [] if within else [part]
+            continue
+        name = part.strip("<>/ ").partition(" ")[0].lower()
+        if part.startswith("</"):
+            within = None if name == within else within
+        elif within is None and name in _UNREAD:
+            within = name
+    return html.unescape(" ".join(words))

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.text.languages import base_language
+
 # The verdict settles within a few hundred characters, and the library walks a text byte by byte in Python.
 _CHARACTERS_READ = 1000
 
@@ -42,15 +44,22 @@ class Detector:
 
     def detect(self, text: str, candidates: Sequence[str]) -> Detection:
         """The most probable of `candidates` (language codes, at least one) for this text alone."""
+        return self.rank(text, candidates)[0]
+
+    def rank(self, text: str, candidates: Sequence[str]) -> list[Detection]:
+        """All `candidates` (language codes, at least one), the most probable first; only the first candidate, at 0,
+        where nothing was recognised."""
         part = text[:_CHARACTERS_READ]
         scores = dict(self._loaded().rank(part))
-        best = max(candidates, key=lambda code: _score(scores, code))
-        rivals = {_score(scores, code) for code in candidates} | {max(scores.values())}
-        if _score(scores, best) == -math.inf or len(set(scores.values())) == 1:  # nothing was recognised
-            return Detection(candidates[0], 0.0)
+        own = {code: _score(scores, code) for code in candidates}
+        best = max(own.values())
+        if best == -math.inf or len(set(scores.values())) == 1:
+            return [Detection(candidates[0], 0.0)]
+        rivals = set(own.values()) | {max(scores.values())}
         # The library's own temperature, by which confidences of short and long texts mean the same.
         temperature = math.sqrt(len(part.encode("utf-8", "replace")))
-        return Detection(best, _share(_score(scores, best), rivals, temperature))
+        ranked = sorted(own, key=lambda code: -own[code])
+        return [Detection(code, _share(own[code], rivals, temperature)) for code in ranked]
 
     def _loaded(self) -> _Identifier:
         with self._lock:
@@ -64,7 +73,7 @@ class Detector:
 
 def _score(scores: Mapping[str, float], code: str) -> float:
     """Of the language itself: zh-Hans and pt-BR are scored as zh and pt. Languages it does not know lose."""
-    return scores.get(code.lower().partition("-")[0], -math.inf)
+    return scores.get(base_language(code), -math.inf)
 
 
 def _share(own: float, rivals: Set[float], temperature: float) -> float:

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from app.engine.errors import EngineError, UnknownModel
 from app.engine.findings import Findings, Told
 from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, ScoreJob, ScoreReport, Step, TokenView
 from app.engine.jobs import (
+    AlignedWord,
     Continuation,
+    FinishReason,
     Generation,
     GenerationJob,
     ModelChange,
@@ -35,6 +38,7 @@ from app.engine.look_jobs import (
     WalkthroughReport,
 )
 from app.engine.streaming import Show, TextStream
+from app.engine.token_texts import WrittenToken
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -92,6 +96,7 @@ class FakeEngine:
     jobs: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
+    repetitive: frozenset[str] = frozenset()
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
     findings: Findings = field(default_factory=lambda: Findings(logprob_sum=-0.5))
@@ -231,8 +236,17 @@ class FakeEngine:
     def _translation(self, job: TranslationJob) -> Translation:
         text = f"{job.target_language}:{job.text}"
         others = tuple(f"{text} ({index})" for index in range(1, job.alternatives + 1))
-        reason = "length" if job.text in self.length_limited else "stop"
-        return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}")
+        reason: FinishReason = "length" if job.text in self.length_limited else "stop"
+        if job.text in self.repetitive:
+            reason = "repetition"
+        told: dict[str, Any] = {}
+        if "scores" in job.wants:
+            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + job.alternatives))
+        if "tokens" in job.wants:
+            told["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
+        if "alignment" in job.wants:
+            told["alignment"] = (AlignedWord(len(text) - len(job.text), len(text), 0, len(job.text), 0.75),)
+        return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}", **told)
 
     def _check_model(self, name: str | None) -> None:
         if name is not None and name not in {model.name for model in self.loaded}:
