@@ -61,6 +61,7 @@ from app.storage.glossaries import Glossaries
 from app.storage.suggestions import Suggestions
 from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
+from app.translation.cache import Cache
 from app.translation.translator import Translator
 
 VERSION = "0.1.0"
@@ -108,7 +109,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     )
     app.state.services = Services(
         engine,
-        Translator(engine),
+        Translator(engine, Cache(settings.cache_mb * 1_000_000)),
         Detector(),
         _limits(settings),
         settings.request_timeout_s,

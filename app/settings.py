@@ -117,6 +117,12 @@ class Settings(BaseSettings):
     length_penalty: float = Field(
         default=1.0, ge=0, le=5, description="Exponent of the length by which the beam search divides scores."
     )
+    cache_mb: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Megabytes of memory for translations of sentences that were asked for before; 0 keeps none.",
+    )
     log_level: Literal["critical", "error", "warning", "info", "debug"] = Field(
         default="info", description="Least severe level that is logged."
     )
@@ -157,17 +163,13 @@ class Settings(BaseSettings):
         default=10_000_000, ge=1024, description="Largest body of POST /translate_file in bytes; beyond that it is 413."
     )
     max_kept_files_bytes: int = Field(
-        default=1_000_000_000,
-        ge=1024,
-        description="Bytes of all translated files that wait to be fetched; beyond that the answer is 429.",
+        default=1_000_000_000, ge=1024, description="Bytes of all translated files kept; beyond that it is 429."
     )
     file_retention_s: float = Field(
         default=1800, gt=0, le=604_800, description="Seconds for which a translated file can be fetched."
     )
     public_url: str = Field(
-        default="",
-        description='How clients reach this server, such as "https://example.org/mt", for the addresses in answers;'
-        " empty: as each of them called it.",
+        default="", description="How clients reach this server, as https://example.org/mt; empty: as they called it."
     )
     admin_key: SecretStr = Field(
         default=SecretStr(""),
