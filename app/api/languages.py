@@ -47,8 +47,10 @@ async def detect(body: DetectRequest, request: Request, services: ServicesDepend
     texts = body.texts
     services.limits.check_texts(texts, "q")
     candidates = _english_first(LoadedPairs.of(services.engine).languages())
-    rank = services.detector.rank
-    found = await run_in_threadpool(lambda: [each for text in texts for each in rank(text, candidates)])
+    top = services.detector.top
+    found = await run_in_threadpool(
+        lambda: [each for text in texts for each in top(text, candidates, _SHOWN_LANGUAGES)]
+    )
     return JsonAnswer([{"confidence": each.confidence, "language": each.language} for each in _merged(found)])
 
 

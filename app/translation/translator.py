@@ -18,6 +18,7 @@ from app.translation.faithful import Task, faithful
 from app.translation.halving import Measuring, fitted, halves
 from app.translation.job import TextJob, TranslatedText
 from app.translation.layout import Layout, layout_of, spaces
+from app.translation.pages import translated_pages
 from app.translation.sentence import Sentence
 from app.translation.showing import shown_in_order
 
@@ -43,6 +44,9 @@ class Translator:
         self._asker = Asker(engine, Cache() if cache is None else cache)
 
     async def translate(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
+        return await translated_pages(jobs, self._translate_plain)
+
+    async def _translate_plain(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
         try:
             return await self._translate(jobs, certain=False)
         except TextTooLong:  # a sentence has more tokens than bytes: now all are counted
@@ -57,9 +61,13 @@ class Translator:
 
     def stream(self, job: TextJob) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
         """The same answer, its text as it is found: sentences are translated side by side and shown in their order,
-        those that may have to be mended when they are whole."""
+        those that may have to be mended when they are whole. HTML is shown when all of it is."""
 
         async def work(show: Show) -> TranslatedText:
+            if job.format == "html":
+                (page,) = await self.translate([job])
+                show(page.text, 0)
+                return page
             (plan,) = await self._plans([job], certain=True)
             between = list(spaces(plan.layout, job.target_language))
             parts = await shown_in_order(plan.tasks, between, self._engine, self._asker, self._mended, show)

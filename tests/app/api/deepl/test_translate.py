@@ -60,7 +60,7 @@ def test_as_deepl_node_sends_it() -> None:
 
 def test_a_form_with_one_text_is_a_list_too() -> None:
     answer = Client().post("/v2/translate", data={"text": "ein\r\nBier", "target_lang": "EN", "source_lang": "DE"})
-    assert [each["text"] for each in answer.json()["translations"]] == ["en:ein\nBier"]
+    assert [each["text"] for each in answer.json()["translations"]] == ["en:ein\nen:Bier"]
 
 
 @pytest.mark.parametrize(

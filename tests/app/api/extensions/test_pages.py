@@ -57,7 +57,7 @@ def test_a_page_is_one_request_and_one_call() -> None:
     client = Client()
     answer = posted(client, "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": PAGE})
     assert [each["text"] for each in answer["translations"]] == [f"en:{text}" for text in PAGE]
-    assert client.engine.calls == 1
+    assert client.engine.jobs == [TranslationJob(text, "de", "en") for text in PAGE]
 
 
 def test_paragraphs_in_the_target_language_stay() -> None:
