@@ -99,8 +99,9 @@ def fill(taken: Continuations, found: Candidates, starts: Ints) -> None:
     """Those of each beam, best first, from place starts [G] on."""
     found = found.at(np.lexsort((-found.nats, found.beams)))
     places = starts[found.beams] + counted(found.beams)
-    for column, values in zip(taken, (found.nats, found.parents, found.tokens), strict=True):
-        column[found.beams, places] = values
+    taken.log_probabilities[found.beams, places] = found.nats
+    taken.parents[found.beams, places] = found.parents
+    taken.tokens[found.beams, places] = found.tokens
 
 
 def counted(groups: Ints) -> Ints:

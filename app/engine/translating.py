@@ -97,7 +97,7 @@ class Translating:
         if goes_round(best.tokens, checkpoint.decode, job.text, finished=best.finished):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
-        scores = None
+        scores: tuple[float, ...] | None = None
         if "scores" in job.wants:
             scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
         answer = Translation(writing.text, others, reason, checkpoint.name, usage, scores)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from app.api.fields import SoundText, refusal, sound
+from app.api.fields import SoundText, filled, refusal, sound
 from app.api.wording import value_shown
 
 _TAGS_HELP = "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it"
@@ -61,7 +61,9 @@ class DeepLTranslateRequest(BaseModel):
         description="Texts to translate, each on its own. In a form the field is there once for each.",
         examples=[["Ich möchte ein Bier"]],
     )
-    target_lang: Code = Field(description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"])
+    target_lang: Annotated[SoundText, AfterValidator(filled)] = Field(
+        description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"]
+    )
     source_lang: Code | None = Field(
         default=None, description="Language of the texts; without it that of each is detected.", examples=["DE"]
     )
@@ -124,13 +126,6 @@ class DeepLTranslateRequest(BaseModel):
     custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else texts(v))] = Field(
         default_factory=list, description="Refused: these models follow no instructions.", examples=[[]]
     )
-
-    @field_validator("target_lang")
-    @classmethod
-    def _somewhere(cls, value: str) -> str:
-        if not value:
-            raise refusal("is empty; send a language code as GET /v2/languages?type=target lists them.")
-        return value
 
     @field_validator("formality")
     @classmethod
