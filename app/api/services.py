@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.access.gate import Gate
+from app.api.document_jobs import DocumentJobs
 from app.api.limits import Limits
 from app.api.usage import CountedHere
 from app.engine.jobs import Engine
@@ -33,6 +34,7 @@ class Services:
     files: TranslatedFiles
     glossaries: Glossaries
     usage: CountedHere
+    documents: DocumentJobs
     suggestions: Suggestions | None = None  # None: switched off
     public_url: str = ""  # what clients put before a path; "": as each of them called us
 

@@ -103,7 +103,8 @@ def test_what_changes_nothing_is_accepted() -> None:
         "splitting_tags": [],
         "non_splitting_tags": "",
         "model_type": "prefer_quality_optimized",
-        "glossary_id": None,
+        "glossary_id": "",
+        "style_id": None,
         "something_new": 5,
     }
     (translation,) = client.post("/v2/translate", json=BIER | options).json()["translations"]
@@ -134,7 +135,7 @@ def test_what_changes_nothing_is_accepted() -> None:
         ({"text": ["a", 5]}, '"text" holds 5; it takes a list of texts.'),
         ({"text": ["a" * 100_001]}, '"text" has a text of 100,001 characters; one text may have 100,000.'),
         ({"text": ["a"] * 513}, '"text" has 513 texts; one request takes 512. Send them in several.'),
-        ({"source_lang": None, "glossary_id": "x"}, "The body has a glossary without source_lang; say which language"),
+        ({"source_lang": "", "glossary_id": "x"}, "The body has a glossary without source_lang; say which language"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_never_tried_again(fields: dict[str, Any], sentence: str) -> None:
