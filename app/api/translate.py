@@ -117,7 +117,7 @@ def _answer(
         ]
     if body.alternatives:
         columns["alternatives"] = [list(each.alternatives) for each in translations]
-    if any(each.finish_reason == "length" for each in translations):
+    if any(each.finish_reason != "stop" for each in translations):
         columns["finishReason"] = [each.finish_reason for each in translations]
     if isinstance(body.q, str):
         return TranslateAnswer(**{name: column[0] for name, column in columns.items()})

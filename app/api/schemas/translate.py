@@ -115,7 +115,8 @@ class TranslateAnswer(BaseModel):
     )
     finishReason: FinishReason | list[FinishReason] | None = Field(  # noqa: N815
         default=None,
-        description='Only where a translation ran into the model\'s token limit before its end: "length".',
+        description='Only where a translation is not sound: "length" if it ran into its limit of tokens before its end,'
+        ' "repetition" if it goes round in circles, which its text does not; in a list, "stop" for the sound ones.',
         examples=["length"],
     )
 

@@ -18,6 +18,7 @@ from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, Scor
 from app.engine.jobs import (
     AlignedWord,
     Continuation,
+    FinishReason,
     Generation,
     GenerationJob,
     ModelChange,
@@ -99,6 +100,7 @@ class FakeEngine:
     jobs: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
+    circling: frozenset[str] = frozenset()  # texts whose translations go round in circles
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
     room: int = 256  # words of a source
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
@@ -255,7 +257,8 @@ class FakeEngine:
     def _translation(self, job: TranslationJob) -> Translation:
         text = f"{job.target_language}:{job.text}"
         others = tuple(f"{text} ({index})" for index in range(1, job.alternatives + 1))
-        reason = "length" if job.text in self.length_limited else "stop"
+        reason: FinishReason = "length" if job.text in self.length_limited else "stop"
+        reason = "repetition" if job.text in self.circling else reason
         return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}")
 
     def _check_model(self, name: str | None) -> None:
