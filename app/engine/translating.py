@@ -94,7 +94,7 @@ class Translating:
                 texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
             others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
-        if goes_round(best.tokens, checkpoint.decode, job.text, finished=best.finished):
+        if goes_round(best.tokens, checkpoint.decode, job.text):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
         told = [texts[text] for text in (writing.text, *others)]
