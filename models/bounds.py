@@ -99,8 +99,8 @@ def fill(taken: Continuations, found: Candidates, starts: Ints) -> None:
     """Those of each beam, best first, from place starts [G] on."""
     found = found.at(np.lexsort((-found.nats, found.beams)))
     places = starts[found.beams] + counted(found.beams)
-    for column, values in zip(taken, (found.nats, found.parents, found.tokens), strict=True):
-        column[found.beams, places] = values
+    taken.log_probabilities[found.beams, places] = found.nats
+    taken.parents[found.beams, places], taken.tokens[found.beams, places] = found.parents, found.tokens
 
 
 def counted(groups: Ints) -> Ints:
@@ -163,8 +163,11 @@ def bound_continuations(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequ
     # after them, for it uses the logits up
     free = continuations(logits, np.ascontiguousarray(rows[~bound]), so_far[~bound])
     order = np.argsort(np.concatenate([bound.nonzero()[0], (~bound).nonzero()[0]]))
-    values, parents, tokens = (np.concatenate(pair)[order] for pair in zip(found, free, strict=True))
-    return Continuations(values, parents, tokens)
+    return Continuations(
+        np.concatenate([found.log_probabilities, free.log_probabilities])[order],
+        np.concatenate([found.parents, free.parents])[order],
+        np.concatenate([found.tokens, free.tokens])[order],
+    )
 
 
 def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], count: int) -> Continuations:
