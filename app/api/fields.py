@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from fastapi import Path
@@ -11,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from app.api.wording import value_shown
 
 _MAX_NAME_CHARACTERS = 200
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def refusal(predicate: str) -> PydanticCustomError:
@@ -53,6 +55,18 @@ def text_or_texts(value: Any) -> Any:
             raise refusal(f"{inside} {value_shown(item)}; it takes a text or a list of texts.")
         sound(item)
     return value
+
+
+def as_number(value: Any) -> Any:
+    """Forms and query parameters have no numbers, only their digits."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value) if "." in value else int(value)
+    return value
+
+
+def as_truth(value: Any) -> Any:
+    """Forms and query parameters have no booleans, only their names."""
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
 
 def filled(text: str) -> str:
