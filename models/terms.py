@@ -19,6 +19,7 @@ from models.tokenizer.word_parts import WordParts
 Required = Sequence[Sequence[Sequence[int]]]
 Ints = npt.NDArray[np.int64]
 KINDS = 4  # of tokens: that continue a word or do not, and that one can continue or cannot
+LENGTH_PENALTY = 0.5  # suits terms: what they cost counts for less in longer texts, and 1 pads these out
 MOST_READINGS = 64  # of a text; whoever is further from the end is forgotten first
 
 
@@ -30,8 +31,8 @@ def beam_for(required: Required, beam: int) -> int:
 
 
 class Reading(NamedTuple):
-    """met: the terms that are there, a bit each. run: the one being written, of which `written` tokens are there; None:
-    none is. open: the last token completed a term, if no word goes on from there."""
+    """met: the terms that are there, a bit each. run: the one being written, of which `written` tokens are there; term
+    -1: none is. open: the last token completed a term, if no word goes on from there."""
 
     met: int = 0
     term: int = -1

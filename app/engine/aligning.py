@@ -18,7 +18,7 @@ from app.engine.token_texts import WrittenToken
 from app.engine.words import spans_beside
 from app.engine.writing import Writing
 
-MOST_PAIRS, MOST_PADDED = 16, 1024  # that are read in one pass: between two steps, all other texts wait for it
+MOST_PAIRS, MOST_PADDED = 16, 512  # that are read in one pass: between two steps, all other texts wait for it
 
 
 @dataclass(frozen=True, slots=True)

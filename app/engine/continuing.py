@@ -76,7 +76,7 @@ class Continuing:
         if result is not None:
             best = result.hypotheses[0]
             reason = "stop" if writing.stopped or best.finished else "length"
-            if reason == "length" and goes_round(best.tokens, checkpoint.decode, job.prompt):
+            if reason == "length" and goes_round(best.tokens, checkpoint.decode, job.prompt, at_end=True):
                 reason = "repetition"
         usage = writing.usage(len(prompt), result.timing if result else None)
         tokens = tuple(writing.written) if job.logprobs else None

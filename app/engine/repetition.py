@@ -1,4 +1,4 @@
-"""Whether a text goes round in circles at its end, as decoders do that have lost their way."""
+"""Whether a text goes round in circles, as decoders do that have lost their way."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ import numpy as np
 
 LONGEST = 30  # tokens of what comes again and again
 TIMES, LEAST = 4, 12  # it comes so often at least, and fills so many tokens
-BEHIND = 3  # tokens that may follow it where the text has ended: a full stop, a quotation mark
 LONGEST_CHARACTERS = 200  # of what comes again and again in a source
 HONEST = 2  # a text may repeat so many times as often as its source does
 
+Tokens = Sequence[int]
 
-def goes_round(
-    tokens: Sequence[int], decode: Callable[[Sequence[int]], str], source: str, *, finished: bool = False
-) -> bool:
+
+def goes_round(tokens: Tokens, decode: Callable[[Tokens], str], source: str, *, at_end: bool = False) -> bool:
     """tokens: what was written, which `decode` reads. source: what it is about; where this repeats something about as
-    often, so may the text. finished: the text has ended by itself, and may have an end behind what is repeated."""
+    often, so may the text. at_end: only what the text ends with counts."""
     if len(tokens) - len(set(tokens)) < LEAST - LEAST // TIMES:  # what a run repeats
         return False
-    for behind in range(1 + BEHIND if finished else 1):
-        if run := tail(tokens[: len(tokens) - behind]):
-            return times(decode(run)) > HONEST * times(source)
-    return False
+    run = tail(tokens) if at_end else circle(tokens)
+    return bool(run) and times(decode(run)) > HONEST * times(source)
 
 
-def tail(tokens: Sequence[int]) -> Sequence[int]:
+def circle(tokens: Tokens) -> Tokens:
+    """A run of at most LONGEST tokens, TIMES times or more, at any place; () if there is none. The last time may be cut
+    off."""
+    for period in range(1, min(LONGEST, len(tokens) // TIMES) + 1):
+        alike = max((TIMES - 1) * period, LEAST - period)  # so many in a row are what they were a period before
+        for place in range(period + alike - 1, len(tokens), alike):  # one of these is among them
+            start, end = place, place + 1
+            while start >= period and tokens[start] == tokens[start - period]:
+                start -= 1
+            while start < place and end < len(tokens) and tokens[end] == tokens[end - period]:
+                end += 1
+            if end - start - 1 >= alike:
+                return tokens[start + 1 - period : end]
+    return ()
+
+
+def tail(tokens: Tokens) -> Tokens:
     """The end that is one run of at most LONGEST tokens, TIMES times or more; () if there is none. The last time may be
     cut off."""
     last = len(tokens) - 1

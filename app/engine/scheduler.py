@@ -1,6 +1,6 @@
 """Which requests share the next step of a model. They join and leave at step boundaries, whatever they ask for,
 so a long one never holds up a short one. Between two steps there is at most one prefill budget a model, at most one
-look at attention, gates or the score of a text, and at most one step of a search without some heads."""
+look at attention, gates, alignment or the score of a text, and at most one step of a search without some heads."""
 
 from __future__ import annotations
 

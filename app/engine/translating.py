@@ -94,12 +94,11 @@ class Translating:
                 texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
             others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
-        if goes_round(best.tokens, checkpoint.decode, job.text, finished=best.finished):
+        if goes_round(best.tokens, checkpoint.decode, job.text):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
-        scores: tuple[float, ...] | None = None
-        if "scores" in job.wants:
-            scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
+        told = [texts[text] for text in (writing.text, *others)]
+        scores = _scores(checkpoint, told) if "scores" in job.wants else None
         answer = Translation(writing.text, others, reason, checkpoint.name, usage, scores)
         if not READ & job.wants:
             return Done(answer)

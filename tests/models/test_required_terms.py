@@ -57,7 +57,7 @@ texts = st.lists(st.sampled_from([A, B, C, 0]), max_size=9)
 
 
 @given(terms, texts, st.sampled_from([NO_PARTS, SOME, parts((A, B, C), (A, B, C))]))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_text_is_read_as_everything_tried_reads_it(required: Required, text: list[int], words: WordParts) -> None:
     automaton = Terms(required, words)
     state = automaton.states[automaton.read(text)]
@@ -78,7 +78,7 @@ def test_a_text_is_read_as_everything_tried_reads_it(required: Required, text: l
 
 
 @given(terms, texts, st.sampled_from([NO_PARTS, SOME]))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_what_is_left_is_no_more_and_no_less_than_said(required: Required, text: list[int], words: WordParts) -> None:
     """Useful tokens lead there: within `safe` tokens of any kind, and in fewer than `left` nothing does."""
     automaton = Terms(required, words)
@@ -135,7 +135,7 @@ def test_a_wide_beam_finds_the_best_that_holds_everything(required: Required, wo
 
 
 @given(terms, st.integers(0, 50), st.integers(2, 4), st.integers(0, 4), st.booleans(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_narrow_beam_holds_everything_for_which_there_is_room(
     required: Required, seed: int, width: int, spare: int, forced_end: bool, shares: bool
 ) -> None:

@@ -133,7 +133,8 @@ class ContinuationAnswer(BaseModel):
 
     text: str = Field(description="What follows the prompt, without the prompt.", examples=["后的街道下着旧雨"])
     finish_reason: FinishReason = Field(
-        description='"stop": the text ended or met a stop text; "length": it ran into max_new_tokens.',
+        description='"stop": the text ended or met a stop text; "length": it ran into max_new_tokens; "repetition": it'
+        " did so while it went round in circles, its end being the same few tokens again and again.",
         examples=["length"],
     )
     seed: int = Field(description="The seed that writes this text again.", examples=[7])

@@ -72,8 +72,11 @@ def test_alternatives_appear_only_when_asked_for() -> None:
     }
 
 
-def test_finish_reason_appears_only_when_a_translation_was_cut() -> None:
-    client = Client(FakeEngine(length_limited=frozenset({"lang"})))
+def test_finish_reason_appears_only_when_a_translation_was_cut_or_goes_round() -> None:
+    client = Client(FakeEngine(length_limited=frozenset({"lang"}), repetitive=frozenset({"immer"})))
+    assert translate(client, q="immer")["finishReason"] == "repetition"
+    assert translate(client, q=["kurz", "immer"])["finishReason"] == ["stop", "repetition"]
+    assert "finishReason" not in translate(client, q=["kurz"])
     assert translate(client, q="lang")["finishReason"] == "length"
     assert translate(client, q=["lang", "kurz"])["finishReason"] == ["length", "stop"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.repetition import goes_round, tail, times
+from app.engine.repetition import LONGEST, circle, goes_round, tail, times
 
 WORDS = dict(enumerate(["the", "dog", "sees", "ha", "very", ".", "1", "a", "house", "ja", "”", "la"]))
 IDS = {word: token for token, word in WORDS.items()}
@@ -17,8 +17,8 @@ def decode(tokens: Sequence[int]) -> str:
     return " ".join(WORDS[token] for token in tokens)
 
 
-def round_in(text: str, source: str = "", *, finished: bool = False) -> bool:
-    return goes_round([IDS[word] for word in text.split()], decode, source, finished=finished)
+def round_in(text: str, source: str = "", *, at_end: bool = False) -> bool:
+    return goes_round([IDS[word] for word in text.split()], decode, source, at_end=at_end)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,12 @@ def round_in(text: str, source: str = "", *, finished: bool = False) -> bool:
     ],
 )
 def test_the_end_that_is_one_run(tokens: list[int], expected: int) -> None:
-    found = tail(tokens)
-    assert list(found) == tokens[len(tokens) - expected :]
+    run = tokens[len(tokens) - expected :]
+    assert list(tail(tokens)) == run
+    if tokens[-1:] != [1]:
+        assert list(circle(tokens)) == run
+        for before, behind in (([90, 91], [92]), ([], [*range(60, 90)]), ([*range(60, 83)], [90] * 8)):
+            assert list(circle([*before, *tokens, *behind])) == run
 
 
 @pytest.mark.parametrize(
@@ -61,18 +65,44 @@ def test_a_text_that_goes_round_is_told_from_one_whose_source_does() -> None:
     assert not round_in(". " * 14, "Kapitel 1 .............. 7")
 
 
-def test_behind_what_is_repeated_only_an_end_may_stand() -> None:
-    circle = "the dog" + " very" * 12
-    assert round_in(circle, "x")
-    assert not round_in(f"{circle} . ”", "x")  # it was cut off, and not there
-    assert round_in(f"{circle} . ”", "x", finished=True)
-    assert not round_in(f"{circle} the dog sees . ”", "x", finished=True)
+def test_what_stands_behind_a_circle_counts_only_where_the_end_alone_does() -> None:
+    text = "the dog" + " very" * 12
+    assert round_in(text, "x")
+    assert round_in(text, "x", at_end=True)
+    assert round_in(f"{text} the dog sees .", "x")
+    assert not round_in(f"{text} .", "x", at_end=True)
+    assert not round_in("the dog" + " very" * 11, "x")
 
 
 def test_chance_makes_no_circle() -> None:
     chance = random.Random(3)
     texts = [[chance.randrange(40) for _ in range(chance.randrange(300))] for _ in range(300)]
-    assert not any(tail(text) for text in texts)
+    assert not any(tail(text) or circle(text) for text in texts)
+
+
+def spelt_out(tokens: list[int]) -> bool:
+    """Whether some token and those before it are what they were a period before, so often as makes a circle."""
+    for period in range(1, LONGEST + 1):
+        alike = 0
+        for before, token in zip(tokens, tokens[period:], strict=False):
+            alike = alike + 1 if before == token else 0
+            if alike + period >= max(4 * period, 12):
+                return True
+    return False
+
+
+def test_no_circle_is_missed_and_none_made_up() -> None:
+    chance, found = random.Random(2), 0
+    for _ in range(2000):
+        alphabet = chance.choice([1, 2, 3, 9])
+        tokens = [chance.randrange(alphabet) for _ in range(chance.randrange(30))]
+        tokens += [5, 6, 7][: chance.randrange(4)] * chance.randrange(9)
+        tokens += [chance.randrange(9) for _ in range(chance.randrange(9))]
+        run = list(circle(tokens))
+        assert bool(run) == spelt_out(tokens), tokens
+        assert not run or (len(run) >= 12 and any(tokens[at : at + len(run)] == run for at in range(len(tokens))))
+        found += bool(run)
+    assert 500 < found < 1500
 
 
 def test_what_comes_again_may_be_long() -> None:
