@@ -64,11 +64,12 @@ class Bound:
         """By hypothesis."""
         return repeated(self.written[:, : self.length], self.size)
 
-    def useful(self) -> Iterator[list[int]]:
-        """Of each hypothesis what brings a term further; where all are there, the end."""
+    def useful(self) -> Iterator[dict[int, bool]]:
+        """Of each hypothesis what brings a term further, and whether fewer tokens are left then; where none are, the
+        end."""
         if self.terms is None:
             return iter(())
-        end = [] if self.eos is None else [self.eos]
+        end = {} if self.eos is None else {self.eos: True}
         states = (self.terms.states[state] for state in self.states.tolist())
         return (state.useful if state.left else end for state in states)
 
@@ -176,7 +177,7 @@ def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], 
     totals = log_total(of, largest(of), keep=True)[:, None]
     _ban(of, bounds, width)
     values, tokens = top(of, min(2 * width, of.size(1)))
-    useful = _useful(bounds, width, of.size(1))
+    useful, sure = _useful(bounds, width, of.size(1))
     extra = (of[useful.on(of.device)] - totals[useful.on(of.device)[0], 0]).double()
     # one look at the device for all; float64 holds ids exactly
     flat = torch.cat([(values - totals).double().ravel(), tokens.double().ravel(), extra]).cpu().numpy()
@@ -185,6 +186,7 @@ def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], 
     ids = np.concatenate([flat[places : 2 * places].astype(np.int64), useful.tokens])
     nats = (np.concatenate([flat[:places], flat[2 * places :]]) + so_far.ravel()[parents]).astype(np.float32)
     alive = nats > -np.inf
+    alive[places:] &= _best_of_each(useful.rows, nats[places:], sure, 2 * width)
     _, once = np.unique((parents * of.size(1) + ids)[alive], return_index=True)
     kept = alive.nonzero()[0][once]
     beams, hypotheses = np.divmod(parents[kept], width)
@@ -198,12 +200,23 @@ def _ban(logits: Tensor, bounds: Sequence[Bound], width: int) -> None:
         logits[banned.on(logits.device)] = -torch.inf
 
 
-def _useful(bounds: Sequence[Bound], width: int, vocabulary: int) -> Places:
-    rows, tokens = list[int](), list[int]()
+def _best_of_each(rows: Ints, nats: Floats, sure: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.bool_]:
+    """The best `count` of each row, and the best of those that are sure: many terms have many beginnings."""
+    best = np.zeros(len(rows), dtype=bool)
+    for of, most in ((np.arange(len(rows)), count), (sure.nonzero()[0], 1)):
+        order = of[np.lexsort((-nats[of], rows[of]))]
+        best[order[counted(rows[order]) < most]] = True
+    return best
+
+
+def _useful(bounds: Sequence[Bound], width: int, vocabulary: int) -> tuple[Places, npt.NDArray[np.bool_]]:
+    """And which of them bring a hypothesis nearer to its end."""
+    rows, tokens, sure = list[int](), list[int](), list[bool]()
     for place, bound in enumerate(bounds):
         for row, useful in enumerate(bound.useful()):
             rows += [place * width + row] * len(useful)
             tokens += useful
+            sure += useful.values()
     found = Places(np.array(rows, dtype=np.int64), np.array(tokens, dtype=np.int64))
     known = found.tokens < vocabulary
-    return Places(found.rows[known], found.tokens[known])
+    return Places(found.rows[known], found.tokens[known]), np.array(sure, dtype=bool)[known]

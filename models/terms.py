@@ -20,7 +20,7 @@ Required = Sequence[Sequence[Sequence[int]]]
 Ints = npt.NDArray[np.int64]
 KINDS = 4  # of tokens: that continue a word or do not, and that one can continue or cannot
 LENGTH_PENALTY = 0.5  # suits terms: what they cost counts for less in longer texts, and 1 pads these out
-MOST_READINGS = 64  # of a text; whoever is further from the end is forgotten first
+MOST_READINGS = 32  # of a text; whoever is further from the end is forgotten first
 
 
 def beam_for(required: Required, beam: int) -> int:
@@ -43,14 +43,25 @@ class Reading(NamedTuple):
 
 class State(NamedTuple):
     """left: tokens that are needed at least; safe: that are enough, if others may have to stand between two terms.
-    unmet: how many terms are not there. useful: the tokens that bring a term further."""
+    unmet: how many terms are not there. useful: tokens that bring a term further, and whether fewer are left then."""
 
     readings: frozenset[Reading]
     inside: bool  # the last token ends inside a word, if the next one continues it
     left: int
     safe: int
     unmet: int
-    useful: list[int]
+    useful: dict[int, bool]
+
+
+class Rest(NamedTuple):
+    """Where some terms are there and none is being written. begins: the runs that may begin now, by their first token;
+    shortest: those tokens with which fewer are left."""
+
+    left: int
+    safe: int
+    unmet: int
+    begins: dict[int, list[Reading]]
+    shortest: set[int]
 
 
 class Terms:
@@ -72,8 +83,9 @@ class Terms:
             alike[frozenset(runs)] = 1 << term
         # tokens that no term names differ only in what they do to words
         self._named = np.array(sorted({token for term in self.runs for run in term for token in run}), dtype=np.int64)
-        self._moves = np.full((8, len(self._named) + KINDS), -1, dtype=np.int64)  # -1: not known yet
+        self._moves = np.full((8, len(self._named) + KINDS), -1, dtype=np.int32)  # -1: not known yet
         self.left, self.safe = (np.zeros(8, dtype=np.int64) for _ in range(2))
+        self._rests: dict[int, Rest] = {}  # by the terms that are there
         self._numbers: dict[tuple[frozenset[Reading], bool], int] = {}
         self.states: list[State] = []
         self.start = self._number(frozenset([Reading()]), False)
@@ -95,7 +107,7 @@ class Terms:
                     number = self._next(self.states[state], int(tokens[place]))  # for which the array may grow
                     self._moves[state, column] = number
             found = self._moves[states, columns]
-        return found
+        return found.astype(np.int64)
 
     def _columns(self, tokens: Ints) -> Ints:
         places = self._named.searchsorted(tokens)
@@ -121,17 +133,24 @@ class Terms:
                 none = Reading(reading.met)
                 grown.add(none)
                 if not same_word:
-                    grown |= {self._further(each, inside) for each in self._begun(none) if each.run[0] == token}
+                    begins = self._rest(reading.met).begins.get(token, ())
+                    grown |= {self._further(each, inside) for each in begins}
         return self._number(frozenset(self._worth_keeping(grown)), inside)
 
-    def _begun(self, reading: Reading) -> list[Reading]:
-        """All that may begin now, with nothing of it written."""
-        return [
-            Reading(reading.met, term, run)
-            for term, runs in enumerate(self.runs)
-            if not reading.met >> term & 1 and self._after[term] & reading.met == self._after[term]
-            for run in runs
-        ]
+    def _rest(self, met: int) -> Rest:
+        found = self._rests.get(met)
+        if found is None:
+            unmet = [term for term in range(len(self.runs)) if not met >> term & 1]
+            begins: dict[int, list[Reading]] = {}
+            shortest = set[int]()
+            for term in unmet:
+                if self._after[term] & met == self._after[term]:
+                    for run in self.runs[term]:
+                        begins.setdefault(run[0], []).append(Reading(met, term, run))
+                        shortest |= {run[0]} if len(run) == self._least[term] else set()
+            left, safe = (sum(of[term] for term in unmet) for of in (self._least, self._safe))
+            found = self._rests[met] = Rest(left, safe, len(unmet), begins, shortest)
+        return found
 
     def _further(self, reading: Reading, inside: bool) -> Reading:
         """By the next token of its run."""
@@ -141,7 +160,7 @@ class Terms:
 
     def _worth_keeping(self, readings: set[Reading]) -> list[Reading]:
         kept: list[Reading] = []
-        ordered = sorted(readings, key=lambda each: (self._left(each, self._least), each.term >= 0, each.open, each))
+        ordered = sorted(readings, key=lambda each: (self._left(each)[0], each.term >= 0, each.open, each))
         for reading in ordered:
             certain = reading.term < 0 and not reading.open  # to such a one every text can come back
             if (certain or len(kept) < MOST_READINGS) and not any(self._beats(other, reading) for other in kept):
@@ -156,19 +175,35 @@ class Terms:
         met = other.met | (1 << other.term if other.term >= 0 else 0)
         return one.met | met == one.met and (not one.open or (other.open and other.term < 0))
 
-    def _left(self, reading: Reading, each: Sequence[int]) -> int:
-        unmet = [term for term in range(len(self.runs)) if not reading.met >> term & 1]
-        return sum(len(reading.run) - reading.written if term == reading.term else each[term] for term in unmet)
+    def _left(self, reading: Reading) -> tuple[int, int]:
+        """And those that are surely enough."""
+        if reading.term < 0:
+            rest = self._rest(reading.met)
+            return rest.left, rest.safe
+        more, rest = len(reading.run) - reading.written, self._rest(reading.met | 1 << reading.term)
+        return rest.left + more, rest.safe + more
+
+    def _useful(self, readings: Sequence[Reading], left: int, *, inside: bool) -> dict[int, bool]:
+        """From the readings that are furthest."""
+        useful: dict[int, bool] = {}
+        for each in (each for each in readings if self._left(each)[0] == left):
+            if each.term >= 0:
+                useful[each.run[each.written]] = True
+                continue
+            rest = self._rest(each.met)
+            for token in rest.begins:
+                if not (inside and self._continues(token)):
+                    useful[token] = useful.get(token, False) or token in rest.shortest
+        return useful
 
     def _number(self, readings: frozenset[Reading], inside: bool) -> int:
         found = self._numbers.get((readings, inside))
         if found is None:
             found = self._numbers[readings, inside] = len(self.states)
-            useful = {each.run[each.written] for each in readings if each.term >= 0}
-            useful |= {begun.run[0] for each in readings if each.term < 0 for begun in self._begun(each)}
-            left, safe = (min(self._left(each, of) for each in readings) for of in (self._least, self._safe))
+            left, safe = (min(each) for each in zip(*map(self._left, readings), strict=True))
             unmet = min((self._all & ~each.met).bit_count() for each in readings)
-            self.states.append(State(readings, inside, left, safe, unmet, sorted(useful)))
+            useful = self._useful(sorted(readings), left, inside=inside)
+            self.states.append(State(readings, inside, left, safe, unmet, useful))
             if found == len(self.left):
                 self.left, self.safe = (np.concatenate([each, np.zeros_like(each)]) for each in (self.left, self.safe))
                 self._moves = np.concatenate([self._moves, np.full_like(self._moves, -1)])
