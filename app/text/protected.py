@@ -41,7 +41,7 @@ class Kept:
 
 def kept_spans(text: str) -> list[Kept]:
     """Links, addresses and placeholders: they have to come over to the letter."""
-    if not _MAY_HOLD.search(text):
+    if not may_hold_links(text):
         return []
     spans = []
     for found in _KEPT.finditer(text):
@@ -52,9 +52,16 @@ def kept_spans(text: str) -> list[Kept]:
     return spans
 
 
+def may_hold_links(text: str) -> bool:
+    """Whether it is worth looking for them."""
+    return _MAY_HOLD.search(text) is not None
+
+
 def number_spans(text: str, besides: Iterable[Kept] = ()) -> list[Kept]:
     """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is no number as a whole, such as the
     date 3.10.2026, counts as several. Not those within what is `besides`."""
+    if not _GROUP_OF_DIGITS.search(text):
+        return []
     taken = {at for each in besides for at in range(each.start, each.end)}
     spans: list[Kept] = []
     for found in _DIGITS.finditer(text):

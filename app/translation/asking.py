@@ -17,6 +17,8 @@ from app.translation.cache import Cache
 T = TypeVar("T")
 GROUP_SENTENCES = 256
 GROUP_BYTES = 32_768  # as many tokens at most, of which the engine holds twice as many by default
+_LONG_CHARACTERS = 4000  # of which layout and mending take a few milliseconds, a thread a tenth of one
+_MANY = 1000  # sentences after whose look-up others have their turn
 _PATIENCE_S = 30.0  # for room for the groups behind the first, of which some is done already
 _LONGEST_WAIT_S = 2.0
 
@@ -29,7 +31,11 @@ class Asker:
         self._engine, self._cache = engine, cache
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
-        found = {job: self.known(job) for job in jobs}
+        found: dict[TranslationJob, Translation | None] = {}
+        for start in range(0, len(jobs), _MANY):
+            found.update((job, self.known(job)) for job in jobs[start : start + _MANY])
+            if start:
+                await asyncio.sleep(0)
         unknown = [job for job, translation in found.items() if translation is None]
         deadline = 0.0
         for group in _groups(unknown):
@@ -80,6 +86,11 @@ class Asker:
             if (model.source_language, model.target_language) == pair and job.model in (None, model.name):
                 return model
         return None
+
+
+async def aside(characters: int, work: Callable[[], T]) -> T:
+    """What `work` gives; of long texts in a thread, so that nobody else waits for it."""
+    return work() if characters <= _LONG_CHARACTERS else await asyncio.to_thread(work)
 
 
 async def _patiently(ask: Callable[[], Awaitable[T]], deadline: float) -> T:

@@ -14,11 +14,11 @@ _WORSE: tuple[FinishReason, ...] = ("stop", "length", "repetition")
 
 def whole(layout: Layout, parts: Sequence[Translation], target_language: str) -> Translation:
     """parts: one for each piece of the layout. Spans of the alignment count in the layout's text."""
-    between = list(spaces(layout, target_language))
     if not parts:
         return Translation(layout.text, (), "stop", "")
-    if len(parts) == 1 and not between[0] and not between[1] and layout.spans[0][0] == 0:
+    if layout.spans == ((0, len(layout.text)),):
         return parts[0]
+    between = list(spaces(layout, target_language))
     alternatives, scores = _alternatives(parts, between)
     return Translation(
         _text([part.text for part in parts], between),

@@ -20,6 +20,8 @@ Count = Callable[[Sequence[str]], Awaitable[list[int]]]
 async def fitted(layout: Layout, room: int, count: Count, *, certain: bool = False) -> Layout:
     """The same text in pieces that all fit. count: the tokens of each text. certain: whether even pieces are counted
     whose bytes are fewer than the room: there may be more tokens than bytes only where the tokenizer rewrites signs."""
+    if not certain and all(end - start < room // 4 for start, end in layout.spans):  # four bytes each at most
+        return layout
     done: list[Span] = []
     open_spans = list(layout.spans)
     while open_spans:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.text.characters import BREAK, MARK, has_letters, unspaced
-from app.text.protected import without_links
+from app.text.protected import may_hold_links, without_links
 from app.text.sentences import sentence_spans
 
 _LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))\s")
@@ -54,16 +54,19 @@ def layout_of(text: str, language: str, *, split: bool = True) -> Layout:
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """The part between without what stands around its words."""
     while start < end:
+        if text[start].isalpha() and text[start + 1 : start + 2] != ")":  # nearly always
+            break
         mark = MARK.match(text, start, end) or _LIST_MARKER.match(text, start, end)
         if mark is None:
             break
         start = mark.end()
-    marks = MARK.finditer(text, start, end)
-    return start, next((mark.start() for mark in marks if mark.end() == end), end)
+    if start == end or not MARK.match(text, end - 1, end):
+        return start, end
+    return start, next((mark.start() for mark in MARK.finditer(text, start, end) if mark.end() == end), end)
 
 
 def translatable(piece: str) -> bool:
-    return has_letters(piece) and has_letters(without_links(piece))
+    return has_letters(piece) and (not may_hold_links(piece) or has_letters(without_links(piece)))
 
 
 def spaces(layout: Layout, target_language: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from app.text.characters import CLOSING, unspaced
 from app.text.glossary import Term, find_term, holds_term
 from app.text.protected import Kept, kept_spans, may_be_a_word, missing, number_spans
 from app.translation.edits import Edit, edited
-from app.translation.placing import place
+from app.translation.placing import Places
 
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _FAR = 2  # characters between words that stand for one term
@@ -121,7 +121,7 @@ def _touches(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool:
 def _with(translation: Translation, clean: str, start: int, end: int, written: str) -> Translation:
     """What stands for this part of the source is put in, beside the words that stand for those beside it."""
     text = translation.text
-    where = place(clean, translation, start)
+    where = Places(clean, translation).of(start)
     before = " " if where > 0 and not text[where - 1].isspace() and not unspaced(text[where - 1]) else ""
     closing = where > 0 and text[where : where + 1] in CLOSING
     parted = where == len(text) or text[where].isspace() or closing or unspaced(text[where])

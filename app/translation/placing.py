@@ -3,9 +3,9 @@ the order of the source. Without an alignment, as far on as in the source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
 
-from app.engine.jobs import AlignedWord, Translation
+from app.engine.jobs import Translation
 from app.text.characters import CLOSING, unspaced
 from app.translation.edits import Edit
 from app.translation.sentence import Mark, Sentence
@@ -17,8 +17,9 @@ def placed(sentence: Sentence, translation: Translation) -> list[Edit]:
         return [Edit(mark.at, mark.at + len(mark.gap), mark.text) for mark in sentence.shown_marks]
     edits: list[Edit] = []
     least = 0
+    places = Places(sentence.clean, translation)
     for mark in sentence.shown_marks:
-        at = place(sentence.clean, translation, mark.at)
+        at = places.of(mark.at)
         if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING:  # before the comma, as there
             at -= _closing_length(translation.text[:at])
         at = max(least, at)
@@ -27,28 +28,33 @@ def placed(sentence: Sentence, translation: Translation) -> list[Edit]:
     return edits
 
 
-def place(clean: str, translation: Translation, at: int) -> int:
-    """Where in the translation what stands at `at` of the source belongs: behind the word that stands for the source
-    word before it, or before the one that stands for the word after it."""
-    text = translation.text
-    if at == 0:
-        return 0
-    ending = _closing_length(clean)
-    if at >= len(clean) - ending:
-        return len(text) - (_closing_length(text) if at < len(clean) else 0)
-    words = translation.alignment
-    if not words:
-        return _between_words(text, round(len(text) * at / len(clean)))
-    return _between_words(text, _beside(words, at))
+class Places:
+    """Where in a translation of `clean` things belong."""
 
+    def __init__(self, clean: str, translation: Translation) -> None:
+        self._clean, self._text = clean, translation.text
+        self._closing = _closing_length(clean)
+        self._begins: dict[int, int] = {}  # source word -> where the first word for it begins, and the last one ends
+        self._ends: dict[int, int] = {}
+        for word in translation.alignment or ():
+            source, last = word.source_start, len(self._text)
+            self._begins[source] = min(word.target_start, self._begins.get(source, last))
+            self._ends[source] = max(word.target_end, self._ends.get(source, 0))
+        self._sources = sorted(self._ends)
 
-def _beside(words: Sequence[AlignedWord], at: int) -> int:
-    before = [word for word in words if word.source_start < at]
-    if before:
-        nearest = max(word.source_start for word in before)
-        return max(word.target_end for word in before if word.source_start == nearest)
-    nearest = min(word.source_start for word in words)
-    return min(word.target_start for word in words if word.source_start == nearest)
+    def of(self, at: int) -> int:
+        """Where what stands at `at` of the source belongs: behind the word that stands for the source word before it,
+        or before the one that stands for the word after it."""
+        if at == 0:
+            return 0
+        if at >= len(self._clean) - self._closing:
+            return len(self._text) - (_closing_length(self._text) if at < len(self._clean) else 0)
+        if not self._sources:
+            return _between_words(self._text, round(len(self._text) * at / len(self._clean)))
+        before = bisect_left(self._sources, at)
+        if before:
+            return _between_words(self._text, self._ends[self._sources[before - 1]])
+        return _between_words(self._text, self._begins[self._sources[0]])
 
 
 def _between_words(text: str, at: int) -> int:

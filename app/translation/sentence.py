@@ -4,9 +4,11 @@ is kept with its place, to be put back into the translation."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from app.engine.jobs import AlignedWord
 from app.text.characters import CLOSING, JOINERS, MARK, ODD, SOFT_HYPHEN, WIDTHLESS, spells
@@ -56,16 +58,17 @@ class Sentence:
         """Those that the translation has to hold."""
         return [mark for mark in self.marks if mark.text]
 
-    def in_source(self, word: AlignedWord) -> AlignedWord:
-        """The same, its source counted in `source` instead of `clean`."""
-        start, end = word.source_start, word.source_end
-        for mark in self.marks:
-            growth = mark.length - len(mark.gap)
-            if mark.at + len(mark.gap) <= word.source_start:
-                start += growth
-            if mark.at < word.source_end:
-                end += growth
-        return replace(word, source_start=start, source_end=max(start, end))
+    def in_source(self, words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
+        """The same, their sources counted in `source` instead of `clean`."""
+        ends = [mark.at + len(mark.gap) for mark in self.marks]
+        starts = [mark.at for mark in self.marks]
+        growth = list(accumulate((mark.length - len(mark.gap) for mark in self.marks), initial=0))
+        found = []
+        for word in words:
+            start = word.source_start + growth[bisect_right(ends, word.source_start)]
+            end = word.source_end + growth[bisect_left(starts, word.source_end)]
+            found.append(replace(word, source_start=start, source_end=max(start, end)))
+        return tuple(found)
 
 
 def _taken_out(source: str, out: Sequence[Kept]) -> Iterator[tuple[int, int, str]]:

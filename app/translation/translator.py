@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from app.engine.errors import TextTooLong
 from app.engine.jobs import Engine, Translation, TranslationJob
 from app.engine.streaming import Show, TextStream
 from app.text.glossary import Glossary
-from app.translation.asking import Asker
+from app.translation.asking import Asker, aside
 from app.translation.assembly import whole
 from app.translation.cache import Cache
 from app.translation.faithful import Task, faithful
@@ -23,8 +21,7 @@ from app.translation.pages import translated_pages
 from app.translation.sentence import Sentence
 from app.translation.showing import shown_in_order
 
-T = TypeVar("T")
-_LONG_CHARACTERS = 4000  # of which the layout takes about a millisecond, ten times what a thread costs
+_NO_TERMS = Glossary({})
 _HALVINGS = 2  # of a sentence whose translation did not end
 _SHORT_CHARACTERS = 60  # a sentence of so few has room enough: its translation goes round in circles
 
@@ -57,7 +54,9 @@ class Translator:
     async def _translate(self, jobs: Sequence[TextJob], *, certain: bool) -> list[TranslatedText]:
         plans = await self._plans(jobs, certain=certain)
         found = iter(await self._translated([task for plan in plans for task in plan.tasks]))
-        return [_answer(plan, [next(found) for _ in plan.tasks]) for plan in plans]
+        parts = [[next(found) for _ in plan.tasks] for plan in plans]
+        size = sum(len(plan.job.text) for plan in plans)
+        return await aside(size, lambda: [_answer(*each) for each in zip(plans, parts, strict=True)])
 
     def stream(self, job: TextJob) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
         """The same answer, its text as it is found: sentences are translated side by side and shown in their order,
@@ -97,12 +96,10 @@ class Translator:
 
     async def _plans(self, jobs: Sequence[TextJob], *, certain: bool) -> list[Plan]:
         size = sum(len(job.text) for job in jobs)
-        layouts = await _aside(
-            size, lambda: [layout_of(job.text, job.source_language, split=job.split) for job in jobs]
-        )
+        layouts = await aside(size, lambda: [layout_of(job.text, job.source_language, split=job.split) for job in jobs])
         pairs = list(zip(jobs, layouts, strict=True))
         pairs = [(job, await self._fitted(job, layout, certain=certain)) for job, layout in pairs]
-        return await _aside(size, lambda: _plans_of(pairs))
+        return await aside(size, lambda: _plans_of(pairs))
 
     async def _fitted(self, job: TextJob, layout: Layout, *, certain: bool) -> Layout:
         if not layout.spans:
@@ -112,17 +109,14 @@ class Translator:
         return await fitted(layout, room, lambda texts: self._engine.source_tokens(*model, texts), certain=certain)
 
 
-async def _aside(characters: int, work: Callable[[], T]) -> T:
-    return work() if characters <= _LONG_CHARACTERS else await asyncio.to_thread(work)
-
-
 def _plans_of(pairs: Sequence[tuple[TextJob, Layout]]) -> list[Plan]:
     glossaries: dict[int, Glossary] = {}  # by identity: the jobs of a request share one
     plans = []
     for job, layout in pairs:
-        if id(job.glossary) not in glossaries:
+        if job.glossary and id(job.glossary) not in glossaries:
             glossaries[id(job.glossary)] = Glossary(job.glossary)
-        plans.append(Plan(job, layout, _tasks(layout, _asked(job), glossaries[id(job.glossary)])))
+        glossary = glossaries[id(job.glossary)] if job.glossary else _NO_TERMS
+        plans.append(Plan(job, layout, _tasks(layout, _asked(job), glossary)))
     return plans
 
 
