@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.text.markup.passage import Inline, Passage
+from app.text.markup.passage import SPACES, Inline, Passage
 from app.text.markup.placing import Placed, Placing
 from app.text.markup.words import Word, words
 
@@ -75,20 +75,22 @@ def _joined(text: str, found: Sequence[Word], tags: Sequence[_Tag], escape: _Esc
         if place >= skipped_to:
             start = found[place - 1].end if place else 0
             end = found[place].start if place < len(found) else len(text)
-            out += _gap(escape(text[start:end]), tags[here:tag])
+            out += _gap(escape(text[start:end]), tags[here:tag], within=0 < place < len(found))
             skipped_to = max((each.instead for each in tags[here:tag]), default=0)
         if place < len(found) and place >= skipped_to:
             out.append(escape(text[found[place].start : found[place].end]))
     return "".join(out)
 
 
-def _gap(space: str, tags: Sequence[_Tag]) -> Iterator[str]:
-    """The whitespace between two words stands behind the tags that stood before whitespace in the source."""
+def _gap(space: str, tags: Sequence[_Tag], *, within: bool) -> Iterator[str]:
+    """The whitespace between two words stands behind the tags that stood before whitespace in the source. What a tag
+    has of its own (see `Draft`) is left out where the words within a passage follow each other without any."""
     first_apart = next((i for i, each in enumerate(tags) if each.apart), len(tags))
-    yield from (each.raw for each in tags[:first_apart])
+    yield from (each.raw.rstrip(SPACES) if within and not space else each.raw for each in tags[:first_apart])
     yield space
     for each in tags[first_apart:]:
+        raw = each.raw.rstrip(SPACES) if within and not space else each.raw
         if each.instead > each.place or not any(each.spaced):
-            yield each.raw
+            yield raw
         else:  # an element that the translation has no words for
-            yield (" " if each.spaced[0] and not space else "") + each.raw + (" " if each.spaced[1] else "")
+            yield (" " if each.spaced[0] and not space else "") + raw + (" " if each.spaced[1] else "")

@@ -95,7 +95,7 @@ def test_a_web_page_in_no_known_encoding_is_refused(content: bytes, says: str) -
         through(".htm", content)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(
     st.sampled_from(documents.SUPPORTED),
     st.binary(max_size=200),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.text.markup.words import Word
 from tests.app.text.markup.scripted import backwards, ordered, translated
 
 
@@ -51,8 +52,6 @@ def test_nested_elements_stay_within_each_other() -> None:
 
 
 def test_an_alignment_that_lies_harms_no_tag() -> None:
-    from app.text.markup.words import Word
-
     lies = [
         Word(0, 99, 0, 1),
         Word(-1, 2, 0, 1),
@@ -69,3 +68,10 @@ def test_without_an_alignment_a_tag_goes_where_it_would_be_at_one_pace() -> None
         "eins zwei <b>drei</b> vier"
     )
     assert translated("分<b>开</b>了", lambda _: ("分开了", None)) == "分<b>开</b>了"
+
+
+def test_whitespace_between_tags_parts_no_word_from_its_comma() -> None:
+    alignment = [Word(0, 3, 0, 3), Word(3, 4, 4, 8)]
+    assert translated("ein <!-- x --> Hund", lambda _: ("one, dog", alignment)) == "one<!-- x -->, dog"
+    alignment = [Word(0, 3, 0, 3), Word(5, 8, 4, 8)]
+    assert translated("ein <!-- x --> Hund", lambda _: ("one, dog", alignment)) == "one, <!-- x --> dog"
