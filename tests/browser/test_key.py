@@ -45,8 +45,8 @@ def test_the_key_is_asked_for_until_it_is_right_and_then_no_more(page: Any) -> N
     page.get_by_label("API key").press("Enter")
     page.locator(".model h2").first.wait_for()
     assert dialog.count() == 0
-    page.goto(page.url.replace("#models", "#translate"))
-    page.locator("textarea").first.fill("bier")
+    page.click("[data-room=translate]")
+    page.fill("#source", "bier")
     page.locator("[data-side=t]").first.wait_for()
     assert dialog.count() == 0
     assert page.evaluate("[localStorage, sessionStorage].map(each => JSON.stringify(each)).join()").find(USE) == -1
