@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -29,7 +30,7 @@ _CHARACTERS_AT_ONCE = 20_000
 _LONGEST_WAIT_S = 120.0  # for room, once a file is begun
 _SAMPLE_CHARACTERS = 4000  # of a document, whose language is to be detected
 _MEDIA_TYPES = {
-    ".txt": "text/plain; charset=utf-8",
+    ".txt": "text/plain",
     ".srt": "application/x-subrip",
     ".html": "text/html",
     ".htm": "text/html",
@@ -111,12 +112,27 @@ async def download_file(
         return error_answer(request.scope, 404, "not_found", f"There is no such file here: {kept}")
     extension = PurePath(name).suffix
     headers = {
+        "Content-Type": _media_type(extension, content),
         "Content-Disposition": f'attachment; filename="translation{extension}"',
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, no-store",
     }
-    return Response(content, media_type=_MEDIA_TYPES.get(extension, "application/octet-stream"), headers=headers)
+    return Response(content, headers=headers)
+
+
+def _media_type(extension: str, content: bytes) -> str:
+    """Texts keep the encoding that they came in, so it is read off them."""
+    media_type = _MEDIA_TYPES.get(extension, "application/octet-stream")
+    if not media_type.startswith("text/"):
+        return media_type
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return f"{media_type}; charset=utf-16"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return media_type
+    return f"{media_type}; charset=utf-8"
 
 
 class _Asking:
