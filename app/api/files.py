@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import codecs
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from app.api.route import LibreTranslateRoute
 from app.api.schemas.files import TranslateFileAnswer, TranslateFileRequest
 from app.api.schemas.translation import TranslationOptions
 from app.api.services import Services, ServicesDependency
+from app.api.terms import glossaries_of
 from app.api.wording import shown
 from app.engine.errors import EngineUnavailable, InvalidRequest, Overloaded
 from app.translation.job import TextFormat, TextJob
@@ -29,7 +31,7 @@ _CHARACTERS_AT_ONCE = 20_000
 _LONGEST_WAIT_S = 120.0  # for room, once a file is begun
 _SAMPLE_CHARACTERS = 4000  # of a document, whose language is to be detected
 _MEDIA_TYPES = {
-    ".txt": "text/plain; charset=utf-8",
+    ".txt": "text/plain",
     ".srt": "application/x-subrip",
     ".html": "text/html",
     ".htm": "text/html",
@@ -58,7 +60,7 @@ router = APIRouter(tags=["Translate"], route_class=FileRoute)
     responses=documented(
         s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is not"
         " there.",
-        s404="No model of that name is loaded.",
+        s404="No model of that name is loaded, or no such glossary is there.",
         s413="The file is too large.",
         s415="The body is no form.",
         s422="A text is too long: `error` names its length and the limit.",
@@ -82,7 +84,7 @@ async def translate_file(
             field="file",
         )
     services.limits.check_search(body.beam_size, body.max_new_tokens)
-    asking = Asking(body, services)
+    asking = Asking(body, request, services)
     await asking.check()
     content = await while_connected(request, documents.translated(extension, body.file.content, asking))
     try:
@@ -111,24 +113,36 @@ async def download_file(
         return error_answer(request.scope, 404, "not_found", f"There is no such file here: {kept}")
     extension = PurePath(name).suffix
     headers = {
+        "Content-Type": media_type(extension, content),
         "Content-Disposition": f'attachment; filename="translation{extension}"',
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, no-store",
     }
-    return Response(content, media_type=media_type(extension), headers=headers)
+    return Response(content, headers=headers)
 
 
-def media_type(extension: str) -> str:
-    return _MEDIA_TYPES.get(extension, "application/octet-stream")
+def media_type(extension: str, content: bytes) -> str:
+    """Texts keep the encoding that they came in, so it is read off them."""
+    kind = _MEDIA_TYPES.get(extension, "application/octet-stream")
+    if not kind.startswith("text/"):
+        return kind
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return f"{kind}; charset=utf-16"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return kind
+    return f"{kind}; charset=utf-8"
 
 
 class Asking:
     """Asks for the translations of one document, part by part: in a language that is detected once, and with the
     patience of somebody who has begun."""
 
-    def __init__(self, body: TranslationOptions, services: Services) -> None:
+    def __init__(self, body: TranslationOptions, request: Request, services: Services) -> None:
         self._body = body
+        self._request = request
         self._services = services
         self._pair: tuple[str, str] | None = None
         self._begun = False
@@ -136,13 +150,16 @@ class Asking:
 
     async def check(self) -> None:
         """What a missing pair is refused with, before the file is read."""
-        await pairs_of([""], self._body.source, self._body.target, self._services)
+        pairs, detections = await pairs_of([""], self._body.source, self._body.target, self._services)
+        if detections is None:
+            await self._terms(pairs[0])
 
     async def __call__(self, texts: Sequence[str], text_format: TextFormat) -> list[str]:
         pair = self._pair or await self._found(texts, text_format)
+        terms = await self._terms(pair)
         translations: list[str] = []
         for part in _parts(texts):
-            translations += await self._translated([self._job(text, pair, text_format) for text in part])
+            translations += await self._translated([self._job(text, pair, text_format, terms) for text in part])
         return translations
 
     async def _found(self, texts: Sequence[str], text_format: TextFormat) -> tuple[str, str]:
@@ -165,7 +182,11 @@ class Asking:
                 self._begun = True
                 return [each.text for each in found]
 
-    def _job(self, text: str, pair: tuple[str, str], text_format: TextFormat) -> TextJob:
+    async def _terms(self, pair: tuple[str, str]) -> Mapping[str, str]:
+        found = await glossaries_of(self._body.glossary, [pair], self._request, self._services)
+        return found[pair]
+
+    def _job(self, text: str, pair: tuple[str, str], text_format: TextFormat, terms: Mapping[str, str]) -> TextJob:
         body = self._body
         return TextJob(
             text,
@@ -175,7 +196,7 @@ class Asking:
             beam_size=body.beam_size,
             length_penalty=body.length_penalty,
             max_new_tokens=body.max_new_tokens,
-            glossary=body.glossary or {},
+            glossary=terms,
             no_repeat_ngram_size=body.no_repeat_ngram_size,
             split=body.split,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -18,11 +18,13 @@ from app.api.schemas.streaming import TimingAnswer
 from app.api.schemas.translate import AlignedWordAnswer, TranslateAnswer, TranslateRequest
 from app.api.services import ServicesDependency
 from app.api.sse import EventStream, documented_stream
+from app.api.terms import glossaries_of
 from app.text.detection import Detection
 from app.translation.job import TextJob, TranslatedText
 
 router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
 
+_NO_TERMS: Mapping[str, str] = {}
 _SCHEMA = {"schema": {"$ref": "#/components/schemas/TranslateRequest"}}
 _WRITTEN = {"glossary": {"contentType": "application/json"}, "return": {"style": "form", "explode": False}}
 _FORM_BODY: dict[str, Any] = {
@@ -56,7 +58,7 @@ data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":
     responses=documented_stream(_EVENTS)
     | documented(
         s400="The request cannot be answered as it is: a field is wrong, a language not there.",
-        s404="No model of that name is loaded.",
+        s404="No model of that name is loaded, or no such glossary is there.",
         s413="The body is too large.",
         s415="The body is neither JSON nor a form.",
         s422="A text is too long: `error` names its length and the limit.",
@@ -70,7 +72,8 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     texts = body.texts
     check(body, texts, services.limits)
     pairs, detections = await pairs_of(texts, body.source, body.target, services, body.format)
-    jobs = [_job(body, text, pair) for text, pair in zip(texts, pairs, strict=True)]
+    terms = await glossaries_of(body.glossary, pairs, request, services) if body.glossary else {}
+    jobs = [_job(body, text, pair, terms.get(pair, _NO_TERMS)) for text, pair in zip(texts, pairs, strict=True)]
     if body.stream:
         opened = services.translator.stream(jobs[0])
         return EventStream(opened, lambda each: _done(body, each, detections), services.write_timeout_s)
@@ -86,7 +89,7 @@ def check(body: TranslateRequest, texts: Sequence[str], limits: Limits) -> None:
     limits.check_search(body.beam_size, body.max_new_tokens)
 
 
-def _job(body: TranslateRequest, text: str, pair: tuple[str, str]) -> TextJob:
+def _job(body: TranslateRequest, text: str, pair: tuple[str, str], terms: Mapping[str, str]) -> TextJob:
     return TextJob(
         text,
         *pair,
@@ -97,7 +100,7 @@ def _job(body: TranslateRequest, text: str, pair: tuple[str, str]) -> TextJob:
         body.length_penalty,
         body.max_new_tokens,
         body.prefix,
-        body.glossary or {},
+        terms,
         body.no_repeat_ngram_size,
         body.split,
         body.wanted,

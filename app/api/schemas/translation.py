@@ -13,7 +13,7 @@ from app.translation.job import TextFormat
 
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
-_GLOSSARY_TAKES = 'it takes an object of source terms and what each becomes, such as {"Bier": "ale"}.'
+_GLOSSARY_TAKES = 'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id.'
 
 
 class Texts(BaseModel):
@@ -61,9 +61,10 @@ class TranslationOptions(BaseModel):
         description="Name of the translator, where several have this pair; by default the first by name.",
         examples=["demo-de-en"],
     )
-    glossary: dict[str, str] | None = Field(
+    glossary: dict[str, str] | str | None = Field(
         default=None,
-        description="Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each.",
+        description="Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each. Or"
+        " the id of a glossary that this server keeps for you (POST /v3/glossaries).",
         examples=[{"Bier": "ale"}],
     )
     beam_size: Annotated[int | None, BeforeValidator(as_number)] = Field(
@@ -112,9 +113,9 @@ class TranslationOptions(BaseModel):
     @classmethod
     def _terms(cls, value: object) -> object:
         if isinstance(value, str):
-            value = _object(value)
-        if value is None:
-            return None
+            value = _object(sound(value))
+        if value is None or isinstance(value, str):
+            return value
         if not isinstance(value, dict):
             raise refusal(f"is {value_shown(value)}; {_GLOSSARY_TAKES}")
         if len(value) > MAX_GLOSSARY_TERMS:
@@ -128,12 +129,13 @@ class TranslationOptions(BaseModel):
 
 
 def _object(text: str) -> Any:
-    """As forms write it; whatever is no JSON is refused as the text that it is."""
+    """As forms write it; whatever does not look like an object is an id, and an empty field was not filled in."""
+    if not text.lstrip().startswith("{"):
+        return text.strip() or None
     try:
-        found = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return text or None  # an empty field of a form is one that nobody filled in
-    return found if isinstance(found, dict) else text
+        raise refusal(f"is {value_shown(text)}, which is no JSON; {_GLOSSARY_TAKES}") from None
 
 
 def _check_term(term: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.engine.jobs import TranslationJob
+from app.storage.glossaries import Dictionary
 from app.translation.job import TextJob
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
@@ -177,13 +179,20 @@ def test_markup_does_not_count_as_english() -> None:
         (
             {"glossary": {"a": 5}},
             "glossary",
-            '"glossary" has 5 for "a"; it takes an object of source terms and what each becomes, such as'
-            ' {"Bier": "ale"}.',
+            '"glossary" has 5 for "a"; it takes an object such as {"Bier": "ale"}, source terms and what each becomes,'
+            " or a glossary's id.",
         ),
         (
-            {"glossary": "[1]"},
+            {"glossary": "{1}"},
             "glossary",
-            '"glossary" is "[1]"; it takes an object of source terms and what each becomes, such as {"Bier": "ale"}.',
+            '"glossary" is "{1}", which is no JSON; it takes an object such as {"Bier": "ale"}, source terms and what'
+            " each becomes, or a glossary's id.",
+        ),
+        (
+            {"glossary": ["a"]},
+            "glossary",
+            '"glossary" is a list; it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or'
+            " a glossary's id.",
         ),
         (
             {"glossary": {"\ud800": "a"}},
@@ -203,3 +212,20 @@ def test_a_beam_has_no_more_hypotheses_than_the_server_has_slots() -> None:
     answer = Client(slots_per_model=16).post("/translate", json=HALLO | {"beam_size": 17})
     assert answer.json()["error"] == '"beam_size" is 17; this server takes at most 16.'
     assert Client(slots_per_model=16).post("/translate", json=HALLO | {"beam_size": 16}).status_code == 200
+
+
+def test_a_glossary_that_the_server_keeps(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    kept = client.app.state.services.glossaries.add("anonymous", "beers", [Dictionary("de", "en", {"Bier": "ale"})])
+    spy = recorded(client)
+    assert client.post("/translate", json=HALLO | {"glossary": kept.id}).status_code == 200
+    assert client.post("/translate", data=HALLO | {"glossary": f" {kept.id} "}).status_code == 200
+    sent = {"files": {"file": ("a.txt", b"hallo")}, "data": {"source": "de", "target": "en", "glossary": kept.id}}
+    assert client.post("/translate_file", **sent).status_code == 200
+    assert [job.glossary for job in spy.jobs] == [{"Bier": "ale"}] * 3
+    answer = client.post("/translate", json=HALLO | {"glossary": kept.id, "source": "es"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    for path in ("/translate", "/translate_file"):
+        unknown = {"files": sent["files"], "data": HALLO | {"glossary": "nobody's"}}
+        answer = client.post(path, **(unknown if path == "/translate_file" else {"json": unknown["data"]}))
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown_glossary"), path
