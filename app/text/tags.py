@@ -27,7 +27,8 @@ def check_well_formed(text: str, field: str) -> None:
 
 
 def marked(text: str, ignored: Sequence[str]) -> str:
-    """With HTML's own translate="no" in every start tag of these names, whose content then stays as it is."""
+    """With HTML's own translate="no" in every start tag of these names, whose content then stays as it is. Those that
+    end within themselves (<x/>) have no content."""
     return _start_of(ignored).sub(rf"<\1{_KEPT}", text) if ignored else text
 
 
@@ -37,7 +38,7 @@ def unmarked(text: str, ignored: Sequence[str]) -> str:
 
 
 def _start_of(names: Sequence[str]) -> re.Pattern[str]:
-    return re.compile(rf"<({_either(names)})(?=[\s/>])")
+    return re.compile(rf"<({_either(names)})(?=[\s>])(?![^<>]*/>)")
 
 
 def _either(names: Sequence[str]) -> str:

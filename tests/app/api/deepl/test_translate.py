@@ -227,7 +227,7 @@ class Shouting(FakeEngine):
     """Whatever it translates is in capitals."""
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
-        return [replace(each, text=each.text.upper()) for each in await super().translate(jobs)]
+        return [replace(each, text=each.text[3:].upper()) for each in await super().translate(jobs)]
 
 
 @pytest.mark.parametrize(
