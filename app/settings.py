@@ -155,8 +155,7 @@ class Settings(BaseSettings):
         description="Seconds without a sign of life after which a device process is ended and started again.",
     )
     data: Path = Field(
-        default=Path("data"),
-        description="Folder, made where it is missing, for what callers leave: glossaries, files, suggestions.",
+        default=Path("data"), description="Folder, made if missing, for glossaries, translated files, suggestions."
     )
     suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
     max_file_bytes: int = Field(
@@ -274,9 +273,8 @@ class Settings(BaseSettings):
     @classmethod
     def _whole_origins(cls, value: str) -> str:
         origins = [origin.strip() for origin in value.split(",") if origin.strip()]
-        for origin in origins:
-            if origin != "*" and not _ORIGIN.fullmatch(origin):
-                raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
+        if not all(origin == "*" or _ORIGIN.fullmatch(origin) for origin in origins):
+            raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
         return ",".join(origins)
 
     @field_validator("public_url")
