@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fastapi import Request
@@ -22,6 +23,9 @@ NO_LANGUAGE = frozenset({"", "auto", "-"})  # what clients send for "find out"
 SURE = 90.0
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _PAIRED = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200})?(?:/>|>.{0,10000}?</\1\s?>)", re.DOTALL)
+
+
+_REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
 class Asked(NamedTuple):
@@ -74,7 +78,16 @@ async def translate_asked(
     }
     answers = await while_connected(request, services.translator.translate(list(jobs.values())))
     found = dict(zip(jobs, answers, strict=True))
-    return [found.get(index, TranslatedText(text)) for index, text in enumerate(texts)]
+    translated = [found.get(index, TranslatedText(text)) for index, text in enumerate(texts)]
+    return translated if text_format else [_as_written(*pair) for pair in zip(texts, translated, strict=True)]
+
+
+def _as_written(text: str, found: TranslatedText) -> TranslatedText:
+    """A text with tags went as HTML, which writes & as &amp;. Where the client does not, neither does the answer."""
+    if _REFERENCE.search(text) or "&" not in found.text or format_of(text) == "text":
+        return found
+    plain = found.text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    return replace(found, text=plain)
 
 
 def _detected(text: str, by_source: Mapping[str, str], detector: Detector) -> Asked:

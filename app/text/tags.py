@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import xml.parsers.expat
+from collections.abc import Sequence
 
 from app.engine.errors import InvalidRequest
+
+_KEPT = ' translate="no"'
 
 
 def check_well_formed(text: str, field: str) -> None:
@@ -20,3 +24,22 @@ def check_well_formed(text: str, field: str) -> None:
             ' write & as &amp;, or send "tag_handling": "html".',
             field=field,
         ) from None
+
+
+def marked(text: str, ignored: Sequence[str]) -> str:
+    """With HTML's own translate="no" in every start tag of these names, whose content then stays as it is. Those that
+    end within themselves (<x/>) have no content."""
+    return _start_of(ignored).sub(rf"<\1{_KEPT}", text) if ignored else text
+
+
+def unmarked(text: str, ignored: Sequence[str]) -> str:
+    """Without what `marked` has put in; tags come back to the letter, so that it finds all of it."""
+    return re.sub(rf"<({_either(ignored)}){_KEPT}", r"<\1", text) if ignored else text
+
+
+def _start_of(names: Sequence[str]) -> re.Pattern[str]:
+    return re.compile(rf"<({_either(names)})(?=[\s>])(?![^<>]*/>)")
+
+
+def _either(names: Sequence[str]) -> str:
+    return "|".join(re.escape(name) for name in names)

@@ -128,11 +128,12 @@ async def deepl_document_result(
     if job is None or content is None:
         return error_answer(request.scope, 404, "not_found", _GONE)
     headers = {
+        "Content-Type": media_type(job.extension, content),
         "Content-Disposition": f'attachment; filename="translation{job.extension}"',
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
     }
-    return Response(content, media_type=media_type(job.extension), headers=headers)
+    return Response(content, headers=headers)
 
 
 def _done(job: DocumentJob) -> bool:

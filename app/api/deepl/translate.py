@@ -16,7 +16,7 @@ from app.api.errors import documented_as
 from app.api.owner import owner_of
 from app.api.schemas.deepl import DeepLError, DeepLTranslateAnswer, DeepLTranslateRequest, DeepLTranslation
 from app.api.services import Services, ServicesDependency
-from app.text.tags import check_well_formed
+from app.text.tags import check_well_formed, marked, unmarked
 from app.translation.job import TranslatedText
 
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
@@ -60,7 +60,7 @@ async def deepl_translate(body: DeepLTranslateRequest, request: Request, service
             check_well_formed(text, "text")
     asks = await asked(body.text, body.source_lang, body.target_lang, services)
     translations = await translate_asked(
-        body.text,
+        [marked(text, body.ignore_tags) for text in body.text],
         asks,
         request,
         services,
@@ -88,7 +88,7 @@ def _answer(
         translations=[
             DeepLTranslation(
                 detected_source_language=source_code(ask.source),
-                text=each.text,
+                text=unmarked(each.text, body.ignore_tags),
                 billed_characters=len(text),
                 model_type_used=model_type,
                 finish_reason=None if each.finish_reason == "stop" else each.finish_reason,

@@ -110,7 +110,12 @@ class DeepLTranslateRequest(BaseModel):
     )
     splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
     non_splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
-    ignore_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
+    ignore_tags: Names = Field(
+        default_factory=list,
+        max_length=100,
+        description="Names of elements whose content stays as it is; needs tag_handling.",
+        examples=[[]],
+    )
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None, BeforeValidator(word)
     ] = Field(
@@ -134,7 +139,7 @@ class DeepLTranslateRequest(BaseModel):
             raise refusal(f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.')
         return value
 
-    @field_validator("splitting_tags", "non_splitting_tags", "ignore_tags", "custom_instructions")
+    @field_validator("splitting_tags", "non_splitting_tags", "custom_instructions")
     @classmethod
     def _none(cls, value: list[str]) -> list[str]:
         if value:
@@ -156,9 +161,11 @@ class DeepLTranslateRequest(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _glossary_of_a_pair(self) -> DeepLTranslateRequest:
+    def _what_goes_together(self) -> DeepLTranslateRequest:
         if self.glossaries and self.source_lang is None:
             raise refusal("has a glossary without source_lang; say which language the texts are in.")
+        if self.ignore_tags and self.tag_handling is None:
+            raise refusal('has ignore_tags without tag_handling; send "tag_handling": "xml" or "html" too.')
         return self
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.engine.errors import EngineFailed, EngineUnavailable, Overloaded
-from app.engine.jobs import TranslationJob
+from app.engine.jobs import Translation, TranslationJob
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
 
@@ -122,6 +124,7 @@ def test_what_changes_nothing_is_accepted() -> None:
         ({"formality": "more"}, '"formality" is "more", but these models have no formality; send "prefer_more" or'),
         ({"formality": "rude"}, '"formality" is "rude"; it takes "default", "more", "less", "prefer_more" or'),
         ({"splitting_tags": "par"}, '"splitting_tags" is not empty, and this server cannot honour it'),
+        ({"ignore_tags": "x"}, 'The body has ignore_tags without tag_handling; send "tag_handling": "xml" or "html"'),
         ({"style_id": "x"}, '"style_id" names something that this server does not have; leave it out.'),
         ({"translation_memory_id": "x"}, '"translation_memory_id" names something that this server does not have'),
         ({"custom_instructions": ["rhyme"]}, '"custom_instructions" is not empty, and this server cannot honour it'),
@@ -218,3 +221,27 @@ def test_a_cut_translation_says_so() -> None:
         "/v2/translate", json=BIER | {"text": ["lang"]}
     )
     assert answer.json()["translations"][0]["finish_reason"] == "length"
+
+
+class Shouting(FakeEngine):
+    """Whatever it translates is in capitals."""
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        return [replace(each, text=each.text[3:].upper()) for each in await super().translate(jobs)]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "translated"),
+    [
+        ('Ein <x id="1">Bier</x>', ['<x id="1">Bier</x>'], "EIN"),
+        ("Ein <y/> Glas", ["<y/>"], "GLAS"),
+        ('<x translate="no">Bier</x> hier', ['<x translate="no">Bier</x>'], "HIER"),
+    ],
+)
+def test_ignored_elements_come_back_to_the_letter(text: str, kept: list[str], translated: str) -> None:
+    body = BIER | {"text": [text], "tag_handling": "xml", "ignore_tags": "x,y"}
+    (found,) = Client(Shouting()).post("/v2/translate", json=body).json()["translations"]
+    assert all(each in found["text"] for each in kept)
+    assert translated in found["text"]
+    assert found["text"].count("translate=") == text.count("translate=")
+    assert found["billed_characters"] == len(text)

@@ -229,3 +229,16 @@ def test_an_extension_may_be_allowed_to_call() -> None:
     assert key.status_code == 200
     other = client.request("OPTIONS", "/imme", headers={"Origin": "chrome-extension://other", **preflight})
     assert other.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<b1>Bier & Wein</b1>", "<b1>en:Bier & Wein</b1>"),
+        ("<b1>Bier &amp; Wein</b1>", "<b1>en:Bier &amp; Wein</b1>"),
+        ("Bier & Wein &lt;hier&gt;", "en:Bier & Wein &lt;hier&gt;"),
+    ],
+)
+def test_an_ampersand_is_written_as_the_client_writes_it(text: str, expected: str) -> None:
+    answer = posted(Client(), "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": [text]})
+    assert sorted(answer["translations"][0]["text"]) == sorted(expected)
