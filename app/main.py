@@ -49,6 +49,8 @@ from app.api.errors import install_error_handlers
 from app.api.extensions import family as extensions
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
+from app.api.openai import completions
+from app.api.openai import models as openai_models
 from app.api.page import add_page
 from app.api.request_id import HEADER, RequestIds
 from app.api.request_log import RequestLog
@@ -80,6 +82,7 @@ _TAGS = [
     {"name": "DeepL", "description": "What DeepL's clients speak, and stored glossaries."},
     {"name": "Extensions", "description": "What translators in browsers speak."},
     {"name": "Generate", "description": "Continue a text with a character model."},
+    {"name": "OpenAI", "description": "What OpenAI's clients speak, for the lyricists."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
     {"name": "Models", "description": "What is loaded; load, reload and unload it."},
     {"name": "Health", "description": "For those who operate the server."},
@@ -125,9 +128,9 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
-    for family in (translate, languages, files, suggest, generate, attention, walkthrough, gates, score, models):
+    for family in (translate, languages, files, suggest, generate, attention, walkthrough):
         app.include_router(family.router)
-    for family in (health, metrics):
+    for family in (gates, score, completions, openai_models, models, health, metrics):
         app.include_router(family.router)
     for router in (*deepl.routers, *extensions.routers):
         app.include_router(router)
@@ -269,7 +272,9 @@ def _limits(settings: Settings) -> Limits:
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, generate.router, *deepl.routers, *extensions.routers])
+    app.add_middleware(
+        Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
+    )
     uploads = dict.fromkeys(("/translate_file", "/v2/document"), settings.max_file_bytes)
     app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(RequestIds)

@@ -54,6 +54,7 @@ async def detect(body: DetectRequest, request: Request, services: ServicesDepend
     return JsonAnswer([{"confidence": each.confidence, "language": each.language} for each in _merged(found)])
 
 
+@router.post("/languages", include_in_schema=False)  # libretranslatepy's way to ask, at 2.1.1, which `translate` needs
 @router.get("/languages", summary="List languages", responses=documented())
 async def languages(services: ServicesDependency) -> list[Language]:
     """Every language that a loaded translator reads or writes."""

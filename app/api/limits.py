@@ -43,8 +43,8 @@ class Limits:
     def check_samples(self, n: int) -> None:
         self._check("n", n, self.max_samples)
 
-    def check_new_tokens(self, max_new_tokens: int) -> None:
-        self._check("max_new_tokens", max_new_tokens, self.max_new_tokens)
+    def check_new_tokens(self, max_new_tokens: int, field: str = "max_new_tokens") -> None:
+        self._check(field, max_new_tokens, self.max_new_tokens)
 
     def check_search(self, beam_size: int | None, max_new_tokens: int | None) -> None:
         """What a translation may ask of the search; None: it asked for nothing of its own."""

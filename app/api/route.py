@@ -41,10 +41,10 @@ class JsonRoute(APIRoute):
     """
 
     invalid_status = 422
+    too_long_status = 422  # of a text that is well formed and has too many tokens or characters
     takes_forms = False
-    too_long_status = 422  # of a text that is too long
-    repeated_fields: frozenset[str] = frozenset()  # of a form or query: those that may come more than once, as a list
     takes_files = False  # in forms, as `Upload`s
+    repeated_fields: frozenset[str] = frozenset()  # of a form or query: those that may come more than once, as a list
     error_form: ErrorForm | None = None  # how this family's clients expect an error; None: as we write ours
     key_fields: tuple[str, ...] = ()  # of the body or the query, that may hold a key; headers always may
     missing_key_status = 401
@@ -130,7 +130,7 @@ class LibreTranslateRoute(JsonRoute):
 
     invalid_status = 400
     takes_forms = True
-    key_fields = ("api_key",)
+    key_fields = ("api_key", "apiKey")  # the second: npm libretranslate
     missing_key_status = 400
     text_fields = ("q",)
 

@@ -39,6 +39,7 @@ from app.engine.look_jobs import (
 )
 from app.engine.streaming import Show, TextStream
 from app.engine.token_texts import WrittenToken
+from app.engine.words import word_spans
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -81,6 +82,11 @@ CAME = Step(-0.25, 1, 1.5, (Likely(21, "开", "开", -0.25),))
 BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 
+def word_by_word(source: str, target: str) -> tuple[AlignedWord, ...]:
+    pairs = zip(word_spans(target), word_spans(source), strict=False)
+    return tuple(AlignedWord(*written, *read, 1.0) for written, read in pairs)
+
+
 @dataclass
 class FakeEngine:
     """Set `failure` to have every job fail, `late_failure` to have streams fail after their first text;
@@ -98,6 +104,7 @@ class FakeEngine:
     length_limited: frozenset[str] = frozenset()
     repetitive: frozenset[str] = frozenset()
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
+    room: int = 256  # words of a source
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
     findings: Findings = field(default_factory=lambda: Findings(logprob_sum=-0.5))
     found_logprob: float | None = None
@@ -121,6 +128,22 @@ class FakeEngine:
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         self._record(*jobs)
         return [self._translation(job) for job in jobs]
+
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+        return self.room
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        """Words."""
+        return [len(text.split()) for text in texts]
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        """Word i of the one is word i of the other."""
+        self._record(("align", model, source_language, target_language, tuple(pairs)))
+        return [word_by_word(*pair) for pair in pairs]
 
     async def generate(self, job: GenerationJob) -> Generation:
         self._record(job)
@@ -151,10 +174,15 @@ class FakeEngine:
             for index, letter in enumerate(letters):
                 if letter is not None:
                     show(letter, index)
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await self._pause()
             if self.late_failure is not None:
                 raise self.late_failure
+
+    @staticmethod
+    async def _pause() -> None:
+        """Whoever reads has read what was shown."""
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         self._record(job)

@@ -40,6 +40,8 @@ def error_of(operation: str) -> str:
     path = operation.split()[1]
     if path.startswith(("/v2/", "/v3/")) or path == "/deepl":
         return "DeepLError"
+    if path.startswith("/v1/"):
+        return "OpenAIErrorAnswer"
     if path.startswith("/language/"):
         return "GoogleError"
     return "DeepLXError" if path == "/deeplx" else "ErrorAnswer"
