@@ -161,7 +161,8 @@ class Settings(BaseSettings):
         description="Seconds without a sign of life after which a device process is ended and started again.",
     )
     data: Path = Field(
-        default=Path("data"), description="Folder, made if missing, for glossaries, translated files, suggestions."
+        default=Path("data"),
+        description="Folder, made where it is missing, for what callers leave: glossaries, files, suggestions.",
     )
     suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
     max_file_bytes: int = Field(
