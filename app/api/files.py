@@ -13,12 +13,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app import documents
+from app.access.caller import ANONYMOUS
 from app.api.answers import JsonAnswer
 from app.api.disconnect import while_connected
 from app.api.errors import documented, error_answer
+from app.api.owner import owner_of
 from app.api.pairs import pairs_of
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.files import TranslateFileAnswer, TranslateFileRequest
+from app.api.schemas.translation import TranslationOptions
 from app.api.services import Services, ServicesDependency
 from app.api.terms import glossaries_of
 from app.api.wording import shown
@@ -83,7 +86,7 @@ async def translate_file(
             field="file",
         )
     services.limits.check_search(body.beam_size, body.max_new_tokens)
-    asking = _Asking(body, request, services)
+    asking = Asking(body, services, owner_of(request))
     await asking.check()
     content = await while_connected(request, documents.translated(extension, body.file.content, asking))
     try:
@@ -112,7 +115,7 @@ async def download_file(
         return error_answer(request.scope, 404, "not_found", f"There is no such file here: {kept}")
     extension = PurePath(name).suffix
     headers = {
-        "Content-Type": _media_type(extension, content),
+        "Content-Type": media_type(extension, content),
         "Content-Disposition": f'attachment; filename="translation{extension}"',
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -121,27 +124,28 @@ async def download_file(
     return Response(content, headers=headers)
 
 
-def _media_type(extension: str, content: bytes) -> str:
+def media_type(extension: str, content: bytes) -> str:
     """Texts keep the encoding that they came in, so it is read off them."""
-    media_type = _MEDIA_TYPES.get(extension, "application/octet-stream")
-    if not media_type.startswith("text/"):
-        return media_type
+    found = _MEDIA_TYPES.get(extension, "application/octet-stream")
+    if not found.startswith("text/"):
+        return found
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return f"{media_type}; charset=utf-16"
+        return f"{found}; charset=utf-16"
     try:
         content.decode()
     except UnicodeDecodeError:
-        return media_type
-    return f"{media_type}; charset=utf-8"
+        return found
+    return f"{found}; charset=utf-8"
 
 
-class _Asking:
+class Asking:
     """Asks for the translations of one document, part by part: in a language that is detected once, and with the
     patience of somebody who has begun."""
 
-    def __init__(self, body: TranslateFileRequest, request: Request, services: Services) -> None:
+    def __init__(self, body: TranslationOptions, services: Services, owner: str = ANONYMOUS.name) -> None:
+        """owner: whose stored glossaries `body` may name."""
         self._body = body
-        self._request = request
+        self._owner = owner
         self._services = services
         self._pair: tuple[str, str] | None = None
         self._begun = False
@@ -182,7 +186,7 @@ class _Asking:
                 return [each.text for each in found]
 
     async def _terms(self, pair: tuple[str, str]) -> Mapping[str, str]:
-        found = await glossaries_of(self._body.glossary, [pair], self._request, self._services)
+        found = await glossaries_of(self._body.glossary, [pair], self._owner, self._services)
         return found[pair]
 
     def _job(self, text: str, pair: tuple[str, str], text_format: TextFormat, terms: Mapping[str, str]) -> TextJob:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.engine import intake
 from app.engine.admission import Demand
@@ -18,8 +17,7 @@ Ids = tuple[int, ...]
 TERMS_BEAM = 4  # at least, with terms: they are led to beside what the model would write
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """source: () for nothing that the model reads. options: further ones of `asking.translation`."""
 
     job: TranslationJob

@@ -18,6 +18,8 @@ def goes_round(
 ) -> bool:
     """tokens: what was written, which `decode` reads. source: what it is about; where this repeats something about as
     often, so may the text. finished: the text has ended by itself, and may have an end behind what is repeated."""
+    if len(tokens) - len(set(tokens)) < LEAST - LEAST // TIMES:  # what a run repeats
+        return False
     for behind in range(1 + BEHIND if finished else 1):
         if run := tail(tokens[: len(tokens) - behind]):
             return times(decode(run)) > HONEST * times(source)

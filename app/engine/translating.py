@@ -15,7 +15,7 @@ from app.engine.aligning import Aligning, Sentence, translated
 from app.engine.bounds import check_translation
 from app.engine.entrance import Entrance
 from app.engine.errors import EngineFailed
-from app.engine.jobs import FinishReason, Translation, TranslationJob
+from app.engine.jobs import FinishReason, Translation, TranslationJob, Wanted
 from app.engine.library import Edition
 from app.engine.planning import Ids, Plan, planned
 from app.engine.repetition import goes_round
@@ -81,27 +81,26 @@ class Translating:
         if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
             if show is not None:
                 show(job.text)
-            scores = (0.0,) if "scores" in job.wants else None
-            return Done(Translation(job.text, (), "stop", checkpoint.name, scores=scores))
+            certain = (0.0,) if "scores" in job.wants else None
+            return Done(Translation(job.text, (), "stop", checkpoint.name, scores=certain))
         writing = Writing(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
         result = await self.search(
             checkpoint, plan.source, writing, first=first, prefix=plan.prefix, beam=plan.beam, **plan.options
         )
-        best = result.hypotheses[0]
-        texts = {writing.text: best}
+        best, texts = result.hypotheses[0], {writing.text: result.hypotheses[0]}
+        others: tuple[str, ...] = ()
         if job.alternatives:
             for other in result.hypotheses[1:]:
                 texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
-        others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
+            others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
         if goes_round(best.tokens, checkpoint.decode, job.text, finished=best.finished):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
-        answer = Translation(writing.text, others, reason, checkpoint.name, usage)
-        if not job.wants:
-            return Done(answer)
+        scores: tuple[float, ...] | None = None
         if "scores" in job.wants:
-            answer = replace(answer, scores=_scores(checkpoint, [texts[text] for text in (answer.text, *others)]))
+            scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
+        answer = Translation(writing.text, others, reason, checkpoint.name, usage, scores)
         if not READ & job.wants:
             return Done(answer)
         tokens = (*plan.prefix, *best.tokens)
@@ -110,8 +109,8 @@ class Translating:
     async def _read(self, jobs: Sequence[TranslationJob], done: Sequence[Done]) -> list[Translation]:
         """With what is told of words and tokens where it is wanted, for all of them together."""
         answers = [each.translation for each in done]
-        wants = READ.intersection(want for job in jobs for want in job.wants)
-        if not wants:
+        wants: set[Wanted] = set().union(*(job.wants for job in jobs))
+        if READ.isdisjoint(wants):
             return answers
         there = [number for number, each in enumerate(done) if each.sentence is not None]
         sentences = [each.sentence for each in done if each.sentence is not None]

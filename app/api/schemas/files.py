@@ -17,7 +17,9 @@ def _a_file(value: object) -> object:
     return value
 
 
-class _OneFile(BaseModel):
+class OneFile(BaseModel):
+    """A form with a file."""
+
     model_config = ConfigDict(strict=True)
 
     file: Annotated[
@@ -30,7 +32,7 @@ class _OneFile(BaseModel):
     )
 
 
-class TranslateFileRequest(TranslationOptions, _OneFile):
+class TranslateFileRequest(TranslationOptions, OneFile):
     """One file. `format` is its own and need not be said."""
 
     api_key: KeyField = None

@@ -129,7 +129,7 @@ def test_a_model_without_numbers_has_nothing_to_show(tiny_checkpoints: Path, tmp
     says = "tiny-de-en gives NaN or infinity, so its weights are broken; load a sound checkpoint of it."
     with pytest.raises(errors.EngineFailed, match=says):
         align(inline, PAIRS)
-    with pytest.raises(errors.EngineFailed, match=r"NaN or infinity|no number"):
+    with pytest.raises(errors.EngineFailed, match="NaN or infinity"):
         inline.translate(job(wants=BOTH))
 
 

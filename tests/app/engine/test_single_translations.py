@@ -83,10 +83,9 @@ def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: py
         ({"prefix": "the 漢字"}, "prefix", "tiny-de-en has no token for 漢字: begin the translation without it."),
         ({"prefix": "i " * 33}, "prefix", "This prefix has 33 tokens; the model takes 32. Send a shorter one."),
         (
-            {"required": (("dog",), ("漢字", "unseen thing"))},
+            {"required": (("dog",), ("漢字", "unseen"))},
             "glossary",
-            "tiny-de-en cannot write the term '漢字' or 'unseen thing': it has no token for 漢字 unseen thing; leave it"
-            " out.",
+            "tiny-de-en cannot write the term '漢字' or 'unseen': it has no token for 漢字 unseen; leave it out.",
         ),
         ({"required": ((" ",),)}, "glossary", "The term ' ' has no tokens that tiny-de-en writes: leave it out."),
         ({"required": (("dog",),) * 65}, "glossary", "This text has 65 terms to hold; a sentence takes 64: send it in"),
