@@ -216,6 +216,4 @@ class Glossaries:
 
 
 def _unknown() -> UnknownGlossary:
-    return UnknownGlossary(
-        "There is no glossary with this id here, or it is another's; GET /v3/glossaries lists yours."
-    )
+    return UnknownGlossary("You have no glossary with this id; GET /v3/glossaries lists yours.")

@@ -39,7 +39,7 @@ def test_nobody_finds_what_is_another_s(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../../x", "0" * 36, "../anna/00000000-0000-0000-0000-000000000000"])
 def test_an_id_that_is_none_is_unknown_and_no_path(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnknownGlossary, match="There is no glossary with this id"):
+    with pytest.raises(UnknownGlossary, match="You have no glossary with this id"):
         Glossaries(tmp_path).get("anna", name)
     assert list(tmp_path.iterdir()) == []
 
