@@ -16,6 +16,7 @@ from typing import Literal
 
 Period = Literal["day", "month"]
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_ROUNDING_S = 1e-5  # of a clock that has passed 10^9 seconds: who waits as told shall get through
 _NONE = "none"
 MOST = 10**12  # what a double counts exactly, and a header can say
 
@@ -65,8 +66,8 @@ class Window:
         into = self.now_s % span
         room = limit - cost
         if self.current <= room:  # the previous span has to fade
-            return int((1 - (room - self.current + 1) / self.previous) * span - into) + 1
-        return int(span - into + max(0.0, 1 - (room + 1) / self.current) * span) + 1
+            return int((1 - (room - self.current + 1) / self.previous) * span - into + _ROUNDING_S) + 1
+        return int(span - into + max(0.0, 1 - (room + 1) / self.current) * span + _ROUNDING_S) + 1
 
 
 def used(previous: int, current: int, now_s: float, window_s: int) -> int:

@@ -13,9 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app import documents
+from app.access.caller import ANONYMOUS
 from app.api.answers import JsonAnswer
 from app.api.disconnect import while_connected
 from app.api.errors import documented, error_answer
+from app.api.owner import owner_of
 from app.api.pairs import pairs_of
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.files import TranslateFileAnswer, TranslateFileRequest
@@ -84,7 +86,7 @@ async def translate_file(
             field="file",
         )
     services.limits.check_search(body.beam_size, body.max_new_tokens)
-    asking = Asking(body, request, services)
+    asking = Asking(body, services, owner_of(request))
     await asking.check()
     content = await while_connected(request, documents.translated(extension, body.file.content, asking))
     try:
@@ -124,25 +126,26 @@ async def download_file(
 
 def media_type(extension: str, content: bytes) -> str:
     """Texts keep the encoding that they came in, so it is read off them."""
-    kind = _MEDIA_TYPES.get(extension, "application/octet-stream")
-    if not kind.startswith("text/"):
-        return kind
+    found = _MEDIA_TYPES.get(extension, "application/octet-stream")
+    if not found.startswith("text/"):
+        return found
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return f"{kind}; charset=utf-16"
+        return f"{found}; charset=utf-16"
     try:
         content.decode()
     except UnicodeDecodeError:
-        return kind
-    return f"{kind}; charset=utf-8"
+        return found
+    return f"{found}; charset=utf-8"
 
 
 class Asking:
     """Asks for the translations of one document, part by part: in a language that is detected once, and with the
     patience of somebody who has begun."""
 
-    def __init__(self, body: TranslationOptions, request: Request, services: Services) -> None:
+    def __init__(self, body: TranslationOptions, services: Services, owner: str = ANONYMOUS.name) -> None:
+        """owner: whose stored glossaries `body` may name."""
         self._body = body
-        self._request = request
+        self._owner = owner
         self._services = services
         self._pair: tuple[str, str] | None = None
         self._begun = False
@@ -183,7 +186,7 @@ class Asking:
                 return [each.text for each in found]
 
     async def _terms(self, pair: tuple[str, str]) -> Mapping[str, str]:
-        found = await glossaries_of(self._body.glossary, [pair], self._request, self._services)
+        found = await glossaries_of(self._body.glossary, [pair], self._owner, self._services)
         return found[pair]
 
     def _job(self, text: str, pair: tuple[str, str], text_format: TextFormat, terms: Mapping[str, str]) -> TextJob:

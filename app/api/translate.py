@@ -12,6 +12,7 @@ from app.api.disconnect import while_connected
 from app.api.errors import documented
 from app.api.expectations import nats, written_fields
 from app.api.limits import Limits
+from app.api.owner import owner_of
 from app.api.pairs import pairs_of
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.streaming import TimingAnswer
@@ -72,7 +73,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     texts = body.texts
     check(body, texts, services.limits)
     pairs, detections = await pairs_of(texts, body.source, body.target, services, body.format)
-    terms = await glossaries_of(body.glossary, pairs, request, services) if body.glossary else {}
+    terms = await glossaries_of(body.glossary, pairs, owner_of(request), services) if body.glossary else {}
     jobs = [_job(body, text, pair, terms.get(pair, _NO_TERMS)) for text, pair in zip(texts, pairs, strict=True)]
     if body.stream:
         opened = services.translator.stream(jobs[0])

@@ -72,7 +72,7 @@ async def deepl_document(
 ) -> Any:
     """Takes a file and begins to translate it; its layout stays. Ask POST /v2/document/{document_id} how far it is."""
     extension = _extension(body)
-    asking = Asking(await _options(body, request, services), request, services)
+    asking = Asking(await _options(body, request, services), services, owner_of(request))
     await asking.check()
     content, characters = body.file.content, 0
 
