@@ -67,11 +67,10 @@ class Bound:
     def useful(self) -> Iterator[dict[int, bool]]:
         """Of each hypothesis what brings a term further, and whether fewer tokens are left then; where none are, the
         end."""
-        if self.terms is None:
+        if (terms := self.terms) is None:
             return iter(())
         end = {} if self.eos is None else {self.eos: True}
-        states = (self.terms.states[state] for state in self.states.tolist())
-        return (state.useful if state.left else end for state in states)
+        return (terms.useful(state) if terms.left[state] else end for state in self.states.tolist())
 
     @property
     def room(self) -> int:
