@@ -62,6 +62,12 @@ class Terms:
         self._all = (1 << len(self.runs)) - 1
         self._least = [min(len(run) for run in term) for term in self.runs]
         self._safe = [min(len(run) + self._continues(run[0]) for run in term) for term in self.runs]
+        # terms that cost one less than that at the beginning of a word
+        parted = (
+            safe > min(len(run) for run in term if len(run) + self._continues(run[0]) == safe)
+            for term, safe in zip(self.runs, self._safe, strict=True)
+        )
+        self._parted = sum(1 << place for place, each in enumerate(parted) if each)
         # of equal terms each waits for the one before it, so that it does not matter which of them is meant
         alike: dict[frozenset[tuple[int, ...]], int] = {}
         self._after = [0] * len(self.runs)
@@ -168,10 +174,11 @@ class Terms:
         met = other.met | (1 << other.term if other.term >= 0 else 0)
         return one.met | met == one.met and (not one.open or (other.open and other.term < 0))
 
-    def _left(self, reading: Reading) -> tuple[int, int]:
+    def _left(self, reading: Reading, *, inside: bool = True) -> tuple[int, int]:
         """And those that are surely enough."""
         if reading.term < 0:
-            return self._sum(reading.met)
+            left, safe = self._sum(reading.met)
+            return left, safe - (not inside and bool(self._parted & ~reading.met))
         more, (left, safe) = len(reading.run) - reading.written, self._sum(reading.met | 1 << reading.term)
         return left + more, safe + more
 
@@ -180,14 +187,18 @@ class Terms:
         found = self._led.get(number)
         if found is None:
             state, found = self.states[number], {}
-            for each in sorted(each for each in state.readings if self._left(each)[0] == state.left):
+            for each in sorted(state.readings):
+                left, safe = self._left(each, inside=state.inside)
+                if left > state.left and safe > self.safe[number]:
+                    continue
+                sure = safe == self.safe[number]
                 if each.term >= 0:
-                    found[each.run[each.written]] = True
+                    found[each.run[each.written]] = found.get(each.run[each.written], False) or sure
                     continue
                 for token, begun in self._begins(each.met).items():
                     if not (state.inside and self._continues(token)):
-                        shorter = any(len(one.run) == self._least[one.term] for one in begun)
-                        found[token] = found.get(token, False) or shorter
+                        cheap = any(len(one.run) + self._continues(token) == self._safe[one.term] for one in begun)
+                        found[token] = found.get(token, False) or (sure and cheap)
             self._led[number] = found
         return found
 
@@ -195,7 +206,8 @@ class Terms:
         found = self._numbers.get((readings, inside))
         if found is None:
             found = self._numbers[readings, inside] = len(self.states)
-            left, safe = (min(each) for each in zip(*map(self._left, readings), strict=True))
+            both = [self._left(each, inside=inside) for each in readings]
+            left, safe = (min(each) for each in zip(*both, strict=True))
             unmet = min((self._all & ~each.met).bit_count() for each in readings)
             self.states.append(State(readings, inside, left, unmet))
             if found == len(self.left):
