@@ -67,11 +67,10 @@ class Bound:
     def useful(self) -> Iterator[dict[int, bool]]:
         """Of each hypothesis what brings a term further, and whether fewer tokens are left then; where none are, the
         end."""
-        if self.terms is None:
+        if (terms := self.terms) is None:
             return iter(())
         end = {} if self.eos is None else {self.eos: True}
-        states = (self.terms.states[state] for state in self.states.tolist())
-        return (state.useful if state.left else end for state in states)
+        return (terms.useful(state) if terms.left[state] else end for state in self.states.tolist())
 
     @property
     def room(self) -> int:
@@ -177,7 +176,7 @@ def _bound(logits: Tensor, rows: Ints, so_far: Floats, bounds: Sequence[Bound], 
     totals = log_total(of, largest(of), keep=True)[:, None]
     _ban(of, bounds, width)
     values, tokens = top(of, min(2 * width, of.size(1)))
-    useful, sure = _useful(bounds, width, of.size(1))
+    useful, sure = _useful(of, bounds, width)
     extra = (of[useful.on(of.device)] - totals[useful.on(of.device)[0], 0]).double()
     # one look at the device for all; float64 holds ids exactly
     flat = torch.cat([(values - totals).double().ravel(), tokens.double().ravel(), extra]).cpu().numpy()
@@ -209,14 +208,35 @@ def _best_of_each(rows: Ints, nats: Floats, sure: npt.NDArray[np.bool_], count: 
     return best
 
 
-def _useful(bounds: Sequence[Bound], width: int, vocabulary: int) -> tuple[Places, npt.NDArray[np.bool_]]:
-    """And which of them bring a hypothesis nearer to its end."""
-    rows, tokens, sure = list[int](), list[int](), list[bool]()
+def _useful(logits: Tensor, bounds: Sequence[Bound], width: int) -> tuple[Places, npt.NDArray[np.bool_]]:
+    """And which of them bring a hypothesis nearer to its end. Where a word has to end first, the likeliest token that
+    ends it does."""
+    rows, tokens, sure, held = list[int](), list[int](), list[bool](), list[int]()
     for place, bound in enumerate(bounds):
         for row, useful in enumerate(bound.useful()):
             rows += [place * width + row] * len(useful)
             tokens += useful
             sure += useful.values()
+            if not any(useful.values()):
+                held.append(place * width + row)
+    if held:
+        rows += held
+        one = next(each for each in bounds if each.terms is not None)
+        tokens += _ending_words(logits, held, one.terms, one.eos)
+        sure += [True] * len(held)
     found = Places(np.array(rows, dtype=np.int64), np.array(tokens, dtype=np.int64))
-    known = found.tokens < vocabulary
+    known = found.tokens < logits.size(1)
     return Places(found.rows[known], found.tokens[known]), np.array(sure, dtype=bool)[known]
+
+
+def _ending_words(logits: Tensor, rows: list[int], terms: Terms | None, eos: int | None) -> list[int]:
+    """Of each row the likeliest token that does not continue a word, and is not the end."""
+    continues = np.zeros(logits.size(1), dtype=bool)
+    if terms is not None and terms.parts is not None:
+        known = terms.parts.continues[: len(continues)]
+        continues[: len(known)] = known
+    if eos is not None:
+        continues[eos] = True
+    of = logits[torch.tensor(rows, device=logits.device)]
+    found: list[int] = of.masked_fill(torch.from_numpy(continues).to(of.device), -torch.inf).argmax(dim=-1).tolist()
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_TERMS = 64
+MOST_TERMS = 32
 MOST_TOP_SCORES = 20
 
 

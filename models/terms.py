@@ -42,31 +42,18 @@ class Reading(NamedTuple):
 
 
 class State(NamedTuple):
-    """left: tokens that are needed at least; safe: that are enough, if others may have to stand between two terms.
-    unmet: how many terms are not there. useful: tokens that bring a term further, and whether fewer are left then."""
+    """inside: the last token ends inside a word, if the next one continues it. left: tokens that are needed at least.
+    unmet: how many terms are not there."""
 
     readings: frozenset[Reading]
-    inside: bool  # the last token ends inside a word, if the next one continues it
+    inside: bool
     left: int
-    safe: int
     unmet: int
-    useful: dict[int, bool]
-
-
-class Rest(NamedTuple):
-    """Where some terms are there and none is being written. begins: the runs that may begin now, by their first token;
-    shortest: those tokens with which fewer are left."""
-
-    left: int
-    safe: int
-    unmet: int
-    begins: dict[int, list[Reading]]
-    shortest: set[int]
 
 
 class Terms:
-    """Those of one request. parts: which tokens join to words; None: none do. States are numbers, of which `left` and
-    `safe` say what `State` says."""
+    """Those of one request. parts: which tokens join to words; None: none do. States are numbers. left: by
+    state, tokens that are needed at least; safe: that are enough, if others may have to stand between two terms."""
 
     def __init__(self, required: Required, parts: WordParts | None = None) -> None:
         assert len(required) <= MOST_TERMS
@@ -75,6 +62,12 @@ class Terms:
         self._all = (1 << len(self.runs)) - 1
         self._least = [min(len(run) for run in term) for term in self.runs]
         self._safe = [min(len(run) + self._continues(run[0]) for run in term) for term in self.runs]
+        # terms that cost one less than that at the beginning of a word
+        parted = (
+            safe > min(len(run) for run in term if len(run) + self._continues(run[0]) == safe)
+            for term, safe in zip(self.runs, self._safe, strict=True)
+        )
+        self._parted = sum(1 << place for place, each in enumerate(parted) if each)
         # of equal terms each waits for the one before it, so that it does not matter which of them is meant
         alike: dict[frozenset[tuple[int, ...]], int] = {}
         self._after = [0] * len(self.runs)
@@ -85,7 +78,10 @@ class Terms:
         self._named = np.array(sorted({token for term in self.runs for run in term for token in run}), dtype=np.int64)
         self._moves = np.full((8, len(self._named) + KINDS), -1, dtype=np.int32)  # -1: not known yet
         self.left, self.safe = (np.zeros(8, dtype=np.int64) for _ in range(2))
-        self._rests: dict[int, Rest] = {}  # by the terms that are there
+        # by the terms that are there: how many tokens the others need, and what may begin by each token
+        self._sums: dict[int, tuple[int, int]] = {}
+        self._beginnings: dict[int, dict[int, list[Reading]]] = {}
+        self._led: dict[int, dict[int, bool]] = {}  # by state: its `useful`
         self._numbers: dict[tuple[frozenset[Reading], bool], int] = {}
         self.states: list[State] = []
         self.start = self._number(frozenset([Reading()]), False)
@@ -133,23 +129,26 @@ class Terms:
                 none = Reading(reading.met)
                 grown.add(none)
                 if not same_word:
-                    begins = self._rest(reading.met).begins.get(token, ())
+                    begins = self._begins(reading.met).get(token, ())
                     grown |= {self._further(each, inside) for each in begins}
         return self._number(frozenset(self._worth_keeping(grown)), inside)
 
-    def _rest(self, met: int) -> Rest:
-        found = self._rests.get(met)
+    def _begins(self, met: int) -> dict[int, list[Reading]]:
+        """With nothing of it written."""
+        found = self._beginnings.get(met)
+        if found is None:
+            found = self._beginnings[met] = {}
+            for term, runs in enumerate(self.runs):
+                if not met >> term & 1 and self._after[term] & met == self._after[term]:
+                    for run in runs:
+                        found.setdefault(run[0], []).append(Reading(met, term, run))
+        return found
+
+    def _sum(self, met: int) -> tuple[int, int]:
+        found = self._sums.get(met)
         if found is None:
             unmet = [term for term in range(len(self.runs)) if not met >> term & 1]
-            begins: dict[int, list[Reading]] = {}
-            shortest = set[int]()
-            for term in unmet:
-                if self._after[term] & met == self._after[term]:
-                    for run in self.runs[term]:
-                        begins.setdefault(run[0], []).append(Reading(met, term, run))
-                        shortest |= {run[0]} if len(run) == self._least[term] else set()
-            left, safe = (sum(of[term] for term in unmet) for of in (self._least, self._safe))
-            found = self._rests[met] = Rest(left, safe, len(unmet), begins, shortest)
+            found = self._sums[met] = sum(self._least[term] for term in unmet), sum(self._safe[term] for term in unmet)
         return found
 
     def _further(self, reading: Reading, inside: bool) -> Reading:
@@ -175,35 +174,42 @@ class Terms:
         met = other.met | (1 << other.term if other.term >= 0 else 0)
         return one.met | met == one.met and (not one.open or (other.open and other.term < 0))
 
-    def _left(self, reading: Reading) -> tuple[int, int]:
+    def _left(self, reading: Reading, *, inside: bool = True) -> tuple[int, int]:
         """And those that are surely enough."""
         if reading.term < 0:
-            rest = self._rest(reading.met)
-            return rest.left, rest.safe
-        more, rest = len(reading.run) - reading.written, self._rest(reading.met | 1 << reading.term)
-        return rest.left + more, rest.safe + more
+            left, safe = self._sum(reading.met)
+            return left, safe - (not inside and bool(self._parted & ~reading.met))
+        more, (left, safe) = len(reading.run) - reading.written, self._sum(reading.met | 1 << reading.term)
+        return left + more, safe + more
 
-    def _useful(self, readings: Sequence[Reading], left: int, *, inside: bool) -> dict[int, bool]:
-        """From the readings that are furthest."""
-        useful: dict[int, bool] = {}
-        for each in (each for each in readings if self._left(each)[0] == left):
-            if each.term >= 0:
-                useful[each.run[each.written]] = True
-                continue
-            rest = self._rest(each.met)
-            for token in rest.begins:
-                if not (inside and self._continues(token)):
-                    useful[token] = useful.get(token, False) or token in rest.shortest
-        return useful
+    def useful(self, number: int) -> dict[int, bool]:
+        """The tokens that bring a term further from the readings that are furthest, and whether fewer are left then."""
+        found = self._led.get(number)
+        if found is None:
+            state, found = self.states[number], {}
+            for each in sorted(state.readings):
+                left, safe = self._left(each, inside=state.inside)
+                if left > state.left and safe > self.safe[number]:
+                    continue
+                sure = safe == self.safe[number]
+                if each.term >= 0:
+                    found[each.run[each.written]] = found.get(each.run[each.written], False) or sure
+                    continue
+                for token, begun in self._begins(each.met).items():
+                    if not (state.inside and self._continues(token)):
+                        cheap = any(len(one.run) + self._continues(token) == self._safe[one.term] for one in begun)
+                        found[token] = found.get(token, False) or (sure and cheap)
+            self._led[number] = found
+        return found
 
     def _number(self, readings: frozenset[Reading], inside: bool) -> int:
         found = self._numbers.get((readings, inside))
         if found is None:
             found = self._numbers[readings, inside] = len(self.states)
-            left, safe = (min(each) for each in zip(*map(self._left, readings), strict=True))
+            both = [self._left(each, inside=inside) for each in readings]
+            left, safe = (min(each) for each in zip(*both, strict=True))
             unmet = min((self._all & ~each.met).bit_count() for each in readings)
-            useful = self._useful(sorted(readings), left, inside=inside)
-            self.states.append(State(readings, inside, left, safe, unmet, useful))
+            self.states.append(State(readings, inside, left, unmet))
             if found == len(self.left):
                 self.left, self.safe = (np.concatenate([each, np.zeros_like(each)]) for each in (self.left, self.safe))
                 self._moves = np.concatenate([self._moves, np.full_like(self._moves, -1)])
