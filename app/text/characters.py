@@ -1,8 +1,8 @@
 """Which characters are layout: they hold no words, and a text keeps them where they were.
 
-Breaks end a sentence wherever they stand: line ends, tabs, control characters, and columns set with three or more
-spaces. Marks are what else is no word and no plain single space: emoji and signs like them, other spaces, characters
-without width.
+Breaks end a sentence wherever they stand: line ends, tabs, control characters, ideographic spaces, and columns set
+with three or more spaces. Marks are what else is no word and no plain single space: emoji and signs like them, other
+spaces, characters without width.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_WIDE_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_WIDE_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # \u3000, as wide as a sign, is a break
 _SPACES = f" {_WIDE_SPACES}"
 _WIDTHLESS = "\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef"
 # Not \u2122 and its like: those are written in words, unless a selector asks for the picture of them.
@@ -19,7 +19,7 @@ _PICTURES = (
     "\u20e3\u3030\u303d\U0001f000-\U0001faff"
 )
 _EMOJI = f"(?:[0-9#*]\ufe0f?\u20e3|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u3297\u3299]\ufe0f|[{_PICTURES}])"
-_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
+_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u3000"
 
 BREAK = re.compile(f"(?:[{_CONTROLS}]|[{_SPACES}]{{3,}})[{_CONTROLS}{_SPACES}]*")
 MARK = re.compile(f"(?:[{_SPACES}{_WIDTHLESS}]|{_EMOJI})+")

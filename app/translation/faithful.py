@@ -116,7 +116,7 @@ def _loses(task: Task, text: str) -> bool:
 
 def _whole(task: Task, translation: Translation) -> Translation:
     """With all that it has to hold."""
-    sentence = task.sentence
+    sentence, translation = task.sentence, or_source(task, translation)
     if not task.plain:
         translation = with_numbers(translation, task.numbers, task.terms, sentence.clean)
         translation = with_terms(translation, task.terms, sentence.clean)
@@ -125,6 +125,14 @@ def _whole(task: Task, translation: Translation) -> Translation:
     if translation.alignment is None or not sentence.marks:
         return translation
     return replace(translation, alignment=sentence.in_source(translation.alignment))
+
+
+def or_source(task: Task, translation: Translation) -> Translation:
+    """A model that writes nothing has not translated: the source stays."""
+    if translation.text.strip():
+        return translation
+    scores = translation.scores and translation.scores[:1]
+    return replace(translation, text=task.sentence.clean, alternatives=(), scores=scores, tokens=None, alignment=None)
 
 
 def _with_whole_alternatives(task: Task, translation: Translation) -> Translation:

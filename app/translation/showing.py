@@ -9,7 +9,7 @@ from app.engine.errors import Overloaded
 from app.engine.jobs import Engine, Translation
 from app.engine.streaming import Show
 from app.translation.asking import Asker
-from app.translation.faithful import Task
+from app.translation.faithful import Task, or_source
 
 _SIDE_BY_SIDE = 16  # as many as the default slots hold with beams of 4
 
@@ -75,14 +75,20 @@ async def shown_in_order(
 
 async def _streamed(task: Task, line: _Line, engine: Engine, *, first: bool) -> Translation:
     """As it is written. Those behind the first wait for room."""
-    wait, shown = 0.05, False
+    wait, shown, pending = 0.05, False, ""
     while True:
         try:
             async with engine.stream_translation(task.job) as stream:
                 async for delta in stream.deltas():
-                    line.put(delta.text)
-                    shown = True
-                return stream.result
+                    pending += delta.text
+                    if pending.strip() or shown:
+                        line.put(pending)
+                        shown, pending = True, ""
+                result = stream.result
+            if not shown:
+                result = or_source(task, result)
+                line.put(result.text)
+            return result
         except Overloaded:
             if first or shown or wait > 30:
                 raise

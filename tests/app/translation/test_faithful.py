@@ -82,6 +82,15 @@ def test_numbers(text: str, words: dict[str, str], wanted: str) -> None:
     assert found.replace("fourty ", "") == wanted
 
 
+def test_a_model_that_writes_nothing_has_not_translated() -> None:
+    engine = WordEngine(words={"こんにちは": ""})
+    job = frozenset({"tokens"})
+    found = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=job)
+    assert found.text == "JA.\nこんにちは\u3000NEIN 😀"
+    assert found.tokens is not None
+    assert "".join(token.text for token in found.tokens) == found.text
+
+
 GLOSSARY = {"hund": "canine", "rotes haus": "crimson house", "NASA": "Nasa"}
 
 

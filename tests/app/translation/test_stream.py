@@ -78,6 +78,11 @@ def test_sentences_behind_the_first_wait_for_room() -> None:
     assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
 
 
+def test_a_sentence_for_which_nothing_is_written_is_shown_as_it_is() -> None:
+    texts, result = stream(WordEngine(words={"oje": ""}), "Ein Hund.\nOje\nEin Haus.")
+    assert "".join(texts) == result.text == "EIN HUND.\nOje\nEIN HAUS."
+
+
 def test_a_reader_that_leaves_ends_the_work() -> None:
     async def run() -> int:
         before = len(asyncio.all_tasks())
