@@ -17,6 +17,7 @@ from app.translation.job import TextFormat
 if TYPE_CHECKING:
     from odfdo import Element
 
+_KIND = "an OpenDocument text (.odt)"
 _PARAGRAPHS = (
     "//*[self::text:p or self::text:h][not(ancestor::text:tracked-changes) and not(ancestor::office:annotation)]"
 )
@@ -33,7 +34,7 @@ class OpenDocument:
         # Here and not at the top: it is needed once somebody translates a file.
         from odfdo import Document
 
-        with readable("an OpenDocument text (.odt)"):
+        with readable(_KIND):
             packed.check(content)
             self._document = Document(io.BytesIO(content))
             if self._document.get_type() not in ("text", "text-template"):
@@ -47,7 +48,8 @@ class OpenDocument:
         for (paragraph, pieces), translation in zip(self._paragraphs, translations, strict=True):
             _fill(paragraph, inline.rebuilt(pieces, translation))
         out = io.BytesIO()
-        self._document.save(out, pretty=False)
+        with readable(_KIND):
+            self._document.save(out, pretty=False)
         return out.getvalue()
 
 

@@ -13,6 +13,7 @@ from app.documents.document import readable
 from app.documents.inline import Piece
 from app.translation.job import TextFormat
 
+_KIND = "a Word document (.docx)"
 _PARTS = tuple(
     f"wordprocessingml.{each}+xml" for each in ("document.main", "header", "footer", "footnotes", "endnotes")
 )
@@ -34,7 +35,7 @@ class WordDocument:
         from docx import Document
         from docx.oxml.parser import parse_xml
 
-        with readable("a Word document (.docx)"):
+        with readable(_KIND):
             packed.check(content)
             self._document = Document(io.BytesIO(content))
             self._notes: list[tuple[Any, Any]] = []  # parts that the library keeps as bytes
@@ -56,10 +57,11 @@ class WordDocument:
 
         for (paragraph, pieces), translation in zip(self._paragraphs, translations, strict=True):
             _fill(paragraph, inline.rebuilt(pieces, translation))
-        for part, root in self._notes:
-            part._blob = serialize_part_xml(root)  # the library has no setter for parts that it does not know
         out = io.BytesIO()
-        self._document.save(out)
+        with readable(_KIND):
+            for part, root in self._notes:
+                part._blob = serialize_part_xml(root)  # the library has no setter for parts that it does not know
+            self._document.save(out)
         return out.getvalue()
 
 

@@ -59,7 +59,7 @@ class _Reader:
             if self._draft.depth >= DEEPEST:
                 self._end()
             self._draft.close(token)
-        elif token.kind == "comment":
+        elif token.kind == "comment" and token.raw.endswith(">"):
             self._draft.add_mark(token.raw)
         else:
             self._separate(token)
@@ -85,7 +85,8 @@ class _Reader:
         behind = _end_of(self._tokens, index)
         inside = self._tokens[index:behind]
         raw = "".join(each.raw for each in inside)
-        if block:
+        closed = inside[-1].kind == "end" or len(inside) == 1
+        if block or (behind == len(self._tokens) and not closed):  # what never ends has to stay behind all else
             self._end()
             self._parts.append(raw)
         elif token.tag in HIDDEN:

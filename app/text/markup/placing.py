@@ -119,7 +119,7 @@ class Placing:
         elif follows:
             place = self._ends[before][1] + 1
         else:
-            place = first + round((behind - first) * (each.start - start) / (end - start))
+            place = first + round((behind - first) * max(0, each.start - start) / (end - start))
         around = bisect_right(borders, (place, place)) - 1
         return borders[around][0] if around >= 0 and place < borders[around][1] else place
 

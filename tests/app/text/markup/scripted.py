@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Callable
 
 from app.text.markup.page import read_page
 from app.text.markup.words import Word
@@ -20,6 +22,23 @@ def backwards(text: str) -> tuple[str, list[Word]]:
         alignment.append(Word(len(out), len(out) + len(found[0].upper()), *found.span()))
         out += found[0].upper()
     return out, alignment
+
+
+def at_random(seed: int) -> Callable[[str], tuple[str, list[Word]]]:
+    """Any words, and an alignment that makes no sense."""
+    chance = random.Random(seed)
+
+    def how(text: str) -> tuple[str, list[Word]]:
+        out = " ".join(
+            chance.choice(("foo", "bar,", "{1}", "x y", "(baz)", "", ".")) for _ in range(chance.randint(0, 8))
+        )
+        alignment = []
+        for _ in range(chance.randint(0, 10)):
+            here = sorted(chance.randint(-1, len(out) + 1) for _ in range(2))
+            alignment.append(Word(*here, *sorted(chance.randint(-1, len(text) + 1) for _ in range(2))))
+        return out, alignment
+
+    return how
 
 
 def ordered(text: str, pairs: str) -> tuple[str, list[Word]]:
