@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,25 +25,50 @@ from app.access.counts import Counts, LocalCounts
 from app.access.gate import Gate
 from app.access.keys import KeyRing, KeysUnreadable, stored
 from app.access.rates import parse_quotas, parse_rates
-from app.api import access, attention, gates, generate, health, metrics, models, score, translate, walkthrough
+from app.api import (
+    access,
+    attention,
+    files,
+    gates,
+    generate,
+    health,
+    languages,
+    metrics,
+    models,
+    score,
+    suggest,
+    translate,
+    walkthrough,
+)
 from app.api.body import BodyLimit
+from app.api.deepl import family as deepl
 from app.api.direct import Direct
 from app.api.docs import add_docs
+from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
+from app.api.extensions import family as extensions
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
+from app.api.openai import completions
+from app.api.openai import models as openai_models
 from app.api.page import add_page
 from app.api.request_id import HEADER, RequestIds
 from app.api.request_log import RequestLog
 from app.api.services import Services
 from app.api.turns import Turns
+from app.api.usage import CountedHere
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
+from app.storage.glossaries import Glossaries
+from app.storage.suggestions import Suggestions
+from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
+from app.translation.cache import Cache
 from app.translation.translator import Translator
 
 VERSION = "0.1.0"
+_LARGEST_BEAM = 64
 
 _DESCRIPTION = """\
 Translate between your own language pairs, let character models write on, and look inside both.
@@ -53,7 +79,10 @@ it sends one.
 """
 _TAGS = [
     {"name": "Translate", "description": "What every LibreTranslate client speaks."},
+    {"name": "DeepL", "description": "What DeepL's clients speak, and stored glossaries."},
+    {"name": "Extensions", "description": "What translators in browsers speak."},
     {"name": "Generate", "description": "Continue a text with a character model."},
+    {"name": "OpenAI", "description": "What OpenAI's clients speak, for the lyricists."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
     {"name": "Models", "description": "What is loaded; load, reload and unload it."},
     {"name": "Health", "description": "For those who operate the server."},
@@ -82,12 +111,29 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
+    kept = TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
     app.state.services = Services(
-        engine, Translator(engine), Detector(), _limits(settings), settings.request_timeout_s, counted, gate
+        engine,
+        Translator(engine, Cache(settings.cache_mb * 1_000_000)),
+        Detector(),
+        _limits(settings),
+        settings.request_timeout_s,
+        counted,
+        gate,
+        kept,
+        Glossaries(settings.data),
+        CountedHere(),
+        DocumentJobs(kept),
+        Suggestions(settings.data) if settings.suggestions else None,
+        settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
-    for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
+    for family in (translate, languages, files, suggest, generate, attention, walkthrough):
         app.include_router(family.router)
+    for family in (gates, score, completions, openai_models, models, health, metrics):
+        app.include_router(family.router)
+    for router in (*deepl.routers, *extensions.routers):
+        app.include_router(router)
     add_docs(app)
     add_page(app)
     install_error_handlers(app)
@@ -102,9 +148,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if start := getattr(engine, "start", None):
         await start()
     spare_garbage_collector()
+    expiring = asyncio.create_task(app.state.services.files.expire())
     try:
         yield
     finally:
+        expiring.cancel()
+        await app.state.services.documents.close()
         if stop := getattr(engine, "stop", None):
             await stop()
         await app.state.services.gate.close()
@@ -217,13 +266,17 @@ def _limits(settings: Settings) -> Limits:
         max_new_tokens=settings.max_new_tokens,
         max_samples=settings.max_samples,
         max_attention_values=settings.max_attention_values,
+        max_beam_size=min(_LARGEST_BEAM, settings.slots_per_model),  # each hypothesis takes a slot
     )
 
 
 def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, generate.router])
-    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
+    )
+    uploads = dict.fromkeys(("/translate_file", "/v2/document"), settings.max_file_bytes)
+    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
     app.add_middleware(Turns)
@@ -237,7 +290,7 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Content-Type", "Authorization", "X-API-Key", "KEY", HEADER],
             expose_headers=[HEADER, "Retry-After", *access.HEADERS],
         )

@@ -16,8 +16,11 @@ limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained with several seeds, scored once each, served
 multi30k_training.py  the teachers, what they make of the training set, and the student
 published_bleu.py  BLEU in the forms in which others published theirs
+detection.py     how often the language of a short text is found
 asked.py         the server over a folder of models, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching
+guarded.py       what keys, limits, quotas, logs and traces cost
+libretranslate.py  our server against LibreTranslate itself, with the same weights
 serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee
@@ -38,6 +41,9 @@ occupancy.py     how full the slots were
 distribution.py  percentiles
 training.py      tokens a second in training, against a plain torch.nn.Transformer loop; the waste of padding
 training_race.py the parts of that race
+fidelity.py      terms, tags and layout that a translation has to keep
+fidelity_terms.py  one term for each sentence
+fidelity_texts.py  made-up pages and layouts
 inspection.py    the bytes and the time of an answer of POST /attention, beside bertviz's page
 mfu.py           the share of a GPU's peak that training reaches
 peers/           whom we race

@@ -28,6 +28,9 @@ likeliest.py     the largest of many logits: argmax, top-k, the next hypotheses 
 sampling.py      which token is drawn for independent rows
 beam.py          what the beams of one width have written, as arrays, and what their hypotheses agree on
 rows.py          what rows without a beam have written, as arrays
+repeats.py       what a request may not write again, and what it writes less of
+terms.py         how far a text has come with the terms that it must hold (no torch)
+bounds.py        beam search under these: bans, and terms by dynamic beam allocation
 suppression.py   probabilities among the tokens that may be chosen
 options.py       DecodingOptions and TokenRules
 suppression.py   tokens that are never chosen

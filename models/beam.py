@@ -17,6 +17,7 @@ import numpy.typing as npt
 from models.likeliest import Continuations
 
 if TYPE_CHECKING:
+    from models.bounds import Bound
     from models.decoding import DecodingOptions
 
 Ints = npt.NDArray[np.int64]
@@ -26,13 +27,17 @@ Ints = npt.NDArray[np.int64]
 class Hypothesis:
     """tokens: without the prefix and without the end token. log_probability: nats, the end token included; NaN where
     it was not asked for. finished: False if the limit came before the end token. token_log_probabilities: of each of
-    the tokens, where these were asked for."""
+    the tokens, where these were asked for; likeliest: at the place of each, the likeliest tokens and their log-
+    probabilities, best first, where those were. unmet: how many of the required terms are not there; never any of one
+    that is finished."""
 
     tokens: tuple[int, ...]
     log_probability: float
     score: float
     finished: bool
     token_log_probabilities: tuple[float, ...] | None = None
+    likeliest: tuple[tuple[tuple[int, float], ...], ...] | None = None
+    unmet: int = 0
 
 
 class Ended(NamedTuple):
@@ -44,6 +49,7 @@ class Ended(NamedTuple):
     row: int
     length: int
     finished: bool
+    unmet: int = 0  # required terms that are not there
 
 
 class Beams:
@@ -58,8 +64,10 @@ class Beams:
     def __init__(self, width: int, eos: int | None, room: int, longest: int, *, forced_end: bool = False) -> None:
         self.width, self.eos, self.forced_end = width, eos, forced_end
         self.keys: list[Hashable] = []
-        self.ended: list[list[Ended]] = []  # of each beam the best k, best first
+        self.ended: list[list[Ended]] = []  # of each beam the best k, best first; whatever lacks a term comes last
         self.penalties: list[float] = []
+        self.bounds: list[Bound | None] = []  # what each may not, or must write
+        self.any_bound = False
         self.tokens, self.parents = (np.zeros((room, longest, width), dtype=np.int64) for _ in range(2))  # by step
         self.log_probabilities = np.zeros((room, width), dtype=np.float32)
         self.lengths, self.limits, self.told = (np.zeros(room, dtype=np.int64) for _ in range(3))
@@ -74,9 +82,11 @@ class Beams:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add(self, key: Hashable, options: DecodingOptions) -> None:
+    def add(self, key: Hashable, options: DecodingOptions, bound: Bound | None = None) -> None:
         """A beam that has written nothing yet, in the last place. The caller sees to it that there is room."""
         place = len(self)
+        self.bounds.append(bound)
+        self.any_bound = self.any_bound or bound is not None
         self.keys.append(key)
         self.ended.append([])
         self.penalties.append(options.length_penalty)
@@ -96,8 +106,9 @@ class Beams:
             each[place] = each[last]
         self.shared[place], self.shared_with_best[place] = self.shared[last], self.shared_with_best[last]
         self.keys[place], self.ended[place] = self.keys[last], self.ended[last]
-        self.penalties[place] = self.penalties[last]
-        del self.keys[last], self.ended[last], self.penalties[last]
+        self.penalties[place], self.bounds[place] = self.penalties[last], self.bounds[last]
+        del self.keys[last], self.ended[last], self.penalties[last], self.bounds[last]
+        self.any_bound = any(bound is not None for bound in self.bounds)
 
     def advance(self, found: Continuations) -> None:
         """Take the 2k best continuations of each beam, best first, and keep k of them live.
@@ -112,12 +123,19 @@ class Beams:
         self.came, self.last = found.parents[:, : self.width], found.tokens[:, : self.width]
         beams, after = self._places[:count], before + 1
         self.tokens[beams, before], self.parents[beams, before] = self.last, self.came
+        dead = found.log_probabilities[:, 0] == -np.inf
+        if dead.any():
+            self._bury(dead, before)
         self.log_probabilities[:count] = found.log_probabilities[:, : self.width]
         self.lengths[:count] = after
         self._relate(after)
-        self.done = (after >= self.limits[:count]) | (self.log_probabilities[:count, 0] == -np.inf)
+        self.done = (after >= self.limits[:count]) | dead
         for place in self.full[:count].nonzero()[0].tolist():
             self.done[place] |= self._settled(place)
+        if self.any_bound:
+            for bound, came, last in zip(self.bounds, self.came, self.last, strict=True):
+                if bound is not None:
+                    bound.follow(came, last)
 
     def _cut(self, before: Ints) -> set[int]:
         """The beams, of these lengths, to whose limit the end token alone is missing: their hypotheses end here."""
@@ -126,6 +144,13 @@ class Beams:
             for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
                 self._end(place, row, int(before[place]), log_probability, finished=False)
         return cut
+
+    def _bury(self, dead: npt.NDArray[np.bool_], before: Ints) -> None:
+        """Beams, of these lengths, none of whose hypotheses may go on: where none has ended, they end as they are."""
+        for place in dead.nonzero()[0].tolist():
+            if not self.ended[place]:
+                for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
+                    self._end(place, row, int(before[place]), log_probability, finished=False)
 
     def _part(self, found: Continuations, ends: npt.NDArray[np.bool_], cut: set[int]) -> Continuations:
         """Those that go on; of those that end, which are marked, the ones among the k best are kept too, but where a
@@ -167,9 +192,11 @@ class Beams:
         if log_probability == -np.inf:
             return
         counted, ended = length + (finished or self.forced_end), self.ended[place]
-        best = ended[:1]
-        ended.append(Ended(self._score(place, log_probability, counted), log_probability, row, length, finished))
-        ended.sort(key=lambda each: -each.score)
+        best, bound = ended[:1], self.bounds[place]
+        unmet = 0 if bound is None or finished else bound.unmet(row)
+        score = self._score(place, log_probability, counted)
+        ended.append(Ended(score, log_probability, row, length, finished, unmet))
+        ended.sort(key=lambda each: (each.unmet, -each.score))
         del ended[self.width :]
         if ended[:1] != best:
             self.shared_with_best[place] = self.shared[place, row]
@@ -182,12 +209,17 @@ class Beams:
         return self._score(place, best, int(self.lengths[place])) <= self.ended[place][-1].score
 
     def results(self, place: int, count: int) -> list[Hypothesis]:
-        """The best `count`, best first. Those cut by the limit stand in only where nothing ended."""
+        """The best `count`, best first. Those cut by the limit stand in only where nothing ended; of these the ones
+        with the fewest terms missing."""
         if not self.ended[place]:
             for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
                 self._end(place, row, int(self.lengths[place]), log_probability, finished=False)
         return [
-            Hypothesis(self.written(place, each.row, each.length), each.log_probability, each.score, each.finished)
+            Hypothesis(
+                self.written(place, each.row, each.length),
+                *(each.log_probability, each.score, each.finished),
+                unmet=each.unmet,
+            )
             for each in self.ended[place][:count]
         ]
 

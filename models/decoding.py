@@ -13,11 +13,14 @@ import torch
 from torch import Tensor
 
 from models.beam import Beams, Hypothesis
+from models.bounds import Bound, bound_continuations
 from models.interface import Decodable, Network, Precision, Prompt
 from models.likeliest import continuations
 from models.options import DecodingOptions, TokenRules
-from models.rows import Rows
+from models.rows import Likeliest, Rows, Told
 from models.suppression import suppress
+from models.terms import Terms
+from models.tokenizer.word_parts import WordParts
 
 __all__ = ["Decoder", "DecodingOptions", "Hypothesis", "Progress", "TokenRules", "decode"]
 
@@ -32,6 +35,7 @@ class Search:
     prompt: Prompt
     options: DecodingOptions
     rows: list[int] = field(default_factory=list)
+    bound: Bound | None = None  # of a beam
 
 
 @dataclass(slots=True)
@@ -52,21 +56,29 @@ class Group:
 class Progress:
     """What one step brought: the new tokens of streamed requests (of a beam those on which all that may still win
     have come to agree), and the requests that are done. log_probabilities: of the new token of those streamed requests
-    that asked for them, in nats."""
+    that asked for them, in nats; likeliest: at its place the likeliest tokens, of those that asked for these."""
 
     tokens: list[tuple[Hashable, int]] = field(default_factory=list)
     log_probabilities: dict[Hashable, float] = field(default_factory=dict)
+    likeliest: dict[Hashable, Likeliest] = field(default_factory=dict)
     finished: list[tuple[Hashable, list[Hypothesis]]] = field(default_factory=list)
 
 
 class Decoder:
-    """A continuous batch over the slots of one network."""
+    """A continuous batch over the slots of one network. parts: which tokens join to words; None: none do."""
 
     def __init__(
-        self, network: Decodable, rules: TokenRules, *, slots: int, source_length: int, target_length: int
+        self,
+        network: Decodable,
+        rules: TokenRules,
+        *,
+        slots: int,
+        source_length: int,
+        target_length: int,
+        parts: WordParts | None = None,
     ) -> None:
         self.network, self.rules, self.slots = network, rules, slots
-        self.source_length, self.target_length = source_length, target_length
+        self.source_length, self.target_length, self.parts = source_length, target_length, parts
         self.state: Any = network.allocate(slots, source_length, target_length)
         self.searches: dict[Hashable, Search] = {}
         self.owners: list[Search] = []  # row -> the search that it serves
@@ -104,9 +116,9 @@ class Decoder:
             self.searches[search.key] = search
             self.rows.feed[search.rows] = search.prompt.prefix[-1]
             if search.options.beam == 1:
-                self.rows.start(search.rows[0], search.options)
+                self.rows.start(search.rows[0], search.options, search.prompt.prefix)
             else:
-                self._group(search.options.beam).beams.add(search.key, search.options)
+                self._group(search.options.beam).beams.add(search.key, search.options, search.bound)
         self._survey()
 
     def _group(self, width: int) -> Group:
@@ -124,7 +136,20 @@ class Decoder:
                 f"A request of {len(prompt.source)} source and up to {longest} target tokens does not fit slots"
                 f" of {self.source_length} and {self.target_length}."
             )
-        return Search(key, prompt, options)
+        return Search(key, prompt, options, bound=self._bound(prompt, options))
+
+    def _bound(self, prompt: Prompt, options: DecodingOptions) -> Bound | None:
+        """What a beam may not, or must write; ValueError for a term that can never come."""
+        if not options.required and not (options.no_repeat_ngram_size and options.beam > 1):
+            return None
+        never = {*self.rules.suppressed, self.rules.eos}
+        terms = [[run for run in term if never.isdisjoint(run)] for term in options.required]
+        if not all(terms):
+            missing = ", ".join(map(str, options.required[terms.index([])][0]))
+            raise ValueError(
+                f"A required term ({missing}) holds an end token or one that is never chosen: leave it out."
+            )
+        return Bound(options, prompt.prefix, self.rules.eos, Terms(terms, self.parts) if terms else None)
 
     def leave(self, key: Hashable) -> None:
         """Drop a request, finished or not; unknown keys are harmless."""
@@ -158,7 +183,8 @@ class Decoder:
         """Greedy and sampling requests: choose, record, and see which are done."""
         if not len(self.rows.alone):
             return
-        ended, done = self.rows.advance(logits, self.owners, progress.tokens, shares, progress.log_probabilities)
+        told = Told(progress.tokens, progress.log_probabilities, progress.likeliest)
+        ended, done = self.rows.advance(logits, self.owners, told, shares)
         for row in done.tolist():
             search = self.owners[row]
             result = self.rows.result(row, search.options, finished=bool(ended[row]))
@@ -172,7 +198,10 @@ class Decoder:
             so_far = beams.log_probabilities[: len(beams)]
             if shares is not None:
                 so_far = (so_far - shares[rows]).astype(np.float32)
-            beams.advance(continuations(logits, rows, so_far))
+            if beams.any_bound:
+                beams.advance(bound_continuations(logits, rows, so_far, beams.bounds))
+            else:
+                beams.advance(continuations(logits, rows, so_far))
             progress.tokens += beams.news()
             self.rows.feed[rows] = beams.last
             for place in beams.done.nonzero()[0].tolist():
@@ -229,6 +258,7 @@ def decode(
     *,
     slots: int = 64,
     precision: Precision = "fp32",
+    parts: WordParts | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode all prompts and answer in their order: the hypotheses of each, best first.
 
@@ -244,6 +274,7 @@ def decode(
         slots=min(slots, sum(o.beam for o in each)),
         source_length=max(len(p.source) for p in prompts),
         target_length=max(len(p.prefix) - 1 + o.max_new_tokens for p, o in zip(prompts, each, strict=True)),
+        parts=parts,
     )
     waiting = sorted(range(len(prompts)), key=lambda i: len(prompts[i].source))
     results: dict[Hashable, list[Hypothesis]] = {}

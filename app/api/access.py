@@ -19,7 +19,17 @@ from app.access.errors import KeyMissing, KeyWrong
 from app.access.gate import Gate
 from app.access.rates import Rate, Window
 
-OPEN = frozenset({"/health", "/health/live", "/health/ready", "/metrics", "/languages", "/frontend/settings"})
+OPEN = frozenset(
+    {
+        "/health",
+        "/health/live",
+        "/health/ready",
+        "/metrics",
+        "/languages",
+        "/frontend/settings",
+        "/download_file/{name}",  # whoever was told the name may fetch it, and LibreTranslate's clients send no key
+    }
+)
 HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy")
 _NAMES = tuple(name.lower().encode() for name in HEADERS)
 _SCHEMES = (b"bearer", b"deepl-auth-key")

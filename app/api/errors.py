@@ -31,6 +31,7 @@ from app.engine.errors import (
     ModelConflict,
     Overloaded,
     TextTooLong,
+    UnknownGlossary,
     UnknownModel,
     UnknownPair,
 )
@@ -38,10 +39,11 @@ from app.engine.errors import (
 logger = logging.getLogger(__name__)
 
 STATUS: Mapping[type[EngineError], int] = {
-    TextTooLong: 422,  # everywhere: it is well formed, and no client of LibreTranslate tells it from 400
+    TextTooLong: 422,  # it is well formed, and no client of LibreTranslate tells it from 400; or `too_long_status`
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
+    UnknownGlossary: 404,
     ModelConflict: 409,
     CheckpointRefused: 422,
     Overloaded: 429,
@@ -56,7 +58,7 @@ STATUS: Mapping[type[EngineError], int] = {
     EngineError: 500,
 }
 _OF_THE_FAMILY: Mapping[type[EngineError], str] = {  # attributes of a route class that say otherwise
-    TextTooLong: "",
+    TextTooLong: "too_long_status",
     InvalidRequest: "invalid_status",
     KeyMissing: "missing_key_status",
     KeyWrong: "wrong_key_status",
@@ -71,6 +73,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
+    507: "storage_full",
 }
 
 
@@ -115,9 +118,14 @@ OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
 
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
     """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
+    return documented_as(ErrorAnswer, **meanings)
+
+
+def documented_as(form: type[BaseModel], **meanings: str) -> dict[int | str, dict[str, object]]:
+    """The same of a family whose errors have another body."""
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
     texts["default"] = "Any other error, in the same form."
-    return {status: {"model": ErrorAnswer, "description": text} for status, text in texts.items()}
+    return {status: {"model": form, "description": text} for status, text in texts.items()}
 
 
 class Meaning(NamedTuple):

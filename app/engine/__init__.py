@@ -9,6 +9,11 @@ pool.py        front end: what is started, loaded and stopped
 options.py     how it is set up
 entrance.py    what a request passes on its way in, and keeps until it ends
 translating.py translations: tokenized, admitted, asked, put together
+planning.py    what is asked of each, once its texts are tokens
+bounds.py      what may be asked of decoding
+compelled.py   what a translation has to begin with and to hold
+aligning.py    which source word each of its words comes from, and how probable its tokens are
+repetition.py  whether a text goes round in circles
 continuing.py  what lyricists write on, in the same way
 attending.py   what a translator looks at
 sizing.py      how large that answer would be, and what would fit

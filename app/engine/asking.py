@@ -30,10 +30,10 @@ def _decode(
     )
 
 
-def _new_tokens(checkpoint: Edition, source_tokens: int, asked: int | None) -> int:
-    """Of a translation, at most."""
+def _new_tokens(checkpoint: Edition, source_tokens: int, asked: int | None, room: int = 0) -> int:
+    """Of a translation, at most. room: where nothing is asked, so many more."""
     most = checkpoint.config.max_new_tokens
-    return new_token_limit(source_tokens, most) if asked is None else min(asked, most)
+    return min(most, new_token_limit(source_tokens, most) + room) if asked is None else min(asked, most)
 
 
 def translation(
@@ -46,18 +46,25 @@ def translation(
     wants_tokens: bool,
     start_by: float,
     max_new_tokens: int | None = None,
+    required: Sequence[list[list[int]]] = (),
+    no_repeat_ngram_size: int = 0,
+    scores: bool = False,
 ) -> m.Decode:
-    """All hypotheses of a beam search, of what follows `prefix`."""
+    """All hypotheses of a beam search, of what follows `prefix`. Terms that are required have room besides."""
+    room = sum(max(map(len, term)) for term in required)
     return _decode(
         checkpoint,
         source,
         (*checkpoint.config.target_prefix, *prefix),
-        _new_tokens(checkpoint, len(source), max_new_tokens),
+        _new_tokens(checkpoint, len(source), max_new_tokens, room),
         beam=beam,
         n_best=beam,
         length_penalty=length_penalty,
         wants_tokens=wants_tokens,
         start_by=start_by,
+        required=list(required),
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        scores=scores,
     )
 
 
@@ -85,6 +92,11 @@ def continuation(
         at_once=at_once,
         start_by=start_by,
         logprobs=job.logprobs,
+        no_repeat_ngram_size=job.no_repeat_ngram_size,
+        presence_penalty=job.presence_penalty,
+        frequency_penalty=job.frequency_penalty,
+        repetition_penalty=job.repetition_penalty,
+        top_logprobs=job.top_logprobs,
     )
 
 

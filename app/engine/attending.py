@@ -125,7 +125,6 @@ class Attending:
         result = await self._translating.search(
             checkpoint,
             tuple(source.ids),
-            0,
             prefix=tuple(prefix),
             beam=beam,
             length_penalty=penalty,

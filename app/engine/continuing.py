@@ -9,9 +9,11 @@ from contextlib import AbstractAsyncContextManager
 from app.engine import asking, intake
 from app.engine import messages as m
 from app.engine.admission import Demand
+from app.engine.bounds import check_generation
 from app.engine.entrance import Entrance
 from app.engine.jobs import Continuation, FinishReason, Generation, GenerationJob, Usage
 from app.engine.library import Edition
+from app.engine.repetition import goes_round
 from app.engine.streaming import Show, TextStream
 from app.engine.switchboard import Switchboard, gather
 from app.engine.token_texts import WrittenToken
@@ -33,6 +35,7 @@ class Continuing:
     async def _generated(self, job: GenerationJob, show: Show | None) -> Generation:
         checkpoint = self._entrance.library().named(job.model, "lyrics")
         with self._entrance.keeping([checkpoint]):
+            check_generation(job)
             prompt = await intake.aside(len(job.prompt), lambda: intake.prompt_ids(checkpoint, job))
             seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
             part = Demand(checkpoint.name, 1, len(prompt), job.max_new_tokens, rows=1)
@@ -71,7 +74,10 @@ class Continuing:
         result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
         reason: FinishReason = "stop"
         if result is not None:
-            reason = "stop" if writing.stopped or result.hypotheses[0].finished else "length"
+            best = result.hypotheses[0]
+            reason = "stop" if writing.stopped or best.finished else "length"
+            if reason == "length" and goes_round(best.tokens, checkpoint.decode, job.prompt):
+                reason = "repetition"
         usage = writing.usage(len(prompt), result.timing if result else None)
         tokens = tuple(writing.written) if job.logprobs else None
         return Continuation(writing.text, reason, seed, tokens), usage

@@ -31,6 +31,18 @@ def source_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int,
     return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
 
 
+def room(checkpoint: Checkpoint) -> int:
+    """How many tokens of a text the model takes, besides those that the checkpoint puts around every source."""
+    config = checkpoint.config
+    return config.max_source_tokens - len(config.source_prefix) - len(config.source_suffix)
+
+
+def counts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[int]:
+    """How many tokens each of these texts has, whatever the limit is."""
+    tokenizer = checkpoint.tokenizers["source"]
+    return [len(tokenizer.encode(text)) for text in texts]
+
+
 def check_source_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
     """A source that was given as ids, without what the checkpoint puts around them."""
     tokenizer, most = checkpoint.tokenizers["source"], checkpoint.config.max_source_tokens
@@ -58,12 +70,7 @@ def target_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") ->
     would be forced; and so is one of unknown tokens alone, which say nothing of that text."""
     writer = checkpoint.tokenizers["target"]
     target = writer.encode(text)
-    most = checkpoint.config.max_new_tokens
-    if len(target) > most:
-        raise errors.TextTooLong(
-            f"This {field_name} has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
-            field=field_name,
-        )
+    refuse_long(checkpoint, target, field_name)
     if not target:
         raise errors.InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
     if writer.special.unknown in target:
@@ -76,6 +83,16 @@ def target_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") ->
                 field=field_name,
             )
     return target
+
+
+def refuse_long(checkpoint: Checkpoint, target: Sequence[int], field_name: str) -> None:
+    """TextTooLong for a target of more tokens than the model takes."""
+    most = checkpoint.config.max_new_tokens
+    if len(target) > most:
+        raise errors.TextTooLong(
+            f"This {field_name} has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
+            field=field_name,
+        )
 
 
 def refuse_unknown(checkpoint: Checkpoint, text: str, field_name: str) -> None:
@@ -103,6 +120,23 @@ def text_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
     return tokens
 
 
+def given_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, ...]:
+    """A prompt that was given as tokens, its start token first where the model has one."""
+    tokenizer = checkpoint.tokenizers["target"]
+    size, special = tokenizer.size, tokenizer.special
+    if unknown := [each for each in ids if not 0 <= each < size]:
+        raise errors.InvalidRequest(
+            f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,}).",
+            field="prompt",
+        )
+    if empty := [each for each in ids if each in (special.pad, special.unknown)]:
+        raise errors.InvalidRequest(
+            f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out.", field="prompt"
+        )
+    start = checkpoint.config.target_prefix
+    return tuple(ids) if tuple(ids[: len(start)]) == start else (*start, *ids)
+
+
 def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
     """What a lyricist continues."""
     most = checkpoint.config.max_new_tokens
@@ -111,8 +145,11 @@ def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
             f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
             field="max_new_tokens",
         )
-    refuse_unknown(checkpoint, job.prompt, "prompt")
-    prompt = checkpoint.target_ids(job.prompt)
+    if job.prompt_ids is None:
+        refuse_unknown(checkpoint, job.prompt, "prompt")
+        prompt = checkpoint.target_ids(job.prompt)
+    else:
+        prompt = given_ids(checkpoint, job.prompt_ids)
     if not prompt:
         raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
     if len(prompt) > most:

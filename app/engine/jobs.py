@@ -86,7 +86,7 @@ class Translation:
 @dataclass(frozen=True, slots=True)
 class GenerationJob:
     """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`. logprobs: with
-    its tokens, and how probable the model itself found each."""
+    its tokens, and how probable the model itself found each. prompt_ids: the prompt as tokens, instead."""
 
     prompt: str
     model: str | None = None
@@ -103,6 +103,7 @@ class GenerationJob:
     frequency_penalty: float = 0.0  # and for each time that it was written
     repetition_penalty: float = 1.0  # by which positive logits of these are divided, negative ones multiplied; 1: off
     no_repeat_ngram_size: int = 0
+    prompt_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,22 @@ class Engine(Protocol):
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         """Answers in the order of `jobs`; admitted or refused together."""
+        ...
+
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+        """The most tokens that one text may have for the translator of a pair of languages."""
+        ...
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        """How many tokens each text has for that translator: tokenizing alone, no device."""
+        ...
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        """Of texts and their translations, whoever made these; () where one of the two has no tokens."""
         ...
 
     async def generate(self, job: GenerationJob) -> Generation: ...

@@ -1,5 +1,5 @@
-"""The messages of looks inside a network: at its gates over a text, and at how probable a text is. They cross with all
-others (`messages`)."""
+"""The messages of looks inside a network: at its gates over a text, at how probable a text is, and at which word of a
+source each word of a translation comes from. They cross with all others (`messages`)."""
 
 from __future__ import annotations
 
@@ -78,3 +78,35 @@ class Traced(Message, frozen=True, tag=True, array_like=True):
 class Scored(Message, frozen=True, tag=True, array_like=True):
     id: int
     expected: Expected
+
+
+class Pair(msgspec.Struct, frozen=True, array_like=True):
+    """A source as the encoder reads it, and its translation: all tokens, the first `given` of them the start. units: of
+    each source token, and of each target token behind the given ones, the word that it belongs to; None: to none."""
+
+    source: list[int]
+    target: list[int]
+    given: int
+    source_units: list[int | None]
+    target_units: list[int | None]
+
+
+class Align(Message, frozen=True, tag=True, array_like=True):
+    """Pairs that are read together, in one pass. links: which source word each target word comes from. nats: how
+    probable each target token behind the given ones is, as decoding chooses. Nothing is computed after deadline."""
+
+    id: int
+    model: str
+    pairs: list[Pair]
+    links: bool = True
+    nats: bool = False
+    deadline: float = 0.0
+
+
+class Aligned(Message, frozen=True, tag=True, array_like=True):
+    """links: of each pair, (source unit, target unit, weight), where they were asked for. nats: of each pair, of the
+    tokens behind the given ones, likewise."""
+
+    id: int
+    links: list[list[tuple[int, int, float]]]
+    nats: list[list[float]]

@@ -12,8 +12,11 @@ from typing import Any, Literal
 import msgspec
 
 from app.engine.findings import Findings, Question, Told
+from app.engine.looks import Align as Align
+from app.engine.looks import Aligned as Aligned
 from app.engine.looks import Expected as Expected
 from app.engine.looks import Message as Message
+from app.engine.looks import Pair as Pair
 from app.engine.looks import Score as Score
 from app.engine.looks import Scored as Scored
 from app.engine.looks import Trace as Trace
@@ -22,6 +25,7 @@ from app.engine.looks import Values as Values
 
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 1 << 30
+Likeliest = list[tuple[int, float]]  # tokens with their log-probabilities in nats, best first
 
 
 # To a device process ---------------------------------------------------------------------------------------
@@ -67,7 +71,8 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     live hypotheses agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute;
     0: no limit. siblings: a number that the sequences of one request share, and which take turns with others as one;
     0: it is alone. at_once: no token waits for a round (see `app.engine.telling`), for it may end the text. logprobs:
-    with each token its log-probability; not for a beam."""
+    with each token its log-probability, and with these the top_logprobs likeliest; not for a beam. scores: each
+    hypothesis with its score; a beam has one anyway. required: terms, each any one of its token runs."""
 
     id: int
     model: str
@@ -93,6 +98,7 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     top_logprobs: int = 0
+    scores: bool = False
 
 
 class Attend(Message, frozen=True, tag=True, array_like=True):
@@ -157,20 +163,24 @@ class LoadFailed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tokens(Message, frozen=True, tag=True, array_like=True):
-    """New tokens of one step or several, by the id of their request, and their log-probabilities (nats) for those who
-    asked. A request's last tokens are in `Finished`."""
+    """New tokens of one step or several, by the id of their request, and for those who asked their log-probabilities
+    (nats) and the likeliest tokens at their places. A request's last tokens are in `Finished`."""
 
     tokens: dict[int, list[int]]
     log_probabilities: dict[int, list[float]] = msgspec.field(default_factory=dict)
+    top: dict[int, list[Likeliest]] = msgspec.field(default_factory=dict)
 
 
 class Hypothesis(Message, frozen=True, tag=True, array_like=True):
-    """token_log_probabilities: of each token, in nats, where they were asked for."""
+    """token_log_probabilities: of each token, in nats, and top: the likeliest at its place, where they were asked for.
+    score: log-probability over length to the power of the length penalty; None where that was not computed."""
 
     tokens: list[int]
     log_probability: float
     finished: bool
     token_log_probabilities: list[float] = msgspec.field(default_factory=list)
+    score: float | None = None
+    top: list[Likeliest] = msgspec.field(default_factory=list)
 
 
 class Timing(Message, frozen=True, tag=True, array_like=True):
@@ -252,8 +262,8 @@ class Walked(Message, frozen=True, tag=True, array_like=True):
     steps: list[Told]
 
 
-Look = Attend | Walk | Trace | Score  # answered between two steps, by one pass over given texts
-Seen = Attention | Walked | Traced | Scored
+Look = Attend | Walk | Trace | Score | Align  # answered between two steps, by one pass over given texts
+Seen = Attention | Walked | Traced | Scored | Aligned
 ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
 FromDevice = Started | Loaded | LoadFailed | Beat | Tokens | Finished | Failed | Seen
 
@@ -273,6 +283,8 @@ def read_tokens(message: Decode | Look) -> int:
             return len(message.tokens)
         case Score():
             return len(message.source) + len(message.target)
+        case Align():
+            return sum(len(pair.source) + len(pair.target) for pair in message.pairs)
 
 
 def versioned(name: str, version: int) -> str:

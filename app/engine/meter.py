@@ -73,6 +73,8 @@ class RequestMeter:
                 series.success("gates").inc()
             case m.Scored():
                 series.success("score").inc()
+            case m.Aligned():
+                series.success("alignment").inc()
             case m.Finished():
                 best = answer.hypotheses[0] if answer.hypotheses else None
                 self._heard = len(best.tokens) if best else 0

@@ -8,16 +8,26 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from app.engine import errors
+from app.engine import errors, intake
 from app.engine import messages as m
 from app.engine.admission import Admission
+from app.engine.aligning import Aligning
 from app.engine.attending import Attending
 from app.engine.continuing import Continuing
 from app.engine.curves import Journals, TrainingCurves
 from app.engine.devices import Devices
 from app.engine.entrance import Entrance
 from app.engine.insights import GatesJob, GatesReport, ScoreJob, ScoreReport
-from app.engine.jobs import Generation, GenerationJob, ModelChange, ModelInfo, PoolStatus, Translation, TranslationJob
+from app.engine.jobs import (
+    AlignedWord,
+    Generation,
+    GenerationJob,
+    ModelChange,
+    ModelInfo,
+    PoolStatus,
+    Translation,
+    TranslationJob,
+)
 from app.engine.library import Edition, Library
 from app.engine.look_jobs import AttentionJob, AttentionReport, WalkthroughJob, WalkthroughReport
 from app.engine.metrics import Metrics
@@ -65,7 +75,10 @@ class Pool:
         longest_s = 2 * options.request_timeout_s + 1  # attention asks twice
         self.shelf = Shelf(options.checkpoints, self._known, self.devices, longest_s)
         self.entrance = Entrance(self._known, self.shelf, self.admission, options.max_queue_age_s)
-        self._translating = Translating(self.entrance, self.switchboard, options.beam_size, options.length_penalty)
+        self._translating = Translating(
+            self.entrance, self.switchboard, options.beam_size, options.length_penalty, options.slots_per_model
+        )
+        self._aligning = Aligning(self.entrance, self.switchboard)
         self._continuing = Continuing(self.entrance, self.switchboard)
         self._attending = Attending(self.entrance, self.switchboard, self._translating)
         self._tracing = Tracing(self.entrance, self.switchboard)
@@ -191,6 +204,20 @@ class Pool:
 
     def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
         return self._translating.stream(job)
+
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+        return intake.room(self.entrance.library().for_pair(source_language, target_language, model))
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        checkpoint = self.entrance.library().for_pair(source_language, target_language, model)
+        return await intake.aside(sum(map(len, texts)), lambda: intake.counts(checkpoint, texts))
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        return await self._aligning.align(model, source_language, target_language, pairs)
 
     async def generate(self, job: GenerationJob) -> Generation:
         return await self._continuing.generate(job)

@@ -15,7 +15,20 @@ from app.engine import looking, translator_look
 from app.engine.findings import Findings
 from app.engine.kept import as_folder
 from app.engine.looking_threads import threads as threads_of
-from app.engine.messages import Attend, Attention, Decode, Load, Look, Seen, Slice, Walk, Walked, plain_name
+from app.engine.messages import (
+    Align,
+    Aligned,
+    Attend,
+    Attention,
+    Decode,
+    Load,
+    Look,
+    Seen,
+    Slice,
+    Walk,
+    Walked,
+    plain_name,
+)
 from app.engine.rewriting import Rewriting
 from models import checkpoint as checkpoints
 from models.decoding import Decoder, DecodingOptions, Progress, TokenRules
@@ -27,6 +40,7 @@ from models.native.recurrent import NativeRecurrent
 from models.native.transformer import NativeTransformer
 from models.networks import load_network
 from models.precision import candidates, fastest
+from models.tokenizer.word_parts import WordParts, word_parts
 from models.transformer import Transformer
 
 log = logging.getLogger(__name__)
@@ -51,7 +65,8 @@ class CannotInspect(ValueError):
 class Model:
     """One loaded network, made ready for decoding, and its slots. network: as it was trained, for looking inside.
     beam: the width of most searches, for which a GPU gets ready ahead of them. precision: what it decodes in, as people
-    are told. look_threads: see `app.engine.looking_threads`. gradual: see `app.engine.lane`."""
+    are told. look_threads: see `app.engine.looking_threads`. parts: of a translator's words, for required terms.
+    gradual: see `app.engine.lane`."""
 
     def __init__(
         self,
@@ -62,9 +77,10 @@ class Model:
         beam: int = 1,
         precision: str = "fp32",
         look_threads: int = 0,
+        parts: WordParts | None = None,
     ) -> None:
         self.network, self.decodable, self.config, self.slots = network, decodable, config, slots
-        self.precision, self.look_threads = precision, look_threads
+        self.precision, self.look_threads, self.parts = precision, look_threads, parts
         self.beam = min(beam, slots) if config.max_source_tokens else 1
         # more rows make a step longer; but a lyricist's first text is not its last, and its steps are short
         self.gradual = decodable.device.type == "cpu" and config.max_source_tokens > 0
@@ -82,6 +98,7 @@ class Model:
             slots=self.slots,
             source_length=max(1, self.config.max_source_tokens),
             target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
+            parts=self.parts,
         )
         if self.decodable.device.type == "cuda":
             self.decodable.warm_up(decoder.state, sorted({1, self.beam}))
@@ -114,6 +131,8 @@ class Model:
             return Rewriting(network, self.config, self.rules, request, seen) if request.question.masked else seen
         if isinstance(request, Walk):
             return self.walkthrough(request)
+        if isinstance(request, Align):
+            return self.alignment(request)
         try:
             return looking.look(self.network, self.rules, request)
         except SelectionError as error:
@@ -127,6 +146,12 @@ class Model:
             return translator_look.walk(cast(Transformer, self.network), self.rules, request)
         except SelectionError as error:
             raise CannotInspect(str(error), error.field) from error
+
+    def alignment(self, request: Align) -> Aligned:
+        """CannotInspect if the network shows no attention."""
+        if not isinstance(self.network, Attentive):
+            raise CannotInspect(f"{plain_name(request.model)} is no translator; only these align words.")
+        return translator_look.align(cast(Transformer, self.network), self.config, self.rules, request)
 
     def attention(self, request: Attend) -> tuple[list[Slice], Findings]:
         """CannotInspect if the network shows no attention or the answer would hold too many values."""
@@ -153,6 +178,7 @@ class ReadModel(NamedTuple):
     decodable: Any
     checkpoint: checkpoints.Checkpoint
     precision: str
+    parts: WordParts | None = None
 
 
 class Runner:
@@ -186,7 +212,8 @@ class Runner:
         network = load_network(checkpoint)
         later = None, ""
         decodable, precision = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else later
-        return ReadModel(network, decodable, checkpoint, precision)
+        parts = word_parts(checkpoint.tokenizers["target"]) if checkpoint.config.kind == "translator" else None
+        return ReadModel(network, decodable, checkpoint, precision, parts)
 
     def read_as_asked(self, asked: Load) -> ReadModel:
         """The folder, or the kept files of a folder that has changed since."""
@@ -206,12 +233,12 @@ class Runner:
     def install(self, name: str, found: ReadModel) -> None:
         """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
         being recorded."""
-        network, decodable, checkpoint, precision = found
+        network, decodable, checkpoint, precision, parts = found
         if decodable is None:
             network = network.to(self.device)
             decodable, precision = self._decodable(name, network, checkpoint)
         self.models[name] = Model(
-            network, decodable, checkpoint.config, self.slots, self.beam, precision, self.look_threads
+            network, decodable, checkpoint.config, self.slots, self.beam, precision, self.look_threads, parts
         )
 
     def _decodable(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> tuple[Any, str]:
@@ -272,7 +299,13 @@ def _options(request: Decode) -> DecodingOptions:
         top_k=request.top_k,
         top_p=request.top_p,
         seed=request.seed,
-        scores=False,
+        scores=request.scores,
         token_scores=request.logprobs,
         streamed=request.wants_tokens,
+        required=tuple(tuple(tuple(run) for run in term) for term in request.required),
+        no_repeat_ngram_size=request.no_repeat_ngram_size,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        repetition_penalty=request.repetition_penalty,
+        top_scores=request.top_logprobs,
     )

@@ -5,6 +5,7 @@ look at attention, gates or the score of a text, and at most one step of a searc
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +67,7 @@ class Scheduler:
                 return self._unload(message.name)
             case m.Decode():
                 return self._enqueue(message)
-            case m.Attend() | m.Walk() | m.Trace() | m.Score():
+            case m.Attend() | m.Walk() | m.Trace() | m.Score() | m.Align():
                 if message.model not in self.lanes:
                     return [self._unknown(message)]
                 self._looks[message.id] = message
@@ -219,7 +220,7 @@ class Scheduler:
     def _replies(self, lane: Lane, progress: Any, now: float, step_s: float) -> list[m.FromDevice]:
         """At most one message for the tokens of all streams, and one for each request that is done."""
         finished: list[m.FromDevice] = []
-        self._telling.hold(progress.tokens, now, progress.log_probabilities)
+        self._telling.hold(progress.tokens, now, progress.log_probabilities, progress.likeliest)
         for key, hypotheses in progress.finished:
             ticket = lane.active.pop(_id(key))
             finished.append(m.Finished(_id(key), [_told(each) for each in hypotheses], ticket.timing(now)))
@@ -268,7 +269,9 @@ class Scheduler:
 
 def _told(found: Hypothesis) -> m.Hypothesis:
     nats = list(found.token_log_probabilities or ())
-    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats)
+    score = None if math.isnan(found.score) else found.score
+    top = [list(each) for each in found.likeliest or ()]
+    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats, score, top)
 
 
 def _id(key: Any) -> int:

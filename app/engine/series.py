@@ -16,7 +16,7 @@ PREFIX = "parlance:"
 LABELS = ("model_name", "device")
 LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
 STEP_S = (0.0001, 0.0002, 0.0005, *LATENCY_S[:10])
-FINISHED = ("stop", "length", "attention", "walkthrough", "gates", "score")
+FINISHED = ("stop", "length", "attention", "walkthrough", "gates", "score", "alignment")
 FAILED = ("device_died", "engine_failed")
 REFUSED = (
     *("overloaded_requests", "overloaded_tokens", "queue_age", "loading", "draining", "engine_unavailable"),

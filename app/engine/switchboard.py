@@ -78,7 +78,8 @@ class Switchboard:
         with self.metrics.request(message.model, tokens, goes_on=part == "search") as meter:
             result = await self._asked(message, work, writing, meter)
             if writing is not None and isinstance(result, m.Finished) and result.hypotheses:
-                writing.finish(result.hypotheses[0].tokens, result.hypotheses[0].token_log_probabilities)
+                best = result.hypotheses[0]
+                writing.finish(best.tokens, best.token_log_probabilities, best.top)
                 if writing.stopped:  # within the tokens that came with the answer
                     meter.ended(len(writing.tokens))
             meter.answered(result)
@@ -136,19 +137,21 @@ class Switchboard:
                     if waiter is not None and waiter.writing is not None and not waiter.future.done():
                         waiter.meter.heard(len(tokens))
                         nats = message.log_probabilities.get(request, ())
-                        self._hear(waiter, waiter.writing, tokens, nats)
+                        self._hear(waiter, waiter.writing, tokens, nats, message.top.get(request, ()))
             case m.Failed():
                 if waiter := self._waiters.get(message.id):
                     self._fail(waiter, self._error(message, waiter.model))
-            case m.Finished() | m.Attention() | m.Walked() | m.Traced() | m.Scored():
+            case m.Finished() | m.Attention() | m.Walked() | m.Traced() | m.Scored() | m.Aligned():
                 waiter = self._waiters.get(message.id)
                 if waiter is not None and not waiter.future.done():
                     waiter.future.set_result(message)
 
-    def _hear(self, waiter: Waiter, writing: Writing, tokens: list[int], nats: Sequence[float]) -> None:
+    def _hear(
+        self, waiter: Waiter, writing: Writing, tokens: list[int], nats: Sequence[float], top: Sequence[m.Likeliest]
+    ) -> None:
         """What one listener cannot take fails its own request, not the reading of all answers."""
         try:
-            if writing.feed(tokens, nats):
+            if writing.feed(tokens, nats, top):
                 waiter.meter.ended(len(writing.tokens))
                 waiter.future.set_result(None)
         except errors.EngineFailed as error:

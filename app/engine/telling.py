@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from app.engine import messages as m
 
@@ -21,12 +21,18 @@ class Telling:
         self._at_once: set[int] = set()  # whose tokens wait for no round
         self._held: defaultdict[int, list[int]] = defaultdict(list)
         self._nats: defaultdict[int, list[float]] = defaultdict(list)  # of the tokens held, for those who asked
+        self._top: defaultdict[int, list[m.Likeliest]] = defaultdict(list)  # likewise
         self._due = 0.0
 
     def hold(
-        self, tokens: Iterable[tuple[int, int]], now: float, log_probabilities: Mapping[int, float] | None = None
+        self,
+        tokens: Iterable[tuple[int, int]],
+        now: float,
+        log_probabilities: Mapping[int, float] | None = None,
+        top: Mapping[int, Sequence[tuple[int, float]]] | None = None,
     ) -> None:
-        """(request, token) of one step, and by request the log-probability of its token where it asked for that."""
+        """(request, token) of one step, and by request the log-probability of its token where it asked for that, and
+        the likeliest at its place."""
         if not self._held:
             self._due = now + self._interval_s
         held = self._held
@@ -35,6 +41,9 @@ class Telling:
         if log_probabilities:
             for request, nats in log_probabilities.items():
                 self._nats[request].append(nats)
+        if top:
+            for request, likely in top.items():
+                self._top[request].append(list(likely))
 
     def hurry(self, request: int) -> None:
         """From now on its tokens leave with each step."""
@@ -48,6 +57,7 @@ class Telling:
         """It is over: what is still held of it is in its answer, or nobody waits for it."""
         self._held.pop(request, None)
         self._nats.pop(request, None)
+        self._top.pop(request, None)
         self._begun.discard(request)
         self._at_once.discard(request)
 
@@ -72,4 +82,5 @@ class Telling:
         if not tokens:
             return []
         nats = {request: self._nats.pop(request) for request in tokens if request in self._nats} if self._nats else {}
-        return [m.Tokens(tokens, nats)]
+        top = {request: self._top.pop(request) for request in tokens if request in self._top} if self._top else {}
+        return [m.Tokens(tokens, nats, top)]

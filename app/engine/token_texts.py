@@ -4,6 +4,7 @@ when it is certain, and both leave together."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 
@@ -19,19 +20,26 @@ class WrittenToken:
     top: tuple[tuple[int, str, float], ...] = ()
 
 
+Likely = tuple[tuple[int, str, float], ...]
+Ranked = Sequence[tuple[int, float]]
+
+
 class TokenTexts:
     """The tokens that `release`, `cut` and `end` return have texts that join to the text that is certain, but for the
     beginning of a token's text whose end is not certain yet: a token leaves whole, and once."""
 
-    def __init__(self) -> None:
-        self._open: deque[tuple[int, float]] = deque()  # tokens whose text may still change
+    def __init__(self, text_of: Callable[[int], str] = str) -> None:
+        self._text_of = text_of  # of a token by itself, among the likeliest
+        self._open: deque[tuple[int, float, Likely]] = deque()  # tokens whose text may still change
         self._waiting: deque[WrittenToken] = deque()  # their text may still be taken back
         self._silent: list[WrittenToken] = []  # without text of their own, before one that has some
         self._certain = 0  # characters of the waiting ones that nothing takes back
 
-    def add(self, token: int, log_probability: float, text: str, held: int) -> None:
-        """text: what was read when this token came; it stands for all tokens but the last `held`."""
-        self._open.append((token, log_probability))
+    def add(self, token: int, log_probability: float, text: str, held: int, top: Ranked = ()) -> None:
+        """text: what was read when this token came; it stands for all tokens but the last `held`. top: the likeliest
+        tokens at its place."""
+        likely = tuple((each, self._text_of(each), nats) for each, nats in top)
+        self._open.append((token, log_probability, likely))
         self._settle(len(self._open) - held, text)
 
     def release(self, text: str) -> list[WrittenToken]:
@@ -64,5 +72,5 @@ class TokenTexts:
 
     def _settle(self, count: int, text: str) -> None:
         for left in reversed(range(count)):
-            token, log_probability = self._open.popleft()
-            self._waiting.append(WrittenToken(token, "" if left else text, log_probability))
+            token, log_probability, top = self._open.popleft()
+            self._waiting.append(WrittenToken(token, "" if left else text, log_probability, top))

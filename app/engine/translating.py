@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from app.engine import asking, intake
 from app.engine import messages as m
 from app.engine.admission import Demand
+from app.engine.aligning import Aligning, Sentence, translated
+from app.engine.bounds import check_translation
 from app.engine.entrance import Entrance
-from app.engine.jobs import FinishReason, Translation, TranslationJob
+from app.engine.errors import EngineFailed
+from app.engine.jobs import FinishReason, Translation, TranslationJob, Wanted
 from app.engine.library import Edition
+from app.engine.planning import Ids, Plan, planned
+from app.engine.repetition import goes_round
 from app.engine.streaming import Show, TextStream
 from app.engine.switchboard import Part, Switchboard, gather
-from app.engine.writing import Writing
+from app.engine.writing import NO_NUMBER, Writing
 
-Ids = tuple[int, ...]
+READ = frozenset({"tokens", "alignment"})  # of a translation that is there
+
+
+class Done(NamedTuple):
+    """sentence: what is read of it once more, where that is wanted."""
+
+    translation: Translation
+    sentence: Sentence | None = None
 
 
 class Translating:
-    def __init__(self, entrance: Entrance, switchboard: Switchboard, beam_size: int, length_penalty: float) -> None:
+    """slots: the most hypotheses that a model can have at once on a device."""
+
+    def __init__(
+        self, entrance: Entrance, switchboard: Switchboard, beam_size: int, length_penalty: float, slots: int
+    ) -> None:
         self._entrance, self._switchboard = entrance, switchboard
-        self._beam_size, self._length_penalty = beam_size, length_penalty
+        self._beam_size, self._length_penalty, self._slots = beam_size, length_penalty, slots
+        self._aligning = Aligning(entrance, switchboard)
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         """In the order of `jobs`; admitted or refused together."""
@@ -38,58 +58,72 @@ class Translating:
     ) -> list[Translation]:
         library = self._entrance.library()
         found = [library.for_pair(job.source_language, job.target_language, job.model) for job in jobs]
+        for job in jobs:
+            check_translation(job, self._slots)
         with self._entrance.keeping(found):
-            sources = await intake.aside(
-                sum(len(job.text) for job in jobs),
-                lambda: [
-                    intake.source_ids(checkpoint, job.text, "q") for checkpoint, job in zip(found, jobs, strict=True)
-                ],
-            )
-            parts = [self._demand(*each) for each in zip(jobs, found, sources, strict=True)]
-            plans = zip(jobs, found, sources, parts, strict=True)
-            with self._entrance.admitted(*Demand.totals(parts)) as share:
+            plans = await intake.aside(sum(len(job.text) for job in jobs), lambda: self._plans(jobs, found))
+            with self._entrance.admitted(*Demand.totals(plan.demand for plan in plans)) as share:
 
-                async def one(
-                    number: int, job: TranslationJob, checkpoint: Edition, source: Ids, part: Demand
-                ) -> Translation:
-                    translation = await self._translate(job, checkpoint, source, show, first=number == 0)
-                    share.answered(part)
-                    return translation
+                async def one(number: int, plan: Plan) -> Done:
+                    done = await self._translate(plan, show, first=number == 0)
+                    share.answered(plan.demand)
+                    return done
 
-                return await gather(one(number, *plan) for number, plan in enumerate(plans))
+                done = await gather(one(number, plan) for number, plan in enumerate(plans))
+                return await self._read(jobs, done)
 
-    def _demand(self, job: TranslationJob, checkpoint: Edition, source: Ids) -> Demand:
-        rows = self.beam(job.alternatives) if source else 0
-        return Demand(
-            checkpoint.name, 1, len(source), len(source), rows
-        )  # a translation is about as long as its source
+    def _plans(self, jobs: Sequence[TranslationJob], found: Sequence[Edition]) -> list[Plan]:
+        pairs = zip(jobs, found, strict=True)
+        return [planned(job, each, beam=self._beam_size, slots=self._slots) for job, each in pairs]
 
-    async def _translate(
-        self,
-        job: TranslationJob,
-        checkpoint: Edition,
-        source: Ids,
-        show: Callable[[str], None] | None,
-        *,
-        first: bool,
-    ) -> Translation:
-        if not source:  # nothing that the model reads, such as zero-width characters: nothing to translate
+    async def _translate(self, plan: Plan, show: Callable[[str], None] | None, *, first: bool) -> Done:
+        job, checkpoint = plan.job, plan.checkpoint
+        if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
             if show is not None:
                 show(job.text)
-            return Translation(job.text, (), "stop", checkpoint.name)
-        writing = Writing(checkpoint, show=show and (lambda text, tokens: show(text)))
-        result = await self.search(checkpoint, source, job.alternatives, writing, first=first)
-        best = result.hypotheses[0]
+            certain = (0.0,) if "scores" in job.wants else None
+            return Done(Translation(job.text, (), "stop", checkpoint.name, scores=certain))
+        writing = Writing(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
+        result = await self.search(
+            checkpoint, plan.source, writing, first=first, prefix=plan.prefix, beam=plan.beam, **plan.options
+        )
+        best, texts = result.hypotheses[0], {writing.text: result.hypotheses[0]}
         others: tuple[str, ...] = ()
         if job.alternatives:
-            texts = dict.fromkeys([writing.text, *(checkpoint.decode(h.tokens) for h in result.hypotheses[1:])])
+            for other in result.hypotheses[1:]:
+                texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
             others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
-        return Translation(writing.text, others, reason, checkpoint.name, writing.usage(len(source), result.timing))
+        if goes_round(best.tokens, checkpoint.decode, job.text, finished=best.finished):
+            reason = "repetition"
+        usage = writing.usage(len(plan.source), result.timing)
+        scores: tuple[float, ...] | None = None
+        if "scores" in job.wants:
+            scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
+        answer = Translation(writing.text, others, reason, checkpoint.name, usage, scores)
+        if not READ & job.wants:
+            return Done(answer)
+        tokens = (*plan.prefix, *best.tokens)
+        return Done(answer, translated(checkpoint, job.text, tokens, finished=best.finished))
 
-    def beam(self, alternatives: int) -> int:
-        """More hypotheses than asked for, since two may read the same."""
-        return max(self._beam_size, alternatives + 1)
+    async def _read(self, jobs: Sequence[TranslationJob], done: Sequence[Done]) -> list[Translation]:
+        """With what is told of words and tokens where it is wanted, for all of them together."""
+        answers = [each.translation for each in done]
+        wants: set[Wanted] = set().union(*(job.wants for job in jobs))
+        if READ.isdisjoint(wants):
+            return answers
+        there = [number for number, each in enumerate(done) if each.sentence is not None]
+        sentences = [each.sentence for each in done if each.sentence is not None]
+        readings = await self._aligning.read(sentences, links="alignment" in wants, nats="tokens" in wants)
+        found = dict(zip(there, readings, strict=True))
+        for number, job in enumerate(jobs):
+            words, tokens = found.get(number, ((), ()))
+            answers[number] = replace(
+                answers[number],
+                alignment=words if "alignment" in job.wants else None,
+                tokens=tokens if "tokens" in job.wants else None,
+            )
+        return answers
 
     def searching(self, beam: int, length_penalty: float | None) -> tuple[int, float]:
         """Of one request, where it says nothing (0, None) the server's."""
@@ -99,27 +133,32 @@ class Translating:
         self,
         checkpoint: Edition,
         source: Ids,
-        alternatives: int,
         writing: Writing | None = None,
         *,
         first: bool = True,
         prefix: Ids = (),
-        beam: int = 0,
         length_penalty: float | None = None,
-        max_new_tokens: int | None = None,
         part: Part = "whole",
+        **options: Any,
     ) -> m.Finished:
-        """The model's translations behind `prefix`, best first. beam, length_penalty: instead of the server's. part:
-        "search" where a look at the best of them follows."""
+        """The model's translations behind `prefix`, best first. length_penalty: None for the server's. part: "search"
+        where a look at the best of them follows. options: further ones of `asking.translation`."""
         message = asking.translation(
             checkpoint,
             source,
             prefix,
-            beam=beam or self.beam(alternatives),
             length_penalty=self._length_penalty if length_penalty is None else length_penalty,
-            max_new_tokens=max_new_tokens,
             wants_tokens=writing is not None and writing.wants_tokens,
             start_by=self._entrance.start_by(first),
+            **options,
         )
         result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing, part)
         return result
+
+
+def _scores(checkpoint: Edition, hypotheses: Sequence[m.Hypothesis]) -> tuple[float, ...]:
+    """EngineFailed for one that is no number."""
+    scores = tuple(math.nan if each.score is None else each.score for each in hypotheses)
+    if not all(map(math.isfinite, scores)):
+        raise EngineFailed(f"{checkpoint.name} {NO_NUMBER}")
+    return scores

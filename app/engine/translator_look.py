@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from app.engine import findings
-from app.engine.messages import Attend, Slice, Walk, Walked
+from app.engine.messages import Align, Aligned, Attend, Slice, Walk, Walked
 from app.engine.numbers import require_numbers
 from models.checkpoint import CheckpointConfig
 from models.inspection import ablation as ablations
@@ -22,6 +22,7 @@ from models.inspection.maps import chosen_slice
 from models.inspection.roles import HeadStatistics
 from models.inspection.selection import KINDS, Head, Row
 from models.inspection.steps import Step, steps
+from models.inspection.together import Sentence, read_together
 from models.inspection.walked import Walked as WalkedStep
 from models.inspection.walkthrough import Side, walkthrough
 from models.options import TokenRules
@@ -78,6 +79,24 @@ def walk(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
     return Walked(asked.id, *place, [_told(step) for step in steps])
 
 
+def align(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Align) -> Aligned:
+    """The links that a look at each pair by itself has, and what it says of each token. NoNumbers where it computes
+    none."""
+    heads, convention, _ = aligning(config, len(network.decoder), network.config.heads)
+    sentences = [Sentence(pair.source, pair.target, pair.given) for pair in asked.pairs]
+    rules_or_none = _unforced(rules) if asked.nats else None
+    found = read_together(network, sentences, heads if asked.links else [], rules_or_none)
+    for nats in found.nats:
+        require_numbers(asked.model, logits=nats)
+    require_numbers(asked.model, *found.maps)
+    linked = [
+        links(weights[pair.given - 1 :], pair.source_units, pair.target_units, convention)
+        for weights, pair in zip(found.maps, asked.pairs, strict=bool(asked.links))
+    ]
+    each = [[(link.source, link.target, link.weight) for link in pair] for pair in linked]
+    return Aligned(asked.id, each, [nats.tolist() for nats in found.nats])
+
+
 def _told(step: WalkedStep) -> findings.Told:
     values = [[_finite(value) for value in each] if isinstance(each, tuple) else _finite(each) for each in step.values]
     indices = None if step.indices is None else list(step.indices)
@@ -129,8 +148,9 @@ def _rollout(found: ForcedPass) -> findings.Rollout:
 
 
 def _alignment(found: ForcedPass, config: CheckpointConfig, question: findings.Question) -> findings.Alignment:
-    heads, convention, error = aligning(config, found)
-    mean = mean_of(found.maps["cross"], heads)
+    maps = found.maps["cross"]
+    heads, convention, error = aligning(config, len(maps), len(maps[0]))
+    mean = mean_of(maps, heads)
     linked = links(
         mean[len(mean) - len(question.target_units) :], question.source_units, question.target_units, convention
     )
@@ -138,15 +158,13 @@ def _alignment(found: ForcedPass, config: CheckpointConfig, question: findings.Q
     return findings.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
 
 
-def aligning(config: CheckpointConfig, found: ForcedPass) -> tuple[list[Place], Convention, float | None]:
+def aligning(config: CheckpointConfig, depth: int, width: int) -> tuple[list[Place], Convention, float | None]:
     """The heads and the convention that the checkpoint was found to align best with, and their error; where nobody has
-    measured that, all heads of the last layer but one, by the row that predicts."""
+    measured that, all `width` heads of the last but one of `depth` layers, by the row that predicts."""
     chosen = config.alignment
     if chosen is not None:
         return [(layer, head) for layer, head in chosen["heads"]], chosen["convention"], chosen["error"]
-    maps = found.maps["cross"]
-    layer = max(0, len(maps) - 2)
-    return [(layer, head) for head in range(len(maps[layer]))], "predicting", None
+    return [(max(0, depth - 2), head) for head in range(width)], "predicting", None
 
 
 def _step(step: Step) -> findings.Step:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from app.engine import messages as m
-from app.engine.detokenizing import Detokenizer
+from app.engine.detokenizing import BROKEN, Detokenizer, anchor_of
 from app.engine.findings import Findings, Step
 from app.engine.insights import TokenView
 from app.engine.look_jobs import AttentionMap, NetworkFacts
@@ -64,6 +64,13 @@ def named(checkpoint: Checkpoint, findings: Findings) -> Findings:
 def token_text(tokenizer: Tokenizer, token: int) -> str:
     """How a token reads on its own; special ones and parts of characters as the vocabulary writes them."""
     return tokenizer.decode([token]) or tokenizer.piece(token)
+
+
+def within_text(tokenizer: Tokenizer, token: int) -> str:
+    """How a token reads behind others: with the space that it begins with."""
+    anchor, length = anchor_of(tokenizer)
+    text = tokenizer.untrimmed([anchor, token])[length:]
+    return text if text and BROKEN not in text else tokenizer.piece(token)
 
 
 def network_facts(checkpoint: Checkpoint) -> NetworkFacts:

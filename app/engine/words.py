@@ -36,9 +36,7 @@ def with_words(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
     """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
     belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence. Where
     a character is cut into bytes, the last of them stands for it and the others for nothing: they go with the last."""
-    if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
-        text = " " * tokens[0].end + text[tokens[0].end :]
-    spans = word_spans(text)
+    spans = spans_beside(tokens, text)
     ends = [end for _, end in spans]
 
     def word(token: TokenView) -> int | None:
@@ -55,6 +53,13 @@ def with_words(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
             found.append(replace(token, word=word(token)))
             behind = found[-1]
     return tuple(reversed(found))
+
+
+def spans_beside(tokens: Sequence[TokenView], text: str) -> list[tuple[int, int]]:
+    """The words that the tokens' numbers count: those of the text, without a language that it is asked for in."""
+    if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
+        text = " " * tokens[0].end + text[tokens[0].end :]
+    return word_spans(text)
 
 
 def is_part_of(token: TokenView, behind: TokenView) -> bool:

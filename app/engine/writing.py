@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import repeat
 
 from app.engine.detokenizing import Detokenizer
 from app.engine.errors import EngineFailed
 from app.engine.jobs import Usage
-from app.engine.messages import Timing
+from app.engine.messages import Likeliest, Timing
 from app.engine.stopping import StopWatch
 from app.engine.token_texts import TokenTexts, WrittenToken
+from app.engine.views import within_text
 from models.checkpoint import Checkpoint
 
 NO_NUMBER = "gives a token a probability that is no number, so its weights are broken; load a sound checkpoint of it."
@@ -20,12 +23,21 @@ Show = Callable[[str, Sequence[WrittenToken]], None]
 
 class Writing:
     """show: hears the text as it grows; what it hears joins to `text`. logprobs: the text comes with its tokens, whose
-    texts join to it, and not before a token is whole; `written` has them all. Times are seconds since this was made."""
+    texts join to it, and not before a token is whole; `written` has them all. given: tokens that the text begins with
+    and that nobody needs to write; not with stops or logprobs. Times are seconds since this was made."""
 
     def __init__(
-        self, checkpoint: Checkpoint, stops: Sequence[str] = (), show: Show | None = None, *, logprobs: bool = False
+        self,
+        checkpoint: Checkpoint,
+        stops: Sequence[str] = (),
+        show: Show | None = None,
+        *,
+        logprobs: bool = False,
+        given: Sequence[int] = (),
     ) -> None:
+        assert not (given and (stops or logprobs)), "what is given would be searched for stops, and has no probability"
         self.checkpoint, self.stops, self._show, self.logprobs = checkpoint, tuple(stops), show, logprobs
+        self.given = tuple(given)
         self.wants_tokens = bool(stops) or show is not None
         self.at_once = bool(stops) and show is None  # what is computed behind a stop string is for nobody
         self._started = time.monotonic()
@@ -36,7 +48,8 @@ class Writing:
         self._parts: list[str] = []
         self._detokenizer = Detokenizer(self.checkpoint.tokenizers["target"])
         self._watch = StopWatch(self.stops)
-        self._texts = TokenTexts() if self.logprobs else None
+        writer = self.checkpoint.tokenizers["target"]
+        self._texts = TokenTexts(cache(lambda token: within_text(writer, token))) if self.logprobs else None
         self.written: list[WrittenToken] = []
         self.first_token_s: float | None = None
 
@@ -52,14 +65,19 @@ class Writing:
     def elapsed_s(self) -> float:
         return time.monotonic() - self._started
 
-    def feed(self, tokens: Sequence[int], log_probabilities: Sequence[float] = ()) -> bool:
+    def feed(
+        self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[Likeliest] = ()
+    ) -> bool:
         """Whether a stop string is complete now: then nothing more is wanted, and the tokens behind it are left out.
         log_probabilities: one for each token, where they are wanted; ValueError if one is missing, EngineFailed if one
-        is not finite."""
+        is not finite. top: likewise, or nothing."""
+        if self.given and not self.tokens:
+            self.tokens += self.given
+            self._say(self._detokenizer.feed(self.given))
         if self.first_token_s is None and self.wants_tokens:
             self.first_token_s = self.elapsed_s()
         if self._texts is not None:
-            return self._feed_each(self._texts, tokens, log_probabilities)
+            return self._feed_each(self._texts, tokens, log_probabilities, top)
         if not self.stops:
             self.tokens += tokens
             self._say(self._detokenizer.feed(tokens))
@@ -73,14 +91,20 @@ class Writing:
         self._say("".join(text))
         return self.stopped
 
-    def _feed_each(self, texts: TokenTexts, tokens: Sequence[int], log_probabilities: Sequence[float]) -> bool:
+    def _feed_each(
+        self,
+        texts: TokenTexts,
+        tokens: Sequence[int],
+        log_probabilities: Sequence[float],
+        top: Sequence[Likeliest],
+    ) -> bool:
         told: list[WrittenToken] = []
-        for token, nats in zip(tokens, log_probabilities, strict=True):
+        for token, nats, likely in zip(tokens, log_probabilities, top or repeat((), len(tokens)), strict=True):
             if not math.isfinite(nats):  # JSON would show null
                 raise EngineFailed(f"{self.checkpoint.name} {NO_NUMBER}")
             self.tokens.append(token)
             text = self._detokenizer.feed((token,))
-            texts.add(token, nats, text, self._detokenizer.held)
+            texts.add(token, nats, text, self._detokenizer.held, likely)
             told += texts.release(self._watch.feed(text))
             if self.stopped:
                 told += texts.cut()
@@ -88,8 +112,12 @@ class Writing:
         self._tell(told)
         return self.stopped
 
-    def finish(self, tokens: Sequence[int], log_probabilities: Sequence[float] = ()) -> None:
-        """All tokens of the answer, of which some may have been fed. EngineFailed if it is another answer."""
+    def finish(
+        self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[Likeliest] = ()
+    ) -> None:
+        """All tokens of the answer, but those that were given, of which some may have been fed. EngineFailed if it is
+        another answer."""
+        tokens = [*self.given, *tokens]
         if list(tokens[: len(self.tokens)]) != self.tokens:
             raise EngineFailed("The end of this answer does not continue its beginning.")
         if self.logprobs and len(log_probabilities) != len(tokens):
@@ -97,8 +125,8 @@ class Writing:
         if not self.wants_tokens and not self.logprobs:
             self.tokens, self._parts = list(tokens), [self.checkpoint.decode(tokens)]
             return
-        done = len(self.tokens)
-        if tokens[done:] and self.feed(tokens[done:], log_probabilities[done:]):
+        done = len(self.tokens) or len(self.given)
+        if (tokens[done:] or not self.tokens) and self.feed(tokens[done:], log_probabilities[done:], top[done:]):
             return
         left = self._detokenizer.finish()
         if self._texts is not None:
@@ -116,7 +144,8 @@ class Writing:
     def usage(self, read_tokens: int, timing: Timing | None) -> Usage:
         """What it took, up to now."""
         queued_s = timing.queued_s if timing is not None else None
-        return Usage(read_tokens, len(self.tokens), queued_s, self.first_token_s, self.elapsed_s())
+        new_tokens = max(0, len(self.tokens) - len(self.given))
+        return Usage(read_tokens, new_tokens, queued_s, self.first_token_s, self.elapsed_s())
 
     def restart(self) -> bool:
         """Begin again from the first token, unless someone has heard a part already."""

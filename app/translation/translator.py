@@ -2,44 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from app.engine.errors import TextTooLong
 from app.engine.jobs import Engine, Translation, TranslationJob
 from app.engine.streaming import Show, TextStream
+from app.text.glossary import Glossary
+from app.translation.asking import Asker
+from app.translation.assembly import whole
+from app.translation.cache import Cache
+from app.translation.faithful import Task, faithful
+from app.translation.halving import fitted, halves
 from app.translation.job import TextJob, TranslatedText
+from app.translation.layout import Layout, layout_of, spaces
+from app.translation.pages import translated_pages
+from app.translation.sentence import Sentence
+from app.translation.showing import shown_in_order
+
+T = TypeVar("T")
+_LONG_CHARACTERS = 4000  # of which the layout takes about a millisecond, ten times what a thread costs
+_HALVINGS = 2  # of a sentence whose translation did not end
+_SHORT_CHARACTERS = 60  # a sentence of so few has room enough: its translation goes round in circles
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """tasks: one for each piece of the layout."""
+
+    job: TextJob
+    layout: Layout
+    tasks: list[Task]
 
 
 class Translator:
     """`translate` answers in the order of its jobs; admitted or refused together. Both raise `EngineError`s."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, cache: Cache | None = None) -> None:
         self._engine = engine
+        self._asker = Asker(engine, Cache() if cache is None else cache)
 
     async def translate(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
-        asked = {index: _whole(job) for index, job in enumerate(jobs) if job.text.strip()}
-        answers = await self._engine.translate(list(asked.values())) if asked else []
-        found = dict(zip(asked, answers, strict=True))
-        return [_answer(found[index]) if index in found else TranslatedText(job.text) for index, job in enumerate(jobs)]
+        return await translated_pages(jobs, self._translate_plain)
+
+    async def _translate_plain(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
+        try:
+            return await self._translate(jobs, certain=False)
+        except TextTooLong:  # a sentence has more tokens than bytes: now all are counted
+            return await self._translate(jobs, certain=True)
+
+    async def _translate(self, jobs: Sequence[TextJob], *, certain: bool) -> list[TranslatedText]:
+        plans = await self._plans(jobs, certain=certain)
+        found = iter(await self._translated([task for plan in plans for task in plan.tasks]))
+        return [_answer(plan, [next(found) for _ in plan.tasks]) for plan in plans]
 
     def stream(self, job: TextJob) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
-        """The same answer, its text as it is found."""
+        """The same answer, its text as it is found: sentences are translated side by side and shown in their order,
+        those that may have to be mended when they are whole, and so are pages."""
 
         async def work(show: Show) -> TranslatedText:
-            if not job.text.strip():
-                show(job.text, 0)
-                return TranslatedText(job.text)
-            async with self._engine.stream_translation(_whole(job)) as stream:
-                async for delta in stream.deltas():
-                    show(delta.text, 0)
-                return _answer(stream.result)
+            if job.format == "html":
+                (page,) = await self.translate([job])
+                show(page.text, 0)
+                return page
+            (plan,) = await self._plans([job], certain=True)
+            between = list(spaces(plan.layout, job.target_language))
+            parts = await shown_in_order(plan.tasks, between, self._engine, self._asker, self._mended, show)
+            return _answer(plan, parts)
 
         return TextStream.opened(work)
 
+    async def _mended(self, task: Task) -> Translation:
+        return (await self._translated([task]))[0]
 
-def _whole(job: TextJob) -> TranslationJob:
+    async def _translated(self, tasks: Sequence[Task], halvings: int = _HALVINGS) -> list[Translation]:
+        """Those that ran into the model's own limit are translated again in halves."""
+        found = await faithful(self._asker, tasks) if tasks else []
+        again: list[tuple[int, Layout, list[Task]]] = []
+        for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
+            source = task.sentence.source
+            cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
+            if cut and halvings and len(source) > _SHORT_CHARACTERS:
+                layout = halves(source, task.job.source_language)
+                if len(layout.spans) > 1:
+                    again.append((number, layout, _tasks(layout, task.job, task.glossary)))
+        if again:
+            parts = iter(await self._translated([task for *_, own in again for task in own], halvings - 1))
+            for number, layout, own in again:
+                found[number] = whole(layout, [next(parts) for _ in own], tasks[number].job.target_language)
+        return found
+
+    async def _plans(self, jobs: Sequence[TextJob], *, certain: bool) -> list[Plan]:
+        size = sum(len(job.text) for job in jobs)
+        layouts = await _aside(
+            size, lambda: [layout_of(job.text, job.source_language, split=job.split) for job in jobs]
+        )
+        pairs = list(zip(jobs, layouts, strict=True))
+        pairs = [(job, await self._fitted(job, layout, certain=certain)) for job, layout in pairs]
+        return await _aside(size, lambda: _plans_of(pairs))
+
+    async def _fitted(self, job: TextJob, layout: Layout, *, certain: bool) -> Layout:
+        if not layout.spans:
+            return layout
+        model = job.model, job.source_language, job.target_language
+        room = self._engine.source_room(*model)
+        return await fitted(layout, room, lambda texts: self._engine.source_tokens(*model, texts), certain=certain)
+
+
+async def _aside(characters: int, work: Callable[[], T]) -> T:
+    return work() if characters <= _LONG_CHARACTERS else await asyncio.to_thread(work)
+
+
+def _plans_of(pairs: Sequence[tuple[TextJob, Layout]]) -> list[Plan]:
+    glossaries: dict[int, Glossary] = {}  # by identity: the jobs of a request share one
+    plans = []
+    for job, layout in pairs:
+        if id(job.glossary) not in glossaries:
+            glossaries[id(job.glossary)] = Glossary(job.glossary)
+        plans.append(Plan(job, layout, _tasks(layout, _asked(job), glossaries[id(job.glossary)])))
+    return plans
+
+
+def _asked(job: TextJob) -> TranslationJob:
     return TranslationJob(
-        job.text,
+        "",
         job.source_language,
         job.target_language,
         job.model,
@@ -54,14 +143,24 @@ def _whole(job: TextJob) -> TranslationJob:
     )
 
 
-def _answer(found: Translation) -> TranslatedText:
+def _tasks(layout: Layout, asked: TranslationJob, glossary: Glossary) -> list[Task]:
+    """The prefix is for the first sentence alone."""
+    others = replace(asked, prefix="") if asked.prefix else asked
+    return [
+        Task.of(Sentence.of(piece), others if number else asked, glossary) for number, piece in enumerate(layout.pieces)
+    ]
+
+
+def _answer(plan: Plan, parts: Sequence[Translation]) -> TranslatedText:
+    found = whole(plan.layout, parts, plan.job.target_language)
+    wants = plan.job.wants
     return TranslatedText(
         found.text,
-        found.alternatives,
+        found.alternatives[: plan.job.alternatives],
         found.finish_reason,
         found.model,
         found.usage,
-        found.scores,
-        found.tokens,
-        found.alignment,
+        found.scores if "scores" in wants else None,
+        found.tokens if "tokens" in wants else None,
+        found.alignment if "alignment" in wants else None,
     )

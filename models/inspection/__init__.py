@@ -1,4 +1,4 @@
-"""What a network can show of itself: numbers only, for one sentence at a time, in fp32. Nothing here knows of HTTP, and
+"""What a network can show of itself: numbers only, in fp32. Nothing here knows of HTTP, and
 nothing is ever left on a network: whatever a pass finds is in an object that its caller owns.
 
 selection.py     kinds, layers, heads and rows, and what is said of those that are not there
@@ -13,5 +13,6 @@ alignment_error.py  Pharaoh text and the alignment error rate
 choosing.py      which layer, heads and convention align best
 ablation.py      what changes without some heads
 walkthrough.py   a forward pass told step by step; sublayers.py its sublayers, walked.py one step
+together.py      several sentences in one pass: what aligns, and how probable their tokens are
 interop.py       the forms that other tools read
 """

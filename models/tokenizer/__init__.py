@@ -4,6 +4,7 @@ Offsets are code points of the text given (`text[piece.start:piece.end]`), never
 
 protocol.py    what every tokenizer answers
 vocabulary.py  characters, or words between white space
+word_parts.py  which tokens go on with the word before them
 subwords.py    a SentencePiece model
 cuts.py        words cut into its pieces at random
 marian.py      two SentencePiece models over one or two vocabularies, as Marian's checkpoints have them

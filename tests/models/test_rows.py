@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Prompt
-from models.rows import Rows
+from models.rows import Rows, Told
 from tests.models.draws import number_of, sampled
 from tests.models.scripted import Scripted
 
@@ -50,7 +50,7 @@ def started(*chosen: DecodingOptions, eos: int | None = EOS) -> Rows:
 
 def advance(rows: Rows, logits: Tensor) -> tuple[list[bool], list[int], list[tuple[Any, int]]]:
     told: list[tuple[Any, int]] = []
-    ended, done = rows.advance(logits, OWNERS[: len(logits)], told)
+    ended, done = rows.advance(logits, OWNERS[: len(logits)], Told(told, {}, {}))
     return ended.tolist(), done.tolist(), told
 
 

@@ -73,6 +73,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_keeps_the_keys(
     assert ring.find(KEY) is None, "a key that was removed opens nothing"
     caplog.clear()
     file.write_text("broken")
+    caplog.clear()
     clock.now_s = 3
     with caplog.at_level(logging.ERROR):
         assert ring.find("b") is not None

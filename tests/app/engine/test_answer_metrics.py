@@ -47,7 +47,7 @@ def test_without_the_devices_times_those_of_the_tokens_count() -> None:
         def __init__(self) -> None:
             self.tokens = list[int]()
 
-        def feed(self, tokens: list[int], nats: object) -> bool:
+        def feed(self, tokens: list[int], nats: object, top: object) -> bool:
             self.tokens += tokens
             return 3 in tokens
 
@@ -82,10 +82,10 @@ def test_a_stream_that_is_left_has_had_its_first_token() -> None:
     class Reader:
         stopped = False
 
-        def feed(self, tokens: list[int], nats: object) -> bool:
+        def feed(self, tokens: list[int], nats: object, top: object) -> bool:
             return False
 
-        def finish(self, tokens: list[int], nats: object) -> None:
+        def finish(self, tokens: list[int], nats: object, top: object) -> None:
             pass
 
     async def scene(on: Scripted) -> None:
@@ -115,10 +115,10 @@ def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> 
     class Listener:
         stopped = False
 
-        def feed(self, tokens: list[int], nats: object) -> bool:
+        def feed(self, tokens: list[int], nats: object, top: object) -> bool:
             return False
 
-        def finish(self, tokens: list[int], nats: object) -> None:
+        def finish(self, tokens: list[int], nats: object, top: object) -> None:
             pass
 
         def restart(self) -> bool:

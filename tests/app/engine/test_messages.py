@@ -16,9 +16,11 @@ def test_every_message_survives_the_crossing() -> None:
         m.Configure("cpu", 2, 64),
         m.Load("a", "/x/a"),
         m.Decode(1, "a", [3, 4], [2], 12.5, 20, beam=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
+        m.Decode(1, "a", [3], [2], 12.5, 20, required=[[[3], [4, 5]]], top_logprobs=3, scores=True),
         m.Attend(2, "a", [3], [2], [3], ["cross"], None, [0, 7], 100, deadline=7.5),
         m.Trace(4, "a", [3, 4], ["z", "h"], None, None, 16, 3, 100, 7.5),
         m.Score(5, "a", [3], [2, 4], 3, True, 7.5),
+        m.Align(6, "a", [m.Pair([3], [2, 4, 3], 1, [0, None], [0, None])], True, True, 7.5),
         m.Cancel(3),
         m.Stop(),
     ]
@@ -26,12 +28,13 @@ def test_every_message_survives_the_crossing() -> None:
         m.Started("cpu"),
         m.Loaded("a", 0.5),
         m.LoadFailed("b", "why"),
-        m.Tokens({1: [7], 2: [9]}),
-        m.Finished(1, [m.Hypothesis([7, 8], -1.25, True)]),
+        m.Tokens({1: [7], 2: [9]}, {1: [-0.5]}, {1: [[(7, -0.5), (8, -1.5)]]}),
+        m.Finished(1, [m.Hypothesis([7, 8], -1.25, True, [-0.5, -0.75], -0.625, [[(7, -0.5)], []])]),
         m.Failed(2, "invalid_request", "no", "layers"),
         m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),
         m.Traced(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),
         m.Scored(5, EXPECTED),
+        m.Aligned(6, [[(0, 1, 0.5)], []], [[-0.25], []]),
     ]
     for messages, decode in ((down, m.to_device), (up, m.from_device)):
         data = m.frame(messages)

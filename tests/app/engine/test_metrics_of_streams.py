@@ -17,13 +17,13 @@ class Watch:
     def __init__(self) -> None:
         self.tokens, self.stopped = list[int](), False
 
-    def feed(self, tokens: list[int], nats: object = None) -> bool:
+    def feed(self, tokens: list[int], nats: object = None, top: object = None) -> bool:
         end = tokens.index(3) + 1 if 3 in tokens else len(tokens)
         self.tokens += tokens[:end]
         self.stopped = 3 in tokens
         return self.stopped
 
-    def finish(self, tokens: list[int], nats: object) -> None:
+    def finish(self, tokens: list[int], nats: object, top: object) -> None:
         self.feed(tokens[len(self.tokens) :])
 
 

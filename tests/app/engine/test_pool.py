@@ -34,8 +34,31 @@ def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_
         texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in wanted))
         assert answer.text == texts[0]
         assert answer.alternatives == tuple(text for text in texts[1:] if text)[:1]
-        assert answer.finish_reason == ("stop" if wanted[0].finished else "length")
+        assert answer.text.split()[-12:] == ["dog"] * 12
+        assert answer.finish_reason == "repetition"
         assert answer.model == "tiny-de-en"
+
+
+def test_long_texts_can_be_measured_before_they_are_sent(running: Running) -> None:
+    pool = running.pool
+    assert pool.source_room(None, "de", "en") == pool.source_room("tiny-en-es", "en", "es") == 31
+    counts = running.do(pool.source_tokens(None, "de", "en", ["ich möchte", "", "ich " * 31, "ich " * 3000]))
+    assert counts == [2, 0, 31, 3000]
+    assert running.do(pool.translate([TranslationJob("ich " * 31, "de", "en")]))[0].text
+    with pytest.raises(errors.TextTooLong):
+        running.do(pool.translate([TranslationJob("ich " * 32, "de", "en")]))
+    with pytest.raises(errors.UnknownPair):
+        pool.source_room(None, "de", "es")
+    with pytest.raises(errors.UnknownModel):
+        running.do(pool.source_tokens("tiny-en-es", "de", "en", []))
+
+
+def test_a_pair_is_aligned_on_its_device(running: Running) -> None:
+    pair = ("ich möchte ein bier", "i want a beer")
+    (words,) = running.do(running.pool.align("tiny-de-en", "de", "en", [pair]))
+    assert [pair[1][word.target_start : word.target_end] for word in words] == pair[1].split()
+    assert all(pair[0][word.source_start : word.source_end] in pair[0].split() for word in words)
+    assert all(0 < word.weight <= 1 for word in words)
 
 
 def test_models_say_where_they_run(running: Running) -> None:

@@ -51,7 +51,7 @@ class Heard:
         self.tokens: list[int] = []
         self.shown = shown
 
-    def feed(self, tokens: list[int], nats: object) -> bool:
+    def feed(self, tokens: list[int], nats: object, top: object) -> bool:
         for token in tokens:
             if token > 90:
                 raise IndexError(f"There is no token {token}.")

@@ -90,3 +90,23 @@ def test_only_a_stop_string_that_nobody_reads_along_with_cannot_wait() -> None:
 def test_several_texts_of_one_request() -> None:
     usages = [Usage(3, 5, None, 0.5, 2.0), Usage(3, 7, 0.25, 0.4, 1.0)]
     assert together(usages) == Usage(3, 12, 0.25, 0.4, 2.0)
+
+
+@pytest.mark.parametrize("fed", [0, 2, 5])
+def test_what_is_given_comes_first_and_is_not_counted_as_written(fed: int) -> None:
+    given, written = IDS[:4], IDS[4:]
+    each, shown = writing(given=given)
+    for token in written[:fed]:
+        each.feed([token])
+    each.finish(written)
+    quiet = Writing(CHECKPOINT, given=given)
+    quiet.finish(written)
+    assert "".join(shown) == each.text == quiet.text == TEXT
+    assert each.usage(3, None).new_tokens == quiet.usage(3, None).new_tokens == len(written)
+    assert BYTES.decode(given).startswith(shown[0])
+
+
+def test_what_is_given_is_shown_though_nothing_follows() -> None:
+    each, shown = writing(given=BYTES.encode("der hund"))
+    each.finish([])
+    assert ("".join(shown), each.text, each.usage(3, None).new_tokens) == ("der hund", "der hund", 0)

@@ -1,0 +1,114 @@
+"""Sentences on their way to the engine: each asked once, in groups that it has room for, and what was asked before
+taken from the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from app.engine.errors import Overloaded, TextTooLong
+from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob, Usage
+from app.translation.cache import Cache
+
+T = TypeVar("T")
+GROUP_SENTENCES = 256
+GROUP_BYTES = 32_768  # as many tokens at most, of which the engine holds twice as many by default
+_PATIENCE_S = 30.0  # for room for the groups behind the first, of which some is done already
+_LONGEST_WAIT_S = 2.0
+
+
+class Asker:
+    """`translate` answers in the order of its jobs. If the engine has no room for the first group, all of them are
+    refused; those behind it wait for room."""
+
+    def __init__(self, engine: Engine, cache: Cache) -> None:
+        self._engine, self._cache = engine, cache
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        found = {job: self.known(job) for job in jobs}
+        unknown = [job for job, translation in found.items() if translation is None]
+        deadline = 0.0
+        for group in _groups(unknown):
+            served = [self._model(job) for job in group]
+            answers = await _patiently(partial(self._engine.translate, group), deadline)
+            deadline = time.monotonic() + _PATIENCE_S
+            for job, model, answer in zip(group, served, answers, strict=True):
+                found[job] = answer
+                self._keep(job, model, answer)
+        return [_there(found[job]) for job in jobs]
+
+    async def aligned(self, jobs: Sequence[TranslationJob], found: Sequence[Translation]) -> list[Translation]:
+        """The same translations with their word alignments; without, where they are longer than the model reads."""
+        by_model: dict[tuple[str | None, str, str], list[int]] = {}
+        for number, job in enumerate(jobs):
+            by_model.setdefault((job.model, job.source_language, job.target_language), []).append(number)
+        answers = list(found)
+        for model, numbers in by_model.items():
+            pairs = [(jobs[number].text, found[number].text) for number in numbers]
+            deadline = time.monotonic() + _PATIENCE_S
+            try:
+                alignments = await _patiently(partial(self._engine.align, *model, pairs), deadline)
+            except TextTooLong:
+                continue
+            for number, alignment in zip(numbers, alignments, strict=True):
+                answers[number] = replace(found[number], alignment=alignment)
+        return answers
+
+    # What is known already --------------------------------------------------------------------------------
+
+    def known(self, job: TranslationJob) -> Translation | None:
+        if not self._cache.max_bytes:
+            return None
+        model = self._model(job)
+        return None if model is None else self._cache.get((model.name, model.version, job))
+
+    def _keep(self, job: TranslationJob, model: ModelInfo | None, answer: Translation) -> None:
+        """Not if the model was loaded again meanwhile: nobody can say then which of the two has answered."""
+        if model is not None and self._cache.max_bytes and self._model(job) == model and answer.model == model.name:
+            self._cache.put((model.name, model.version, job), replace(answer, usage=Usage()))
+
+    def _model(self, job: TranslationJob) -> ModelInfo | None:
+        """The one that answers this job."""
+        if not self._cache.max_bytes:
+            return None
+        pair = job.source_language, job.target_language
+        for model in self._engine.models():
+            if (model.source_language, model.target_language) == pair and job.model in (None, model.name):
+                return model
+        return None
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """deadline: until when it waits for room; 0: not at all."""
+    wait = 0.05
+    while True:
+        try:
+            return await ask()
+        except Overloaded:
+            if time.monotonic() + wait > deadline:
+                raise
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT_S)
+
+
+def _groups(jobs: Sequence[TranslationJob]) -> Iterator[list[TranslationJob]]:
+    group: list[TranslationJob] = []
+    size = 0
+    for job in jobs:
+        length = len(job.text.encode())
+        if group and (len(group) == GROUP_SENTENCES or size + length > GROUP_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(job)
+        size += length
+    if group:
+        yield group
+
+
+def _there(translation: Translation | None) -> Translation:
+    assert translation is not None
+    return translation

@@ -1,0 +1,76 @@
+"""Which tokens go on with the word before them, so that a term is not found inside a longer word.
+
+Letters, digits and marks make words. Characters of scripts that set no spaces (Chinese, Japanese, Thai and their like),
+and of Korean, whose words take their endings without one, are words by themselves here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from models.tokenizer.marian import SPACE
+from models.tokenizer.protocol import Tokenizer
+
+UNSPACED = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x1100, 0x11FF)),  # Thai, Lao; Burmese; Khmer; Hangul
+    *((0x2E80, 0xA4CF), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFAFF)),  # Han, Kana, Yi; Hangul; Han
+    *((0xFF66, 0xFFDC), (0x1B000, 0x1B16F), (0x20000, 0x3FFFF)),  # Kana, Hangul; Kana; Han
+)
+LEAD_BYTES_OF_WORDS = 0xE0  # UTF-8's first bytes below it begin Latin, Greek, Cyrillic and the like
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordParts:
+    """By token id [V]. continues: it begins inside a word, if one stands before it; open: it ends inside a word, if
+    one goes on behind it. Two tokens are parts of one word if the first is open and the second continues.
+    kinds [V + 1]: both flags in one number, and nothing of the sort for a token that the vocabulary does not have."""
+
+    continues: npt.NDArray[np.bool_]
+    open: npt.NDArray[np.bool_]
+    kinds: npt.NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", np.append(2 * self.continues + self.open, 0).astype(np.int64))
+
+    def join(self, first: int, second: int) -> bool:
+        """Tokens that the vocabulary does not have are parts of no word."""
+        known = 0 <= first < len(self.open) and 0 <= second < len(self.continues)
+        return known and bool(self.open[first] and self.continues[second])
+
+    def kinds_of(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Of each whether it continues (2) and is open (1)."""
+        return self.kinds.take(tokens, mode="clip")
+
+
+def word_parts(tokenizer: Tokenizer) -> WordParts:
+    """A tokenizer of words has no parts of them, and a special token is no part of a text."""
+    size = tokenizer.size
+    found = np.zeros((2, size), dtype=bool)
+    if tokenizer.kind == "word":
+        return WordParts(*found)
+    pieces = tokenizer.kind != "character"
+    special = tokenizer.special.ids()
+    for token in range(size):
+        if token not in special:
+            found[:, token] = _ends(tokenizer.piece(token), pieces=pieces)
+    return WordParts(*found)
+
+
+def _ends(piece: str, *, pieces: bool) -> tuple[bool, bool]:
+    """Whether its first and its last character are of a word. pieces: it is SentencePiece's, which may be a byte."""
+    if pieces and len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+        byte = int(piece[3:5], 16)
+        if byte < 0x80:
+            return (in_word(chr(byte)),) * 2
+        return byte < LEAD_BYTES_OF_WORDS, True
+    return bool(piece) and in_word(piece[0]), bool(piece) and in_word(piece[-1])
+
+
+def in_word(character: str) -> bool:
+    if character == SPACE or unicodedata.category(character)[0] not in "LMN":
+        return False
+    return not any(first <= ord(character) <= last for first, last in UNSPACED)

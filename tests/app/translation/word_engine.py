@@ -1,0 +1,124 @@
+"""An engine that translates word by word, in the order of the source or turned round, and can be made to lose things.
+
+A word that `words` does not have is written in capitals of the target language: "haus" becomes "HAUS"."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+
+from app.engine.errors import EngineError, TextTooLong
+from app.engine.jobs import AlignedWord, ModelInfo, Translation, TranslationJob, Usage
+from app.engine.streaming import Show, TextStream
+from app.engine.token_texts import WrittenToken
+from tests.app.api.fake_engine import FakeEngine, translator
+
+WORD = re.compile(r"\S+")
+
+
+@dataclass
+class WordEngine(FakeEngine):
+    """room: tokens, which are words, of one source; ends_after: of one translation. spoil: changes what is written of
+    a word. backwards: words in turned order. refusals: raised by the next calls, None for a call that is answered."""
+
+    loaded: list[ModelInfo] = field(default_factory=lambda: [translator("de", "en")])
+    words: dict[str, str] = field(default_factory=dict)
+    room: int = 10_000
+    ends_after: int = 10_000
+    spoil: Callable[[str], str] = str
+    backwards: bool = False
+    obeys: bool = True  # writes the terms that it has to
+    aligns: bool = True
+    copies: bool = False  # writes its source
+    refusals: list[EngineError | None] = field(default_factory=list)
+    aligned: list[str] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    delays: dict[str, int] = field(default_factory=dict)  # turns of the loop before a text is begun
+
+    @property
+    def asked(self) -> list[str]:
+        return [job.text for job in self.jobs if isinstance(job, TranslationJob)]
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        return [self._tokens(text) for text in texts]
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        self.aligned += [source for source, _ in pairs]
+        jobs = [TranslationJob(source, source_language, target_language) for source, _ in pairs]
+        return [self._pairs(job)[1] if self.aligns else () for job in jobs]
+
+    def _tokens(self, text: str) -> int:
+        return sum((len(word) + 7) // 8 for word in WORD.findall(text))  # a token has eight characters at most
+
+    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        if self.refusals and (refusal := self.refusals.pop(0)):
+            raise refusal
+        self.groups.append(len(jobs))
+        for job in jobs:
+            assert not re.search(r"[^\S ]|  |^ | $", job.text), f"layout came to the model: {job.text!r}"
+            if self._tokens(job.text) > self.room:
+                raise TextTooLong("too long")
+        return await super().translate(jobs)
+
+    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
+        async def work(show: Show) -> Translation:
+            for _ in range(self.delays.get(job.text, 0)):
+                await asyncio.sleep(0)
+            (whole,) = await self.translate([job])
+            await self._spell(show, [whole.text])
+            return whole
+
+        return TextStream.opened(work)
+
+    def _translation(self, job: TranslationJob) -> Translation:
+        cut = len(WORD.findall(job.text)) > self.ends_after
+        written, alignment = self._pairs(job)
+        if job.prefix:
+            written.insert(0, job.prefix)
+        text = " ".join(written)
+        pieces = [piece if number == 0 else " " + piece for number, piece in enumerate(written)]
+        return Translation(
+            text,
+            tuple(f"{text} ({number})" for number in range(1, job.alternatives + 1)),
+            "length" if cut else "stop",
+            "tiny-de-en",
+            Usage(len(WORD.findall(job.text)), len(written), 0.001, None, 0.5),
+            (-0.5, *(-0.5 - n for n in range(1, job.alternatives + 1))) if "scores" in job.wants else None,
+            tuple(WrittenToken(7, piece, -0.1) for piece in pieces) if "tokens" in job.wants else None,
+            alignment if "alignment" in job.wants and self.aligns else None,
+        )
+
+    def _pairs(self, job: TranslationJob) -> tuple[list[str], tuple[AlignedWord, ...]]:
+        sources = list(WORD.finditer(job.text))[: self.ends_after]
+        written: list[str] = []
+        alignment, at = [], 0
+        for word in reversed(sources) if self.backwards else sources:
+            target = self.spoil(self._word(job, word[0]))
+            if not target:
+                continue
+            alignment.append(AlignedWord(at, at + len(target), word.start(), word.end(), 0.9))
+            written.append(target)
+            at += len(target) + 1
+        return written, tuple(alignment)
+
+    def _word(self, job: TranslationJob, word: str) -> str:
+        core = word.strip(".,;:!?()")
+        known = core if self.copies else self.words.get(core.lower(), core.upper())
+        if self.obeys:
+            for forms in job.required:
+                if forms[0] in self.terms.get(core.lower(), ()):
+                    known = forms[-1] if word[0].isupper() else forms[0]
+        return word.replace(core, known) if core else word
+
+    terms: dict[str, tuple[str, ...]] = field(default_factory=dict)  # source word -> targets that it can write
+
+
+def with_reload(engine: WordEngine) -> None:
+    engine.loaded = [replace(model, version=model.version + 1) for model in engine.loaded]
