@@ -104,7 +104,7 @@ def test_what_is_missing_and_what_is_wrong(client: Client) -> None:
 
 def test_libretranslates_statuses(client: Client) -> None:
     missing = client.post("/translate", json=TEXTS)
-    assert (missing.status_code, missing.json()["error"]) == (400, MISSING.format(', or as "api_key"'))
+    assert (missing.status_code, missing.json()["error"]) == (400, MISSING.format(', or as "api_key", or as "apiKey"'))
     wrong = client.post("/translate", json={**TEXTS, "api_key": "wrong"})
     assert (wrong.status_code, wrong.json()["error"].split(":")[0]) == (403, "Invalid API key")
 
