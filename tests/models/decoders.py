@@ -25,7 +25,7 @@ def one(network: Scripted, prompt: Prompt, chosen: DecodingOptions, rules: Token
     return decode(network, rules, [prompt], chosen)[0]
 
 
-def decoder_of(network: Scripted, slots: int, rules: TokenRules = RULES, **lengths: int) -> Decoder:
+def decoder_of(network: Scripted, slots: int, rules: TokenRules = RULES, **lengths: Any) -> Decoder:
     return Decoder(network, rules, **{"slots": slots, "source_length": 8, "target_length": 12, **lengths})
 
 

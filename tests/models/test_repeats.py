@@ -100,9 +100,9 @@ def test_a_drawn_token_comes_of_the_changed_distribution() -> None:
 
 
 def test_a_text_that_may_write_nothing_more_ends_unfinished() -> None:
-    for rules, more in ((TokenRules(None, (0, 1)), {}), (TokenRules(None, (0, 1), forced_end=True), {})):
+    for rules in (TokenRules(None, (0, 1)), TokenRules(None, (0, 1), forced_end=True)):
         for drawing in ({}, {"temperature": 1.0, "seed": 3}, {"beam": 2}):
-            chosen = options(max_new_tokens=9, no_repeat_ngram_size=1, **drawing, **more)
+            chosen = options(max_new_tokens=9, no_repeat_ngram_size=1, **drawing)
             (found,) = one(Scripted(5), Prompt((), (1,)), chosen, rules)
             assert sorted(found.tokens) == [2, 3, 4]
             assert not found.finished
