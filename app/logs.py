@@ -28,6 +28,13 @@ class TextLines(logging.Formatter):
     def __init__(self) -> None:
         super().__init__(TEXT)
 
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None  # another handler may have kept its own words there
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = None
+
     def formatException(  # noqa: N802
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],

@@ -44,6 +44,7 @@ from app.api.body import BodyLimit
 from app.api.deepl import family as deepl
 from app.api.direct import Direct
 from app.api.docs import add_docs
+from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
 from app.api.extensions import family as extensions
 from app.api.limits import Limits
@@ -110,6 +111,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
+    kept = TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
     app.state.services = Services(
         engine,
         Translator(engine, Cache(settings.cache_mb * 1_000_000)),
@@ -118,9 +120,10 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         settings.request_timeout_s,
         counted,
         gate,
-        TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes),
+        kept,
         Glossaries(settings.data),
         CountedHere(),
+        DocumentJobs(kept),
         Suggestions(settings.data) if settings.suggestions else None,
         settings.public_url,
     )
@@ -150,6 +153,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         expiring.cancel()
+        await app.state.services.documents.close()
         if stop := getattr(engine, "stop", None):
             await stop()
         await app.state.services.gate.close()
@@ -271,9 +275,8 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
     app.add_middleware(
         Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
     )
-    app.add_middleware(
-        BodyLimit, max_body_bytes=settings.max_body_bytes, uploads={"/translate_file": settings.max_file_bytes}
-    )
+    uploads = dict.fromkeys(("/translate_file", "/v2/document"), settings.max_file_bytes)
+    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
     app.add_middleware(Turns)

@@ -162,30 +162,20 @@ class Settings(BaseSettings):
     )
     data: Path = Field(
         default=Path("data"),
-        description="Folder for what callers leave here: translated files, suggestions, glossaries. Made where it is"
-        " missing.",
+        description="Folder, made where it is missing, for what callers leave: glossaries, files, suggestions.",
     )
-    suggestions: bool = Field(
-        default=False,
-        description="Whether POST /suggest keeps better translations, in suggestions.jsonl of that folder.",
-    )
+    suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
     max_file_bytes: int = Field(
-        default=10_000_000,
-        ge=1024,
-        description="Largest body of POST /translate_file in bytes; beyond that the answer is 413.",
+        default=10_000_000, ge=1024, description="Largest body of POST /translate_file in bytes; beyond that it is 413."
     )
     max_kept_files_bytes: int = Field(
-        default=1_000_000_000,
-        ge=1024,
-        description="Bytes of all translated files that wait to be fetched; beyond that the answer is 429.",
+        default=1_000_000_000, ge=1024, description="Bytes of all translated files kept; beyond that it is 429."
     )
     file_retention_s: float = Field(
         default=1800, gt=0, le=604_800, description="Seconds for which a translated file can be fetched."
     )
     public_url: WebAddress = Field(
-        default="",
-        description='How clients reach this server, such as "https://example.org/mt", for the addresses in answers;'
-        " empty: as each of them called it.",
+        default="", description="How clients reach this server, as https://example.org/mt; empty: as they called it."
     )
     admin_key: HardToGuess = Field(
         default=SecretStr(""),

@@ -41,6 +41,9 @@ occupancy.py     how full the slots were
 distribution.py  percentiles
 training.py      tokens a second in training, against a plain torch.nn.Transformer loop; the waste of padding
 training_race.py the parts of that race
+fidelity.py      terms, tags and layout that a translation has to keep
+fidelity_terms.py  one term for each sentence
+fidelity_texts.py  made-up pages and layouts
 inspection.py    the bytes and the time of an answer of POST /attention, beside bertviz's page
 mfu.py           the share of a GPU's peak that training reaches
 peers/           whom we race

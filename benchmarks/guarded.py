@@ -72,7 +72,7 @@ def redis(program: str) -> Iterator[str]:
 def key(folder: Path) -> tuple[Path, str]:
     """A file of keys, and one that is in it."""
     file = folder / "keys"
-    command = [sys.executable, "-m", "app.keys", "add", "bench", "--file", str(file)]
+    command = [sys.executable, "-m", "app.keys", "--file", str(file), "add", "bench"]
     made = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return file, made.stdout.strip().splitlines()[-1].split()[-1]
 

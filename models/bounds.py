@@ -100,7 +100,8 @@ def fill(taken: Continuations, found: Candidates, starts: Ints) -> None:
     found = found.at(np.lexsort((-found.nats, found.beams)))
     places = starts[found.beams] + counted(found.beams)
     taken.log_probabilities[found.beams, places] = found.nats
-    taken.parents[found.beams, places], taken.tokens[found.beams, places] = found.parents, found.tokens
+    taken.parents[found.beams, places] = found.parents
+    taken.tokens[found.beams, places] = found.tokens
 
 
 def counted(groups: Ints) -> Ints:

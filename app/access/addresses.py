@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+from functools import lru_cache
 
 
+@lru_cache(maxsize=4096)
 def counted_as(host: str) -> str:
     """An id of an address under which it is counted, from which nobody reads the address at a glance. Addresses that
     are none (of a Unix socket, or none at all) are one caller."""

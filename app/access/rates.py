@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal
 
 Period = Literal["day", "month"]
@@ -101,8 +102,12 @@ def _parts(text: str, units: tuple[str, ...], example: str) -> list[tuple[int, s
 
 def label(period: Period, now_s: float) -> str:
     """Which period it is: 2026-11 or 2026-11-22."""
-    now = datetime.fromtimestamp(now_s, UTC)
-    return now.strftime("%Y-%m" if period == "month" else "%Y-%m-%d")
+    return _label(period, int(now_s // 86_400))
+
+
+@lru_cache(maxsize=64)
+def _label(period: Period, day: int) -> str:
+    return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m" if period == "month" else "%Y-%m-%d")
 
 
 def ends_in_s(period: Period, now_s: float) -> int:

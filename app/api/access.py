@@ -8,6 +8,7 @@ which least is left.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -16,7 +17,7 @@ from fastapi import Request
 from app.access.caller import ANONYMOUS, Caller
 from app.access.errors import KeyMissing, KeyWrong
 from app.access.gate import Gate
-from app.access.rates import Window
+from app.access.rates import Rate, Window
 
 OPEN = frozenset(
     {
@@ -30,6 +31,7 @@ OPEN = frozenset(
     }
 )
 HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy")
+_NAMES = tuple(name.lower().encode() for name in HEADERS)
 _SCHEMES = (b"bearer", b"deepl-auth-key")
 _BARE = (b"x-api-key", b"key")
 _MAX_FIELDS = 1000
@@ -89,12 +91,22 @@ def given_keys(request: Request, fields: Mapping[str, Any], key_fields: Sequence
 def limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:
     least = min(windows, key=lambda each: (each.remaining, -each.rate.window_s))
     resets = [each.wait_s(each.rate.requests) for each in windows]
-    policy = ", ".join(f'"{each.rate.unit}";q={each.rate.requests};w={each.rate.window_s}' for each in windows)
     now = ", ".join(
         f'"{each.rate.unit}";r={each.remaining};t={reset}' for each, reset in zip(windows, resets, strict=True)
     )
-    values = (least.rate.requests, least.remaining, resets[windows.index(least)], now, policy)
-    return [(name.lower().encode(), str(value).encode()) for name, value in zip(HEADERS, values, strict=True)]
+    values = (
+        least.rate.requests,
+        least.remaining,
+        resets[windows.index(least)],
+        now,
+        _policy(tuple(each.rate for each in windows)),
+    )
+    return [(name, str(value).encode()) for name, value in zip(_NAMES, values, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def _policy(rates: tuple[Rate, ...]) -> str:
+    return ", ".join(f'"{rate.unit}";q={rate.requests};w={rate.window_s}' for rate in rates)
 
 
 def _query(request: Request) -> dict[str, str]:

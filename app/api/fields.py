@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from app.api.wording import value_shown
@@ -43,6 +43,13 @@ def _model_name(text: str) -> str:
 
 SoundText = Annotated[str, AfterValidator(sound)]
 ModelName = Annotated[SoundText, AfterValidator(_model_name)]
+KeyField = Annotated[
+    Any,  # what it holds is the gate's to judge
+    Field(
+        description="Your key, where this server asks for one; it may come as a header as well.",
+        examples=["plk_9hK2mQ7xTzE4bWc1"],
+    ),
+]
 PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
 
 

@@ -18,6 +18,7 @@ from app.api.errors import documented, error_answer
 from app.api.pairs import pairs_of
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.files import TranslateFileAnswer, TranslateFileRequest
+from app.api.schemas.translation import TranslationOptions
 from app.api.services import Services, ServicesDependency
 from app.api.wording import shown
 from app.engine.errors import EngineUnavailable, InvalidRequest, Overloaded
@@ -81,7 +82,7 @@ async def translate_file(
             field="file",
         )
     services.limits.check_search(body.beam_size, body.max_new_tokens)
-    asking = _Asking(body, services)
+    asking = Asking(body, services)
     await asking.check()
     content = await while_connected(request, documents.translated(extension, body.file.content, asking))
     try:
@@ -115,14 +116,18 @@ async def download_file(
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, no-store",
     }
-    return Response(content, media_type=_MEDIA_TYPES.get(extension, "application/octet-stream"), headers=headers)
+    return Response(content, media_type=media_type(extension), headers=headers)
 
 
-class _Asking:
+def media_type(extension: str) -> str:
+    return _MEDIA_TYPES.get(extension, "application/octet-stream")
+
+
+class Asking:
     """Asks for the translations of one document, part by part: in a language that is detected once, and with the
     patience of somebody who has begun."""
 
-    def __init__(self, body: TranslateFileRequest, services: Services) -> None:
+    def __init__(self, body: TranslationOptions, services: Services) -> None:
         self._body = body
         self._services = services
         self._pair: tuple[str, str] | None = None

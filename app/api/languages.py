@@ -48,7 +48,9 @@ async def detect(body: DetectRequest, request: Request, services: ServicesDepend
     services.limits.check_texts(texts, "q")
     candidates = _english_first(LoadedPairs.of(services.engine).languages())
     top = services.detector.top
-    found = await run_in_threadpool(lambda: [each for text in texts for each in top(text, candidates, len(candidates))])
+    found = await run_in_threadpool(
+        lambda: [each for text in texts for each in top(text, candidates, _SHOWN_LANGUAGES)]
+    )
     return JsonAnswer([{"confidence": each.confidence, "language": each.language} for each in _merged(found)])
 
 

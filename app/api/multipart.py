@@ -15,12 +15,15 @@ logging.getLogger("python_multipart").setLevel(logging.ERROR)  # what is wrong w
 _TAKES = "send it as RFC 7578 says, as curl -F does."
 
 
-@dataclass(frozen=True, slots=True)
 class Upload:
-    """A file of a form. filename: as the client has it, "" where it says none; nothing of it becomes a path."""
+    """A file of a form. filename: as the client has it, "" where it says none; nothing of it becomes a path. No
+    dataclass: the framework would document it as an object of two fields."""
 
-    filename: str
-    content: bytes
+    __slots__ = ("content", "filename")
+
+    def __init__(self, filename: str, content: bytes) -> None:
+        self.filename = filename
+        self.content = content
 
 
 @dataclass(slots=True)

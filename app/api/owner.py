@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fastapi import Request
 
-from app.storage.glossaries import ANONYMOUS
+from app.api.access import caller_of
 
 
 def owner_of(request: Request) -> str:
-    """The name of the caller whose key was accepted (`request.state.caller`); without keys all are one."""
-    caller = getattr(request.state, "caller", None)
-    return str(getattr(caller, "name", ANONYMOUS))
+    """The name of the key that was accepted; all who ask without one are one."""
+    return caller_of(request).name

@@ -72,20 +72,22 @@ class JsonRoute(APIRoute):
     async def answer(self, request: Request) -> Response:
         """Read, validate, call, encode. `app.api.errors` answers what this raises."""
         assert self.body_field is not None
-        fields = await read(
-            request, takes_forms=self.takes_forms, takes_files=self.takes_files, repeated=self.repeated_fields
-        )
+        fields = await self.fields_of(request)
         if request.app.state.services.gate.idle:
             body = validated(self.body_field.field_info.annotation, fields)
-            answer = await self.endpoint(
-                body=body, request=request, services=request.app.state.services, **request.path_params
-            )
+            services = request.app.state.services
+            answer = await self.endpoint(body=body, request=request, services=services, **request.path_params)
         else:
             answer = await self._charged(request, fields)
         if isinstance(answer, Response):
             return answer
         content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
         return Response(content, status_code=self.status_code or 200, media_type="application/json")
+
+    async def fields_of(self, request: Request) -> dict[str, Any]:
+        return await read(
+            request, takes_forms=self.takes_forms, takes_files=self.takes_files, repeated=self.repeated_fields
+        )
 
     async def _charged(self, request: Request, fields: dict[str, Any]) -> Any:
         """The endpoint's answer, if the request has a key that may ask and its cost fits: a request for each text.

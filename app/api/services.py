@@ -8,8 +8,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.access.gate import Gate
+from app.api.document_jobs import DocumentJobs
 from app.api.limits import Limits
-from app.api.usage import Usage
+from app.api.usage import CountedHere
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.storage.glossaries import Glossaries
@@ -32,7 +33,8 @@ class Services:
     gate: Gate
     files: TranslatedFiles
     glossaries: Glossaries
-    usage: Usage
+    usage: CountedHere
+    documents: DocumentJobs
     suggestions: Suggestions | None = None  # None: switched off
     public_url: str = ""  # what clients put before a path; "": as each of them called us
 

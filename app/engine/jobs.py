@@ -188,11 +188,10 @@ class Engine(Protocol):
         """The most tokens that one text may have for the translator of a pair of languages."""
         ...
 
-    def source_tokens(
+    async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
-        """How many tokens each text has for that translator: tokenizing alone, at once; long texts belong into a
-        thread."""
+        """How many tokens each text has for that translator: tokenizing alone, no device."""
         ...
 
     async def align(

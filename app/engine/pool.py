@@ -208,10 +208,11 @@ class Pool:
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         return intake.room(self.entrance.library().for_pair(source_language, target_language, model))
 
-    def source_tokens(
+    async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
-        return intake.counts(self.entrance.library().for_pair(source_language, target_language, model), texts)
+        checkpoint = self.entrance.library().for_pair(source_language, target_language, model)
+        return await intake.aside(sum(map(len, texts)), lambda: intake.counts(checkpoint, texts))
 
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]

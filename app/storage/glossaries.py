@@ -24,7 +24,6 @@ from app.text.languages import closest
 
 logger = logging.getLogger(__name__)
 
-ANONYMOUS = "anonymous"  # who owns what comes without a key
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

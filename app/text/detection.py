@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.text.characters import has_letters
-from app.text.languages import base_language
 
 # The verdict settles within a few hundred characters, and the library walks a text byte by byte in Python.
 _CHARACTERS_READ = 1000
@@ -79,7 +78,7 @@ class Detector:
 
 def _score(scores: Mapping[str, float], code: str) -> float:
     """Of the language itself: zh-Hans and pt-BR are scored as zh and pt. Languages it does not know lose."""
-    return scores.get(base_language(code), -math.inf)
+    return scores.get(code.lower().partition("-")[0], -math.inf)
 
 
 def _share(own: float, rivals: Set[float], temperature: float) -> float:

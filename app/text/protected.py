@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 # Each alternative begins with a character of its own or stops at one, so that the time stays linear.
@@ -25,6 +25,7 @@ _BEHIND_LINK = ".,;:!?…'’*_~"
 _GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
 _DIGITS = re.compile(rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*")
 _ONE_NUMBER = re.compile(rf"\d+(?:[.,٫]\d+)?|\d{{1,3}}(?:(?:{_GROUP}|\x20)\d{{3}})+(?:[.,٫]\d+)?")
+_WITHOUT_SPACE = re.compile(r"[^ ]+")
 _GROUP_OF_DIGITS = re.compile(r"\d+")
 _LARGEST_WORD = 12  # up to here a number may become a word
 
@@ -55,12 +56,20 @@ def number_spans(text: str, besides: Iterable[Kept] = ()) -> list[Kept]:
     """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is no number as a whole, such as the
     date 3.10.2026, counts as several. Not those within what is `besides`."""
     taken = {at for each in besides for at in range(each.start, each.end)}
-    spans = []
+    spans: list[Kept] = []
     for found in _DIGITS.finditer(text):
-        whole = _ONE_NUMBER.fullmatch(found[0]) is not None
-        groups = [found] if whole else _GROUP_OF_DIGITS.finditer(text, found.start(), found.end())
-        spans += [Kept(*each.span(), digits(each[0])) for each in groups]
+        spans += _numbers(text, found.start(), found.end())
     return [each for each in spans if each.start not in taken]
+
+
+def _numbers(text: str, start: int, end: int) -> Iterator[Kept]:
+    if _ONE_NUMBER.fullmatch(text, start, end):
+        yield Kept(start, end, digits(text[start:end]))
+        return
+    for found in _WITHOUT_SPACE.finditer(text, start, end):
+        whole = _ONE_NUMBER.fullmatch(text, *found.span()) is not None
+        for each in [found] if whole else _GROUP_OF_DIGITS.finditer(text, *found.span()):
+            yield Kept(*each.span(), digits(each[0]))
 
 
 def digits(text: str) -> str:

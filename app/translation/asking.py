@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
-from app.engine.errors import Overloaded
-from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob
+from app.engine.errors import Overloaded, TextTooLong
+from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob, Usage
 from app.translation.cache import Cache
 
+T = TypeVar("T")
 GROUP_SENTENCES = 256
 GROUP_BYTES = 32_768  # as many tokens at most, of which the engine holds twice as many by default
 _PATIENCE_S = 30.0  # for room for the groups behind the first, of which some is done already
@@ -30,24 +34,29 @@ class Asker:
         deadline = 0.0
         for group in _groups(unknown):
             served = [self._model(job) for job in group]
-            answers = await self._patiently(group, deadline)
+            answers = await _patiently(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _PATIENCE_S
             for job, model, answer in zip(group, served, answers, strict=True):
                 found[job] = answer
                 self._keep(job, model, answer)
         return [_there(found[job]) for job in jobs]
 
-    async def _patiently(self, group: Sequence[TranslationJob], deadline: float) -> list[Translation]:
-        """deadline: until when it waits for room; 0: not at all."""
-        wait = 0.05
-        while True:
+    async def aligned(self, jobs: Sequence[TranslationJob], found: Sequence[Translation]) -> list[Translation]:
+        """The same translations with their word alignments; without, where they are longer than the model reads."""
+        by_model: dict[tuple[str | None, str, str], list[int]] = {}
+        for number, job in enumerate(jobs):
+            by_model.setdefault((job.model, job.source_language, job.target_language), []).append(number)
+        answers = list(found)
+        for model, numbers in by_model.items():
+            pairs = [(jobs[number].text, found[number].text) for number in numbers]
+            deadline = time.monotonic() + _PATIENCE_S
             try:
-                return await self._engine.translate(group)
-            except Overloaded:
-                if time.monotonic() + wait > deadline:
-                    raise
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT_S)
+                alignments = await _patiently(partial(self._engine.align, *model, pairs), deadline)
+            except TextTooLong:
+                continue
+            for number, alignment in zip(numbers, alignments, strict=True):
+                answers[number] = replace(found[number], alignment=alignment)
+        return answers
 
     # What is known already --------------------------------------------------------------------------------
 
@@ -60,7 +69,7 @@ class Asker:
     def _keep(self, job: TranslationJob, model: ModelInfo | None, answer: Translation) -> None:
         """Not if the model was loaded again meanwhile: nobody can say then which of the two has answered."""
         if model is not None and self._cache.max_bytes and self._model(job) == model and answer.model == model.name:
-            self._cache.put((model.name, model.version, job), answer)
+            self._cache.put((model.name, model.version, job), replace(answer, usage=Usage()))
 
     def _model(self, job: TranslationJob) -> ModelInfo | None:
         """The one that answers this job."""
@@ -71,6 +80,19 @@ class Asker:
             if (model.source_language, model.target_language) == pair and job.model in (None, model.name):
                 return model
         return None
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """deadline: until when it waits for room; 0: not at all."""
+    wait = 0.05
+    while True:
+        try:
+            return await ask()
+        except Overloaded:
+            if time.monotonic() + wait > deadline:
+                raise
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT_S)
 
 
 def _groups(jobs: Sequence[TranslationJob]) -> Iterator[list[TranslationJob]]:

@@ -64,6 +64,10 @@ def _tokens(tokens: Sequence[WrittenToken], edits: Sequence[Edit]) -> tuple[Writ
 
 
 def _moved(word: AlignedWord, edits: Sequence[Edit]) -> AlignedWord:
-    start = word.target_start + sum(edit.growth for edit in edits if edit.end <= word.target_start)
-    end = word.target_end + sum(edit.growth for edit in edits if edit.start < word.target_end)
-    return replace(word, target_start=start, target_end=max(start, end))
+    """What is put in beside a word is no part of it; what takes the place of a part of it is."""
+    start, end = word.target_start, word.target_end
+    before = sum(edit.growth for edit in edits if edit.end <= start)
+    within = sum(edit.growth for edit in edits if edit.start < end and edit.end <= end)
+    first = next((edit.start for edit in edits if edit.start < start < edit.end), start) + before
+    last = next((edit.start + len(edit.text) for edit in edits if edit.start < end < edit.end), end) + within
+    return replace(word, target_start=first, target_end=max(first, last))

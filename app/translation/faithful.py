@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from app.engine.jobs import Translation, TranslationJob, Usage
 from app.text.glossary import Glossary, Term, holds_term
-from app.text.protected import Kept, kept_spans, missing, number_spans
+from app.text.protected import Kept, kept_spans, may_be_a_word, missing, number_spans
 from app.translation.asking import Asker
 from app.translation.edits import edited
 from app.translation.mending import numbers_there, with_numbers, with_terms
@@ -43,15 +43,12 @@ class Task:
         job = replace(asked, text=clean, required=required)
         covered = [*kept, *(Kept(term.start, term.end, "") for term in terms)]
         task = cls(sentence, job, kept, tuple(number_spans(clean, covered)), terms, glossary)
-        return task.aligned() if sentence.shown_marks else task
+        return replace(task, job=replace(job, wants=job.wants | {"alignment"})) if sentence.shown_marks else task
 
     @property
     def plain(self) -> bool:
         """Whether its translation is right as it comes."""
         return not (self.sentence.shown_marks or self.kept or self.numbers or self.terms)
-
-    def aligned(self) -> Task:
-        return replace(self, job=replace(self.job, wants=self.job.wants | {"alignment"}))
 
     def without_links(self) -> Task:
         source = self.sentence.source
@@ -64,18 +61,15 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     broken = [i for i, task in enumerate(done) if not _links_come_over(task, found[i].text)]
     for i in broken:
         done[i] = done[i].without_links()
-    await _ask_again(asker, broken, done, found)
-    open_ones = [i for i, task in enumerate(done) if found[i].alignment is None and _loses(task, found[i].text)]
-    for i in open_ones:
-        done[i] = done[i].aligned()
-    await _ask_again(asker, open_ones, done, found)
-    return [_whole(task, translation) for task, translation in zip(done, found, strict=True)]
-
-
-async def _ask_again(asker: Asker, numbers: Sequence[int], tasks: Sequence[Task], found: list[Translation]) -> None:
-    answers = await asker.translate([tasks[i].job for i in numbers]) if numbers else []
-    for i, answer in zip(numbers, answers, strict=True):
+    again = await asker.translate([done[i].job for i in broken]) if broken else []
+    for i, answer in zip(broken, again, strict=True):
         found[i] = replace(answer, usage=_sum(found[i].usage, answer.usage))
+    losing = [i for i, task in enumerate(done) if found[i].alignment is None and _loses(task, found[i].text)]
+    if losing:
+        with_words = await asker.aligned([done[i].job for i in losing], [found[i] for i in losing])
+        for i, answer in zip(losing, with_words, strict=True):
+            found[i] = answer
+    return [_whole(task, translation) for task, translation in zip(done, found, strict=True)]
 
 
 def _links_come_over(task: Task, text: str) -> bool:
@@ -84,8 +78,10 @@ def _links_come_over(task: Task, text: str) -> bool:
 
 def _loses(task: Task, text: str) -> bool:
     """A number or a term."""
-    lost = missing(task.numbers, numbers_there(text, task.terms)) if task.numbers else ()
-    return bool(lost) or not all(holds_term(text, term.forms) for term in task.terms)
+    there = numbers_there(text, task.terms) if task.numbers else []
+    lost = missing(task.numbers, there)
+    became_words = all(map(may_be_a_word, lost)) and not missing(there, task.numbers)
+    return (bool(lost) and not became_words) or not all(holds_term(text, term.forms) for term in task.terms)
 
 
 def _whole(task: Task, translation: Translation) -> Translation:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
 
 from app.translation.layout import Layout, translatable, trimmed
 from app.translation.sentence import Sentence
@@ -15,20 +14,10 @@ _CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？�
 _SPARE = 0.9  # of the room: a part may have more tokens for its length than the whole
 _GLUE = "\u200d\ufe0e\ufe0f\u20e3"
 Span = tuple[int, int]
+Count = Callable[[Sequence[str]], Awaitable[list[int]]]
 
 
-@runtime_checkable
-class Measuring(Protocol):
-    """What an engine says about lengths, in tokens."""
-
-    def source_room(self, model: str | None, source_language: str, target_language: str) -> int: ...
-
-    def source_tokens(
-        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
-    ) -> list[int]: ...
-
-
-def fitted(layout: Layout, room: int, count: Callable[[Sequence[str]], list[int]], *, certain: bool = False) -> Layout:
+async def fitted(layout: Layout, room: int, count: Count, *, certain: bool = False) -> Layout:
     """The same text in pieces that all fit. count: the tokens of each text. certain: whether even pieces are counted
     whose bytes are fewer than the room: there may be more tokens than bytes only where the tokenizer rewrites signs."""
     done: list[Span] = []
@@ -36,7 +25,8 @@ def fitted(layout: Layout, room: int, count: Callable[[Sequence[str]], list[int]
     while open_spans:
         fits = [not certain and len(layout.text[start:end].encode()) < room - 2 for start, end in open_spans]
         doubtful = [span for span, fit in zip(open_spans, fits, strict=True) if not fit]
-        counts = iter(count([Sentence.of(layout.text[start:end]).clean for start, end in doubtful]) if doubtful else ())
+        texts = [Sentence.of(layout.text[start:end]).clean for start, end in doubtful]
+        counts = iter(await count(texts) if texts else ())
         parts: list[Span] = []
         for (start, end), fit in zip(open_spans, fits, strict=True):
             tokens = 0 if fit else next(counts)
@@ -46,12 +36,12 @@ def fitted(layout: Layout, room: int, count: Callable[[Sequence[str]], list[int]
                 size = max(1, min(int((end - start) * room * _SPARE / tokens), (end - start + 1) // 2))
                 parts += _cut(layout.text, start, end, size)
         open_spans = parts
-    return Layout(layout.text, tuple(sorted(done)))
+    return Layout(layout.text, layout.language, tuple(sorted(done)))
 
 
-def halves(text: str) -> Layout:
+def halves(text: str, language: str) -> Layout:
     """A sentence as two; as it is where nothing of it can be parted."""
-    return Layout(text, tuple(_cut(text, 0, len(text), (len(text) + 1) // 2)))
+    return Layout(text, language, tuple(_cut(text, 0, len(text), (len(text) + 1) // 2)))
 
 
 def _cut(text: str, start: int, end: int, size: int) -> list[Span]:

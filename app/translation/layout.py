@@ -20,9 +20,10 @@ _LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """spans: of the pieces in the text, in order, none of them empty."""
+    """spans: of the pieces in the text, in order, none of them empty. language: the text's."""
 
     text: str
+    language: str
     spans: tuple[tuple[int, int], ...]
 
     @property
@@ -47,7 +48,7 @@ def layout_of(text: str, language: str, *, split: bool = True) -> Layout:
             start, end = trimmed(text, line_start + start, line_start + end)
             if start < end and translatable(text[start:end]):
                 spans.append((start, end))
-    return Layout(text, tuple(spans))
+    return Layout(text, language, tuple(spans))
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -70,16 +71,20 @@ def spaces(layout: Layout, target_language: str) -> Iterator[str]:
     a single space between sentences comes or goes where one of the two languages sets spaces and the other does not."""
     between = layout.between
     yield between[0]
-    sets_none = target_language.lower().partition("-")[0] in ("zh", "ja")
+    reads_none, sets_none = _unspaced(layout.language), _unspaced(target_language)
     for (_, end), each in zip(layout.spans[:-1], between[1:-1], strict=True):
-        if each == "" and not sets_none and unspaced(layout.text[end - 1]):
+        if each == "" and reads_none and not sets_none and unspaced(layout.text[end - 1]):
             yield " "
-        elif each == " " and sets_none and not unspaced(layout.text[end - 1]):
+        elif each == " " and sets_none and not reads_none:
             yield ""
         else:
             yield each
     if layout.spans:
         yield between[-1]
+
+
+def _unspaced(language: str) -> bool:
+    return language.lower().partition("-")[0] in ("zh", "ja")
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from app.engine.jobs import Translation
+from app.engine.jobs import AlignedWord, Translation
 from app.text.characters import CLOSING, unspaced
 from app.text.glossary import Term, find_term, holds_term
 from app.text.protected import Kept, kept_spans, may_be_a_word, missing, number_spans
@@ -28,16 +29,17 @@ def with_numbers(translation: Translation, numbers: Sequence[Kept], terms: Seque
     there = numbers_there(translation.text, terms) if numbers else []
     for number in missing(numbers, there):
         wrong = missing(there, numbers)
+        surplus = {each.key for each in wrong}
         aligned = _aligned(translation, number.start, number.end)
-        best = [each for each in wrong if any(each.start < end and start < each.end for start, end in aligned)] or wrong
+        best = [each for each in there if each.key in surplus and _touches(each.start, each.end, aligned)] or wrong
+        empty = [span for span in aligned if not _CORE.search(translation.text[slice(*span)])]  # what is left of it
         written = clean[number.start : number.end]
         if best:
-            edit = Edit(best[0].start, best[0].end, written)
-        elif may_be_a_word(number):
-            continue
-        else:
-            edit = _put_in(translation, clean, number.start, written)
-        translation = edited(translation, [edit])
+            translation = edited(translation, [Edit(best[0].start, best[0].end, written)])
+        elif empty and not may_be_a_word(number):
+            translation = edited(translation, [Edit(*empty[0], written)])
+        elif not may_be_a_word(number):
+            translation = _with(translation, clean, number.start, number.end, written)
         there = numbers_there(translation.text, terms)
     return translation
 
@@ -52,15 +54,17 @@ def with_terms(translation: Translation, terms: Sequence[Term], clean: str) -> T
         free = [
             (start, end)
             for start, end in _aligned(translation, term.start, term.end)
-            if not any(start < taken_end and taken_start < end for taken_start, taken_end in taken)
+            if not _touches(start, end, taken)
         ]
         start, end = _core(text, *_together(free)) if free else (0, 0)
         form = term.forms[0] if text[:start].strip() or not text[:1].isupper() else term.forms[-1]
-        edit = Edit(start, end, form) if start < end else _put_in(translation, clean, term.start, form)
-        translation = edited(translation, [edit])
+        if start < end:
+            translation = edited(translation, [Edit(start, end, form)])
+        else:
+            translation = _with(translation, clean, term.start, term.end, form)
     for term in terms:  # one that another has taken the place of
         if not holds_term(translation.text, term.forms):
-            translation = edited(translation, [_put_in(translation, clean, term.start, term.forms[0])])
+            translation = _with(translation, clean, term.start, term.end, term.forms[0])
     return translation
 
 
@@ -110,11 +114,21 @@ def _places(text: str, form: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _put_in(translation: Translation, clean: str, at: int, written: str) -> Edit:
-    """Beside the words that stand for those beside it in the source."""
+def _touches(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start < other_end and other_start < end for other_start, other_end in spans)
+
+
+def _with(translation: Translation, clean: str, start: int, end: int, written: str) -> Translation:
+    """What stands for this part of the source is put in, beside the words that stand for those beside it."""
     text = translation.text
-    where = place(clean, translation, at)
+    where = place(clean, translation, start)
     before = " " if where > 0 and not text[where - 1].isspace() and not unspaced(text[where - 1]) else ""
-    parted = where == len(text) or text[where].isspace() or text[where] in CLOSING or unspaced(text[where])
-    after = "" if parted else " "
-    return Edit(where, where, before + written + after)
+    closing = where > 0 and text[where : where + 1] in CLOSING
+    parted = where == len(text) or text[where].isspace() or closing or unspaced(text[where])
+    found = edited(translation, [Edit(where, where, before + written + " " * (not parted))])
+    if found.alignment is None:
+        return found
+    where += len(before)
+    own = AlignedWord(where, where + len(written), start, end, 0.0)
+    words = sorted((*found.alignment, own), key=lambda word: word.target_start)
+    return replace(found, alignment=tuple(words))

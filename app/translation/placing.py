@@ -13,6 +13,8 @@ from app.translation.sentence import Mark, Sentence
 
 def placed(sentence: Sentence, translation: Translation) -> list[Edit]:
     """The edits that put the sentence's marks into this translation of its clean text."""
+    if translation.text == sentence.clean:  # copied, as names and other languages are
+        return [Edit(mark.at, mark.at + len(mark.gap), mark.text) for mark in sentence.shown_marks]
     edits: list[Edit] = []
     least = 0
     for mark in sentence.shown_marks:

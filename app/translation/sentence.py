@@ -104,5 +104,5 @@ def _with_brackets(source: str, kept: Kept) -> tuple[int, int]:
 
 def _gap(source: str, start: int, end: int, text: str) -> str:
     """What the model reads instead: a space, where one parts words."""
-    at_edge = start == 0 or end == len(source) or source[end] in CLOSING
+    at_edge = start == 0 or end == len(source) or (source[end] in CLOSING and not source[end - 1].isspace())
     return "" if at_edge or not text or WIDTHLESS.fullmatch(text) else " "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from app.engine.errors import TextTooLong
 from app.engine.jobs import Engine, Translation, TranslationJob
@@ -15,13 +16,14 @@ from app.translation.asking import Asker
 from app.translation.assembly import whole
 from app.translation.cache import Cache
 from app.translation.faithful import Task, faithful
-from app.translation.halving import Measuring, fitted, halves
+from app.translation.halving import fitted, halves
 from app.translation.job import TextJob, TranslatedText
 from app.translation.layout import Layout, layout_of, spaces
 from app.translation.pages import translated_pages
 from app.translation.sentence import Sentence
 from app.translation.showing import shown_in_order
 
+T = TypeVar("T")
 _LONG_CHARACTERS = 4000  # of which the layout takes about a millisecond, ten times what a thread costs
 _HALVINGS = 2  # of a sentence whose translation did not end
 _SHORT_CHARACTERS = 60  # a sentence of so few has room enough: its translation goes round in circles
@@ -41,7 +43,7 @@ class Translator:
 
     def __init__(self, engine: Engine, cache: Cache | None = None) -> None:
         self._engine = engine
-        self._asker = Asker(engine, cache or Cache())
+        self._asker = Asker(engine, Cache() if cache is None else cache)
 
     async def translate(self, jobs: Sequence[TextJob]) -> list[TranslatedText]:
         return await translated_pages(jobs, self._translate_plain)
@@ -50,8 +52,6 @@ class Translator:
         try:
             return await self._translate(jobs, certain=False)
         except TextTooLong:  # a sentence has more tokens than bytes: now all are counted
-            if not isinstance(self._engine, Measuring):
-                raise
             return await self._translate(jobs, certain=True)
 
     async def _translate(self, jobs: Sequence[TextJob], *, certain: bool) -> list[TranslatedText]:
@@ -61,7 +61,7 @@ class Translator:
 
     def stream(self, job: TextJob) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
         """The same answer, its text as it is found: sentences are translated side by side and shown in their order,
-        those that may have to be mended when they are whole; and HTML when all of it is."""
+        those that may have to be mended when they are whole, and so are pages."""
 
         async def work(show: Show) -> TranslatedText:
             if job.format == "html":
@@ -86,7 +86,7 @@ class Translator:
             source = task.sentence.source
             cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
             if cut and halvings and len(source) > _SHORT_CHARACTERS:
-                layout = halves(source)
+                layout = halves(source, task.job.source_language)
                 if len(layout.spans) > 1:
                     again.append((number, layout, _tasks(layout, task.job, task.glossary)))
         if again:
@@ -96,25 +96,34 @@ class Translator:
         return found
 
     async def _plans(self, jobs: Sequence[TextJob], *, certain: bool) -> list[Plan]:
-        glossaries: dict[int, Glossary] = {}  # by identity: the jobs of a request share one
+        size = sum(len(job.text) for job in jobs)
+        layouts = await _aside(
+            size, lambda: [layout_of(job.text, job.source_language, split=job.split) for job in jobs]
+        )
+        pairs = list(zip(jobs, layouts, strict=True))
+        pairs = [(job, await self._fitted(job, layout, certain=certain)) for job, layout in pairs]
+        return await _aside(size, lambda: _plans_of(pairs))
 
-        def plans() -> list[Plan]:
-            for job in jobs:
-                if id(job.glossary) not in glossaries:
-                    glossaries[id(job.glossary)] = Glossary(job.glossary)
-            return [self._plan(job, glossaries[id(job.glossary)], certain=certain) for job in jobs]
+    async def _fitted(self, job: TextJob, layout: Layout, *, certain: bool) -> Layout:
+        if not layout.spans:
+            return layout
+        model = job.model, job.source_language, job.target_language
+        room = self._engine.source_room(*model)
+        return await fitted(layout, room, lambda texts: self._engine.source_tokens(*model, texts), certain=certain)
 
-        long = sum(len(job.text) for job in jobs) > _LONG_CHARACTERS
-        return await asyncio.to_thread(plans) if long else plans()
 
-    def _plan(self, job: TextJob, glossary: Glossary, *, certain: bool) -> Plan:
-        layout = layout_of(job.text, job.source_language, split=job.split)
-        engine = self._engine
-        if layout.spans and isinstance(engine, Measuring):
-            model = job.model, job.source_language, job.target_language
-            room = engine.source_room(*model)
-            layout = fitted(layout, room, lambda texts: engine.source_tokens(*model, texts), certain=certain)
-        return Plan(job, layout, _tasks(layout, _asked(job), glossary))
+async def _aside(characters: int, work: Callable[[], T]) -> T:
+    return work() if characters <= _LONG_CHARACTERS else await asyncio.to_thread(work)
+
+
+def _plans_of(pairs: Sequence[tuple[TextJob, Layout]]) -> list[Plan]:
+    glossaries: dict[int, Glossary] = {}  # by identity: the jobs of a request share one
+    plans = []
+    for job, layout in pairs:
+        if id(job.glossary) not in glossaries:
+            glossaries[id(job.glossary)] = Glossary(job.glossary)
+        plans.append(Plan(job, layout, _tasks(layout, _asked(job), glossaries[id(job.glossary)])))
+    return plans
 
 
 def _asked(job: TextJob) -> TranslationJob:

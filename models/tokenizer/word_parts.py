@@ -26,8 +26,8 @@ LEAD_BYTES_OF_WORDS = 0xE0  # UTF-8's first bytes below it begin Latin, Greek, C
 @dataclass(frozen=True, slots=True, eq=False)
 class WordParts:
     """By token id [V]. continues: it begins inside a word, if one stands before it; open: it ends inside a word, if
-    one goes on behind it. Two tokens are parts of one word if the first is open and the second continues. kinds:
-    both flags in one number, [V + 1], the last for tokens that the vocabulary does not have."""
+    one goes on behind it. Two tokens are parts of one word if the first is open and the second continues.
+    kinds [V + 1]: both flags in one number, and nothing of the sort for a token that the vocabulary does not have."""
 
     continues: npt.NDArray[np.bool_]
     open: npt.NDArray[np.bool_]

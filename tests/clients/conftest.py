@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.readme import ROOT
 from tests.serving import Server, serving
 from tests.tiny import write_all
 
@@ -20,11 +22,25 @@ Scripts = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_all(tmp_path_factory.mktemp("clients") / "checkpoints")
+
+
+@pytest.fixture(scope="session")
+def server(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """de → en, en → es and a lyricist, for everybody."""
-    root = tmp_path_factory.mktemp("clients")
-    with serving(write_all(root / "checkpoints"), root) as server:
+    with serving(checkpoints, tmp_path_factory.mktemp("open")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def guarded(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
+    """The same for whoever has the key."""
+    folder = tmp_path_factory.mktemp("guarded")
+    command = [sys.executable, "-m", "app.keys", "--file", str(folder / "keys"), "add", "clients"]
+    key = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    with serving(checkpoints, folder, KEYS_FILE=str(folder / "keys")) as server:
+        yield server, key
 
 
 @pytest.fixture(scope="session")

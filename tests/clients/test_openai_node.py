@@ -26,3 +26,10 @@ def test_completes_streams_and_lists(server: Server, node: Scripts) -> None:
         "unknown": {"kind": "NotFoundError", "status": 404, "code": "model_not_found", "param": "model"},
         "invalid": {"kind": "BadRequestError", "status": 400, "code": "invalid_value", "param": "n"},
     }
+
+
+def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str], node: Scripts) -> None:
+    server, key = guarded
+    assert node("openai.mjs", server.base, key)["models"] == ["tiny-lyrics"]
+    refused = {"kind": "AuthenticationError", "status": 401, "code": "invalid_api_key", "param": None}
+    assert node("openai.mjs", server.base, "wrong") == dict.fromkeys(("refused", "unknown", "invalid"), refused)

@@ -102,3 +102,18 @@ def test_refusals_are_the_exceptions_that_its_users_catch(client: openai.OpenAI)
         client.completions.create(model="tiny-lyrics", prompt=[99], stream=True)
     with pytest.raises(openai.NotFoundError, match="nobody"):
         client.models.retrieve("nobody")
+
+
+def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str]) -> None:
+    server, key = guarded
+    with openai.OpenAI(base_url=f"{server.base}/v1", api_key=key, max_retries=0) as client:
+        assert client.completions.create(model="tiny-lyrics", **ASKED).choices[0].text
+        assert [each.id for each in client.models.list()] == ["tiny-lyrics"]
+    with openai.OpenAI(base_url=f"{server.base}/v1", api_key="wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            client.completions.create(model="tiny-lyrics", **ASKED)
+        assert (refused.value.code, refused.value.type) == ("invalid_api_key", "invalid_request_error")
+        with pytest.raises(openai.AuthenticationError):
+            client.completions.create(model="tiny-lyrics", stream=True, **ASKED)
+        with pytest.raises(openai.AuthenticationError):
+            client.models.list()

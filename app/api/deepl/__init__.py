@@ -6,5 +6,6 @@ translate.py     POST /v2/translate
 account.py       languages, usage
 glossaries.py    glossaries of one pair, /v2
 multilingual.py  glossaries of many pairs, /v3
+documents.py     files: sent, asked after, fetched
 codes.py         language codes as DeepL spells them
 """

@@ -6,15 +6,14 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
+from app.api.access import caller_of
 from app.api.deepl.codes import sources, targets
 from app.api.deepl.route import DeepLRoute
 from app.api.errors import documented_as
-from app.api.owner import owner_of
 from app.api.pairs import LoadedPairs
 from app.api.route import read
 from app.api.schemas.deepl import DeepLError, DeepLLanguage, DeepLUsage
 from app.api.services import ServicesDependency
-from app.api.usage import UNLIMITED
 from app.api.wording import value_shown
 from app.engine.errors import InvalidRequest
 
@@ -57,8 +56,8 @@ async def deepl_languages_posted(
 )
 async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUsage:
     """What this key had translated, and its quota."""
-    used, limit = await services.usage.of(owner_of(request))
-    return DeepLUsage(character_count=used, character_limit=UNLIMITED if limit is None else limit)
+    used, limit = await services.usage.of(caller_of(request), services.gate)
+    return DeepLUsage(character_count=used, character_limit=limit)
 
 
 @router.post(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from app.api.deepl import account, glossaries, multilingual, translate
+from app.api.deepl import account, documents, glossaries, multilingual, translate
 
-routers = (translate.router, account.router, glossaries.router, multilingual.router)
+routers = (translate.router, account.router, glossaries.router, multilingual.router, documents.router)

@@ -22,6 +22,7 @@ class DeepLRoute(JsonRoute):
     wrong_key_status = 403
     quota_status = 456
     takes_forms = True
+    text_fields = ("text",)
     key_fields: tuple[str, ...] = ("auth_key",)
     repeated_fields = frozenset(
         {"text", "custom_instructions", "glossary_ids", "splitting_tags", "non_splitting_tags", "ignore_tags"}

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.api.access import caller_of
 from app.api.asked import Asked, asked, translate_asked
 from app.api.deepl.codes import source_code
 from app.api.deepl.route import DeepLRoute
@@ -67,7 +68,7 @@ async def deepl_translate(body: DeepLTranslateRequest, request: Request, service
         glossary=await _glossary(body, asks[0], owner_of(request), services),
         split=body.split_sentences != "0",
     )
-    services.usage.count(owner_of(request), sum(map(len, body.text)))
+    services.usage.count(caller_of(request), sum(map(len, body.text)))
     return _answer(body, asks, translations)
 
 

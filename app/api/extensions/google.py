@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.api.access import caller_of, charge
 from app.api.asked import NO_LANGUAGE, asked, translate_asked
 from app.api.errors import documented_as
 from app.api.extensions.route import OF_TEXTS
@@ -117,7 +118,14 @@ async def google_translate_queried(
     """As the POST, for clients that ask with a query."""
     del q, target, source, text_format  # for the documentation: they are read as those of a form
     fields = await read(request, takes_forms=True, repeated=GoogleRoute.repeated_fields)
-    return await google_translate(validated(GoogleTranslateRequest, fields), request, services)
+    body = validated(GoogleTranslateRequest, fields)
+    characters = sum(map(len, body.q))
+    await charge(request, len(body.q) - 1, characters)  # one request is charged already, as of any GET
+    try:
+        return await google_translate(body, request, services)
+    except Exception:
+        await services.gate.give_back(caller_of(request), characters)
+        raise
 
 
 @router.post(

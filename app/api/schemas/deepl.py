@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from app.api.fields import SoundText, refusal, sound
+from app.api.fields import SoundText, filled, refusal, sound
 from app.api.wording import value_shown
 
 _TAGS_HELP = "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it"
@@ -37,7 +37,7 @@ def _flag(value: Any) -> Any:
     return _FLAGS.get(key, value) if isinstance(key, str | int) else value
 
 
-def _word(value: Any) -> Any:
+def word(value: Any) -> Any:
     """One of a few words, in any case; an empty field of a form is one that is left out."""
     return value.strip().lower() or None if isinstance(value, str) else value
 
@@ -48,7 +48,7 @@ def _code(value: Any) -> Any:
 
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Names = Annotated[list[SoundText], BeforeValidator(_names)]
-Code = Annotated[SoundText, BeforeValidator(_code)]
+Code = Annotated[SoundText | None, BeforeValidator(_code)]  # an empty field of a form is one that is left out
 
 
 class DeepLTranslateRequest(BaseModel):
@@ -61,8 +61,10 @@ class DeepLTranslateRequest(BaseModel):
         description="Texts to translate, each on its own. In a form the field is there once for each.",
         examples=[["Ich möchte ein Bier"]],
     )
-    target_lang: Code = Field(description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"])
-    source_lang: Code | None = Field(
+    target_lang: Annotated[SoundText, AfterValidator(filled)] = Field(
+        description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"]
+    )
+    source_lang: Code = Field(
         default=None, description="Language of the texts; without it that of each is detected.", examples=["DE"]
     )
     context: SoundText | None = Field(
@@ -80,13 +82,13 @@ class DeepLTranslateRequest(BaseModel):
         default=False, description="Accepted: the layout around sentences stays as it is anyway.", examples=[False]
     )
     formality: Annotated[
-        Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(_word)
+        Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(word)
     ] = Field(
         default=None,
         description="These models have no formality: default, prefer_more and prefer_less are accepted.",
         examples=["default"],
     )
-    glossary_id: Code | None = Field(
+    glossary_id: Code = Field(
         default=None,
         description="A stored glossary of yours (POST /v3/glossaries); needs source_lang.",
         examples=[None],
@@ -97,10 +99,10 @@ class DeepLTranslateRequest(BaseModel):
         description="Several of them; where two have a term, the earlier wins.",
         examples=[[]],
     )
-    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(_word)] = Field(
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(word)] = Field(
         default=None, description="Texts hold tags, which stay in their place.", examples=[None]
     )
-    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(_word)] = Field(
+    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(word)] = Field(
         default=None, description="Accepted; this server has one way to handle tags.", examples=["v2"]
     )
     outline_detection: Flag = Field(
@@ -110,27 +112,20 @@ class DeepLTranslateRequest(BaseModel):
     non_splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
     ignore_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
     model_type: Annotated[
-        Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None, BeforeValidator(_word)
+        Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None, BeforeValidator(word)
     ] = Field(
         default=None,
         description="Accepted: a pair has one model here. `model_type_used` then repeats it.",
         examples=["quality_optimized"],
     )
     show_billed_characters: Flag = Field(default=True, description="Accepted: they are always shown.", examples=[True])
-    style_id: Code | None = Field(default=None, description="Refused: there are no styles here.", examples=[None])
-    translation_memory_id: Code | None = Field(
+    style_id: Code = Field(default=None, description="Refused: there are no styles here.", examples=[None])
+    translation_memory_id: Code = Field(
         default=None, description="Refused: there are no translation memories here.", examples=[None]
     )
     custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else texts(v))] = Field(
         default_factory=list, description="Refused: these models follow no instructions.", examples=[[]]
     )
-
-    @field_validator("target_lang")
-    @classmethod
-    def _somewhere(cls, value: str) -> str:
-        if not value:
-            raise refusal("is empty; send a language code as GET /v2/languages?type=target lists them.")
-        return value
 
     @field_validator("formality")
     @classmethod
@@ -174,7 +169,7 @@ class DeepLTranslateRequest(BaseModel):
 def _split(value: Any) -> Any:
     if isinstance(value, bool | int):
         return str(int(value))
-    return _word(value)
+    return word(value)
 
 
 class DeepLTranslation(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
 
-from app.api.fields import SoundText, filled, refusal
+from app.api.fields import KeyField, SoundText, filled, refusal
 from app.api.multipart import Upload
 from app.api.schemas.translation import TranslationOptions
 
@@ -17,7 +17,9 @@ def _a_file(value: object) -> object:
     return value
 
 
-class _OneFile(BaseModel):
+class OneFile(BaseModel):
+    """A form with a file."""
+
     model_config = ConfigDict(strict=True)
 
     file: Annotated[
@@ -30,8 +32,10 @@ class _OneFile(BaseModel):
     )
 
 
-class TranslateFileRequest(TranslationOptions, _OneFile):
+class TranslateFileRequest(TranslationOptions, OneFile):
     """One file. `format` is its own and need not be said."""
+
+    api_key: KeyField = None
 
 
 class TranslateFileAnswer(BaseModel):
@@ -54,6 +58,7 @@ class SuggestRequest(BaseModel):
     )
     source: SoundText = Field(description='Language code of the text, or "auto".', examples=["de"])
     target: SoundText = Field(description="Language code of the translation.", examples=["en"])
+    api_key: KeyField = None
 
 
 class SuggestAnswer(BaseModel):

@@ -28,7 +28,9 @@ class GoogleTranslateRequest(BaseModel):
     source: SoundText | None = Field(
         default=None, description="Language of the texts; nothing: that of each is detected.", examples=["de"]
     )
-    format: Literal["html", "text"] = Field(default="html", description="What the texts are.", examples=["text"])
+    format: Annotated[Literal["html", "text"], BeforeValidator(lambda value: value or "html")] = Field(
+        default="html", description="What the texts are.", examples=["text"]
+    )
     model: SoundText | None = Field(
         default=None, description="Accepted, and of no account: a pair has one model here.", examples=["nmt"]
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from app.api.fields import KeyField
 from app.api.schemas.translation import Texts
 
 
 class DetectRequest(Texts):
     """One text, or several that are ranked together."""
+
+    api_key: KeyField = None
 
 
 class NamedCode(BaseModel):
@@ -40,7 +43,7 @@ class FrontendSettings(BaseModel):
         description="Extensions of the files that it takes.", examples=[[".txt", ".srt", ".html", ".docx", ".odt"]]
     )
     language: FrontendLanguages = Field(
-        description="What is chosen at first.",
+        description="What a page shows before anybody has chosen.",
         examples=[
             {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
         ],

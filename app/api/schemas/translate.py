@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from app.api.fields import SoundText, as_number, as_truth, refusal
+from app.api.fields import KeyField, SoundText, as_number, as_truth, refusal
 from app.api.schemas.generate import WrittenTokenAnswer
 from app.api.schemas.streaming import TimingAnswer
 from app.api.schemas.translation import Texts, TranslationOptions
@@ -41,6 +41,7 @@ class TranslateRequest(TranslationOptions, Texts):
         " commas between them.",
         examples=[["scores", "tokens", "alignment"]],
     )
+    api_key: KeyField = None
 
     @field_validator("wanted", mode="before")
     @classmethod

@@ -103,16 +103,20 @@ class Placing:
     def _gap(
         self, each: Inline, start: int, end: int, first: int, behind: int, borders: Sequence[tuple[int, int]]
     ) -> int:
-        """Before the word that comes from the words behind it, or else behind that from the words before it."""
+        """Before the word that comes from the words behind it, or behind that from the words before it if there is
+        none, or if it touches that one only, as a note's number does."""
         if each.end <= start:
             return first
         if each.start >= end:
             return behind
         following = bisect_left(self._starts, (each.end, -1))
         before = bisect_right(self._ends, (each.start, len(self._words))) - 1
-        if following < len(self._starts) and first <= self._starts[following][1] < behind:
+        follows = before >= 0 and first <= self._ends[before][1] < behind
+        if follows and each.spaced == (False, True):
+            place = self._ends[before][1] + 1
+        elif following < len(self._starts) and first <= self._starts[following][1] < behind:
             place = self._starts[following][1]
-        elif before >= 0 and first <= self._ends[before][1] < behind:
+        elif follows:
             place = self._ends[before][1] + 1
         else:
             place = first + round((behind - first) * (each.start - start) / (end - start))

@@ -132,7 +132,7 @@ class FakeEngine:
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         return self.room
 
-    def source_tokens(
+    async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
         """Words."""

@@ -35,9 +35,9 @@ def test_every_route_but_the_open_ones_needs_a_key(client: Client) -> None:
         for method in (route.methods or set()) - {"HEAD"}:
             answer = client.request(method, path, json={} if method == "POST" else None)
             if route.path in OPEN | OPEN_PAGES:
-                assert answer.status_code == 200, route.path
+                assert answer.status_code == (404 if route.path == "/download_file/{name}" else 200), route.path
             else:
-                assert answer.status_code in (400, 401), route.path
+                assert answer.status_code in (400, 401, 403), route.path
                 assert "needs an API key" in answer.text, route.path
                 closed.append(route.path)
     assert {"/translate", "/generate", "/attention", "/models", "/models/{name}/load"} < set(closed)

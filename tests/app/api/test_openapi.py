@@ -75,15 +75,19 @@ def test_every_operation_is_tagged_and_documents_its_errors() -> None:
                 assert schema == {"$ref": f"#/components/schemas/{error_of(name)}"}, f"{name} {status}"
 
 
-def test_translate_also_takes_forms() -> None:
-    content = described()["paths"]["/translate"]["post"]["requestBody"]["content"]
-    assert set(content) == {"application/json", "application/x-www-form-urlencoded"}
+def test_libretranslates_routes_also_take_forms() -> None:
+    forms = {"application/x-www-form-urlencoded", "multipart/form-data"}
+    paths = described()["paths"]
+    for path in ("/translate", "/detect", "/suggest"):
+        assert set(paths[path]["post"]["requestBody"]["content"]) == {"application/json", *forms}, path
+    assert set(paths["/translate_file"]["post"]["requestBody"]["content"]) == {"multipart/form-data"}
 
 
 def test_the_examples_of_requests_work() -> None:
     client, schemas = Client(), described()["components"]["schemas"]
     for path, name in [
         ("/translate", "Translate"),
+        ("/detect", "Detect"),
         ("/generate", "Generate"),
         ("/attention", "Attention"),
         ("/walkthrough", "Walkthrough"),

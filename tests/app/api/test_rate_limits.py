@@ -132,9 +132,8 @@ def test_a_key_may_be_without_limit(tmp_path: Path) -> None:
 def test_whoever_guesses_keys_is_slowed_down_and_others_are_not(tmp_path: Path) -> None:
     client = Client(admin_key="correct-horse-battery")
     with_gate(client, keys_file(tmp_path), rates="3/minute")
-    statuses = [
-        client.post("/generate", json={"prompt": "雨"}, headers=bearer(f"no-{n}")).status_code for n in range(5)
-    ]
+    body = {"prompt": "雨"}
+    statuses = [client.post("/generate", json=body, headers=bearer(f"no-{n}")).status_code for n in range(5)]
     assert statuses == [403, 403, 403, 429, 429]
     assert client.post("/generate", json={"prompt": "雨"}, headers=bearer(USE)).status_code == 200
 

@@ -42,7 +42,7 @@ def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_
 def test_long_texts_can_be_measured_before_they_are_sent(running: Running) -> None:
     pool = running.pool
     assert pool.source_room(None, "de", "en") == pool.source_room("tiny-en-es", "en", "es") == 31
-    counts = pool.source_tokens(None, "de", "en", ["ich möchte", "", "ich " * 31, "ich " * 3000])
+    counts = running.do(pool.source_tokens(None, "de", "en", ["ich möchte", "", "ich " * 31, "ich " * 3000]))
     assert counts == [2, 0, 31, 3000]
     assert running.do(pool.translate([TranslationJob("ich " * 31, "de", "en")]))[0].text
     with pytest.raises(errors.TextTooLong):
@@ -50,7 +50,7 @@ def test_long_texts_can_be_measured_before_they_are_sent(running: Running) -> No
     with pytest.raises(errors.UnknownPair):
         pool.source_room(None, "de", "es")
     with pytest.raises(errors.UnknownModel):
-        pool.source_tokens("tiny-en-es", "de", "en", [])
+        running.do(pool.source_tokens("tiny-en-es", "de", "en", []))
 
 
 def test_a_pair_is_aligned_on_its_device(running: Running) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.text.detection import Detector
+from app.text.detection import Detection, Detector
 
 ALL = ["de", "en", "es", "zh"]
 
@@ -68,3 +68,19 @@ def test_threads_may_share_one(detector: Detector) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda text: detector.detect(text, ALL).language, texts))
     assert found == ["de", "en"] * 20
+
+
+@pytest.mark.parametrize(
+    ("word", "language"), [("Two", "en"), ("A", "en"), ("Hello", "en"), ("Ein", "de"), ("Katze", "de"), ("ja", "de")]
+)
+def test_one_word_is_enough(detector: Detector, word: str, language: str) -> None:
+    assert detector.detect(word, ["de", "en"]).language == language
+
+
+def test_the_likeliest_come_first_and_no_more_than_asked_for(detector: Detector) -> None:
+    found = detector.top("Ich möchte ein Bier", ["en", "es", "de", "zh"], 3)
+    assert found[0].language == "de"
+    assert len(found) == 3
+    assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
+    assert sum(each.confidence for each in found) <= 100.2
+    assert detector.top("12 😀", ["en", "de"], 3) == [Detection("en", 0.0)]

@@ -32,7 +32,9 @@ class WordEngine(FakeEngine):
     backwards: bool = False
     obeys: bool = True  # writes the terms that it has to
     aligns: bool = True
+    copies: bool = False  # writes its source
     refusals: list[EngineError | None] = field(default_factory=list)
+    aligned: list[str] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     delays: dict[str, int] = field(default_factory=dict)  # turns of the loop before a text is begun
 
@@ -40,13 +42,17 @@ class WordEngine(FakeEngine):
     def asked(self) -> list[str]:
         return [job.text for job in self.jobs if isinstance(job, TranslationJob)]
 
-    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
-        return self.room
-
-    def source_tokens(
+    async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
         return [self._tokens(text) for text in texts]
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        self.aligned += [source for source, _ in pairs]
+        jobs = [TranslationJob(source, source_language, target_language) for source, _ in pairs]
+        return [self._pairs(job)[1] if self.aligns else () for job in jobs]
 
     def _tokens(self, text: str) -> int:
         return sum((len(word) + 7) // 8 for word in WORD.findall(text))  # a token has eight characters at most
@@ -72,16 +78,8 @@ class WordEngine(FakeEngine):
         return TextStream.opened(work)
 
     def _translation(self, job: TranslationJob) -> Translation:
-        sources = list(WORD.finditer(job.text))[: self.ends_after]
         cut = len(WORD.findall(job.text)) > self.ends_after
-        written, alignment, at = [], [], 0
-        for word in reversed(sources) if self.backwards else sources:
-            target = self.spoil(self._word(job, word[0]))
-            if not target:
-                continue
-            alignment.append(AlignedWord(at, at + len(target), word.start(), word.end(), 0.9))
-            written.append(target)
-            at += len(target) + 1
+        written, alignment = self._pairs(job)
         if job.prefix:
             written.insert(0, job.prefix)
         text = " ".join(written)
@@ -91,15 +89,28 @@ class WordEngine(FakeEngine):
             tuple(f"{text} ({number})" for number in range(1, job.alternatives + 1)),
             "length" if cut else "stop",
             "tiny-de-en",
-            Usage(len(sources), len(written), 0.001, None, 0.5),
+            Usage(len(WORD.findall(job.text)), len(written), 0.001, None, 0.5),
             (-0.5, *(-0.5 - n for n in range(1, job.alternatives + 1))) if "scores" in job.wants else None,
             tuple(WrittenToken(7, piece, -0.1) for piece in pieces) if "tokens" in job.wants else None,
-            tuple(alignment) if "alignment" in job.wants and self.aligns else None,
+            alignment if "alignment" in job.wants and self.aligns else None,
         )
+
+    def _pairs(self, job: TranslationJob) -> tuple[list[str], tuple[AlignedWord, ...]]:
+        sources = list(WORD.finditer(job.text))[: self.ends_after]
+        written: list[str] = []
+        alignment, at = [], 0
+        for word in reversed(sources) if self.backwards else sources:
+            target = self.spoil(self._word(job, word[0]))
+            if not target:
+                continue
+            alignment.append(AlignedWord(at, at + len(target), word.start(), word.end(), 0.9))
+            written.append(target)
+            at += len(target) + 1
+        return written, tuple(alignment)
 
     def _word(self, job: TranslationJob, word: str) -> str:
         core = word.strip(".,;:!?()")
-        known = self.words.get(core.lower(), core.upper())
+        known = core if self.copies else self.words.get(core.lower(), core.upper())
         if self.obeys:
             for forms in job.required:
                 if forms[0] in self.terms.get(core.lower(), ()):

@@ -29,6 +29,7 @@ from tests.app.text.markup.scripted import backwards, ordered, translated
         ("ja <b>doch</b> gern", "yes=ja gladly=gern", "yes <b></b>gladly"),
         # an image keeps to the words around it, or to the edge
         ("ein <img src=x> Hund da", "there=da a=ein dog=Hund", "there a <img src=x> dog"),
+        ("ein Hund<img src=1> ist da", "there=da is=ist a=ein dog=Hund", "there is a dog<img src=1>"),
         ("<img src=x> ein Hund<img src=y>", "dog=Hund one=ein", "<img src=x> dog one<img src=y>"),
         # verbatim elements: once, with or without words of their own
         ("die Taste <kbd>Enter</kbd> da", "there=da the=die enter=Enter key=Taste",
