@@ -11,7 +11,7 @@ from app.engine.bounds import MOST_BEAM
 from app.engine.compelled import prefix_ids, required_runs
 from app.engine.jobs import TranslationJob
 from app.engine.library import Edition
-from models.terms import beam_for
+from models.terms import LENGTH_PENALTY, beam_for
 
 Ids = tuple[int, ...]
 TERMS_BEAM = 4  # at least, with terms: they are led to beside what the model would write
@@ -40,6 +40,8 @@ def planned(job: TranslationJob, checkpoint: Edition, *, beam: int, slots: int) 
     options: dict[str, Any] = {} if job.max_new_tokens is None else {"max_new_tokens": job.max_new_tokens}
     if job.length_penalty is not None:
         options["length_penalty"] = job.length_penalty
+    elif job.required:
+        options["length_penalty"] = LENGTH_PENALTY
     if required:
         options["required"] = required
     if job.no_repeat_ngram_size:

@@ -97,8 +97,9 @@ class Translating:
         if goes_round(best.tokens, checkpoint.decode, job.text):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
-        told = [texts[text] for text in (writing.text, *others)]
-        scores = _scores(checkpoint, told) if "scores" in job.wants else None
+        scores: tuple[float, ...] | None = None
+        if "scores" in job.wants:
+            scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
         answer = Translation(writing.text, others, reason, checkpoint.name, usage, scores)
         if not READ & job.wants:
             return Done(answer)
