@@ -77,24 +77,25 @@ RUN cd /opt/parlance/code; \
 FROM ${BASE_IMAGE}
 
 # A fixed number, so that whoever mounts a folder knows whom to give it to. A named volume that is mounted on
-# /checkpoints for the first time takes this owner over.
+# /checkpoints or /data for the first time takes this owner over.
 RUN groupadd --gid 10001 parlance \
  && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /tmp \
       --shell /usr/sbin/nologin parlance \
- && install -d -o 10001 -g 10001 /checkpoints
+ && install -d -o 10001 -g 10001 /checkpoints /data
 
 # All of it belongs to root: the server cannot change what it runs. Two layers, so that a new version of Parlance
 # is a small one: a change in the sources moves neither torch nor the rest.
 COPY --from=dependencies /opt/parlance /opt/parlance
 COPY --from=build /opt/parlance/code /opt/parlance/code
 
-# /tmp and /checkpoints are the only places that anything here writes to.
+# /tmp, /data and /checkpoints are the only places that anything here writes to.
 ENV PATH=/opt/parlance/bin:$PATH \
     HOME=/tmp \
     MPLCONFIGDIR=/tmp/matplotlib \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PARLANCE_CHECKPOINTS=/checkpoints \
+    PARLANCE_DATA=/data \
     PARLANCE_HOST=0.0.0.0 \
     PARLANCE_PORT=8000
 

@@ -65,9 +65,13 @@ def main() -> None:
         app,
         host=settings.host,
         port=settings.port,
+        log_config=None,  # `app.logs` has set it up
+        access_log=False,
+        proxy_headers=False,  # PARLANCE_TRUSTED_PROXIES decides, and the app believes them itself
         # Without a limit of its own uvicorn would wait for a slow client's connection for as long as that pleases.
         timeout_graceful_shutdown=int(settings.drain_timeout_s + FLUSH_S),
     )
+    logging.getLogger("uvicorn").setLevel(logging.INFO)
     server = Server(config, getattr(app.state.services.engine, "drain", _nothing))
     server.run()
     if not server.started:

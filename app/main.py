@@ -5,33 +5,70 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, cast
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app.api import attention, gates, generate, health, metrics, models, score, translate, walkthrough
+from app import logs
+from app.access.caller import Caller
+from app.access.counts import Counts, LocalCounts
+from app.access.gate import Gate
+from app.access.keys import KeyRing, KeysUnreadable, stored
+from app.access.rates import parse_quotas, parse_rates
+from app.api import (
+    access,
+    attention,
+    files,
+    gates,
+    generate,
+    health,
+    languages,
+    metrics,
+    models,
+    score,
+    suggest,
+    translate,
+    walkthrough,
+)
 from app.api.body import BodyLimit
+from app.api.deepl import family as deepl
 from app.api.direct import Direct
 from app.api.docs import add_docs
+from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
+from app.api.extensions import family as extensions
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
+from app.api.openai import completions
+from app.api.openai import models as openai_models
 from app.api.page import add_page
 from app.api.request_id import HEADER, RequestIds
+from app.api.request_log import RequestLog
 from app.api.services import Services
 from app.api.turns import Turns
+from app.api.usage import CountedHere
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
+from app.storage.glossaries import Glossaries
+from app.storage.suggestions import Suggestions
+from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
 from app.translation.cache import Cache
 from app.translation.translator import Translator
 
 VERSION = "0.1.0"
+_LARGEST_BEAM = 64
 
 _DESCRIPTION = """\
 Translate between your own language pairs, let character models write on, and look inside both.
@@ -42,7 +79,10 @@ it sends one.
 """
 _TAGS = [
     {"name": "Translate", "description": "What every LibreTranslate client speaks."},
+    {"name": "DeepL", "description": "What DeepL's clients speak, and stored glossaries."},
+    {"name": "Extensions", "description": "What translators in browsers speak."},
     {"name": "Generate", "description": "Continue a text with a character model."},
+    {"name": "OpenAI", "description": "What OpenAI's clients speak, for the lyricists."},
     {"name": "Inspect", "description": "Look at what a model does with a sentence."},
     {"name": "Models", "description": "What is loaded; load, reload and unload it."},
     {"name": "Health", "description": "For those who operate the server."},
@@ -52,10 +92,14 @@ _TAGS = [
 def create_app(settings: Settings | None = None, engine: Engine | None = None) -> FastAPI:
     """The service. Without arguments: settings from the environment, and a pool of device processes."""
     settings = settings or settings_or_exit()
-    _log_at(settings.log_level)
+    logs.set_up(settings.log_level, settings.log_format)
     counted = Metrics()
+    gate = _gate(settings, counted)
     engine = engine or _pool(settings, counted)
     counted.watch(engine)
+    tracing = _tracing(settings, engine)
+    if tracing is not None:
+        engine = tracing.engine
     app = FastAPI(
         title="Parlance",
         version=VERSION,
@@ -67,17 +111,33 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
-    admin_key = settings.admin_key.get_secret_value()
-    translator = Translator(engine, Cache(settings.cache_mb * 1_000_000))
+    kept = TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
     app.state.services = Services(
-        engine, translator, Detector(), _limits(settings), settings.request_timeout_s, counted, admin_key
+        engine,
+        Translator(engine, Cache(settings.cache_mb * 1_000_000)),
+        Detector(),
+        _limits(settings),
+        settings.request_timeout_s,
+        counted,
+        gate,
+        kept,
+        Glossaries(settings.data),
+        CountedHere(),
+        DocumentJobs(kept),
+        Suggestions(settings.data) if settings.suggestions else None,
+        settings.public_url,
     )
-    for family in (translate, generate, attention, walkthrough, gates, score, models, health, metrics):
+    app.state.close_tracing = tracing.close if tracing else None
+    for family in (translate, languages, files, suggest, generate, attention, walkthrough):
         app.include_router(family.router)
+    for family in (gates, score, completions, openai_models, models, health, metrics):
+        app.include_router(family.router)
+    for router in (*deepl.routers, *extensions.routers):
+        app.include_router(router)
     add_docs(app)
     add_page(app)
     install_error_handlers(app)
-    _surround(app, settings, counted)
+    _surround(app, settings, counted, tracing)
     return app
 
 
@@ -88,11 +148,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if start := getattr(engine, "start", None):
         await start()
     spare_garbage_collector()
+    expiring = asyncio.create_task(app.state.services.files.expire())
     try:
         yield
     finally:
+        expiring.cancel()
+        await app.state.services.documents.close()
         if stop := getattr(engine, "stop", None):
             await stop()
+        await app.state.services.gate.close()
+        if close := app.state.close_tracing:
+            await run_in_threadpool(close)
 
 
 def spare_garbage_collector() -> None:
@@ -110,9 +176,55 @@ def settings_or_exit() -> Settings:
         raise SystemExit(str(error)) from None
 
 
-def _log_at(level: str) -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("app").setLevel(level.upper())
+def _gate(settings: Settings, counted: Metrics) -> Gate:
+    """A keys file that is wrong at the start ends it: nobody would know that no key works."""
+    admin_key = settings.admin_key.get_secret_value()
+    operator = Caller("admin", scopes=frozenset({"use", "admin"}), rates=(), quotas=())
+    try:
+        path = Path(settings.keys_file) if settings.keys_file else None
+        keys = KeyRing(path, [stored(admin_key, operator)] if admin_key else ())
+    except KeysUnreadable as error:
+        raise SystemExit(f"Parlance cannot start: {error}") from None
+    return Gate(
+        _counts(settings, counted),
+        keys,
+        keys_used=bool(settings.keys_file),
+        key_required=settings.key_required,
+        rates=parse_rates(settings.rate_limit),
+        quotas=parse_quotas(settings.quota),
+    )
+
+
+def _counts(settings: Settings, counted: Metrics) -> Counts:
+    if url := settings.redis_url.get_secret_value():
+        from app.access.shared import SharedCounts  # imported here: few servers are several
+
+        return SharedCounts(url, counted.sharing_failed)
+    return LocalCounts()
+
+
+class _Tracing(NamedTuple):
+    engine: Engine
+    around: Callable[[ASGIApp], ASGIApp]
+    close: Callable[[], None]
+
+
+def _tracing(settings: Settings, engine: Engine) -> _Tracing | None:
+    if not settings.otlp_endpoint:
+        return None
+    try:
+        from app.api import telemetry
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("opentelemetry"):
+            raise
+        raise SystemExit(
+            "Parlance cannot start: PARLANCE_OTLP_ENDPOINT needs OpenTelemetry; install it with"
+            " pip install 'parlance[otel]'."
+        ) from None
+    provider = telemetry.provider_to(settings.otlp_endpoint)
+    tracer = provider.get_tracer("parlance", VERSION)
+    around = partial(telemetry.TracedRequests, tracer=tracer)
+    return _Tracing(cast(Engine, telemetry.TracedEngine(engine, tracer)), around, provider.shutdown)
 
 
 def _pool(settings: Settings, counted: Metrics) -> Engine:
@@ -140,6 +252,7 @@ def _pool(settings: Settings, counted: Metrics) -> Engine:
             worker_hang_timeout_s=settings.worker_hang_timeout_s,
             prefill_tokens=settings.prefill_tokens,
             log_level=settings.log_level,
+            log_format=settings.log_format,
         ),
         counted,
     )
@@ -153,21 +266,31 @@ def _limits(settings: Settings) -> Limits:
         max_new_tokens=settings.max_new_tokens,
         max_samples=settings.max_samples,
         max_attention_values=settings.max_attention_values,
+        max_beam_size=min(_LARGEST_BEAM, settings.slots_per_model),  # each hypothesis takes a slot
     )
 
 
-def _surround(app: FastAPI, settings: Settings, counted: Metrics) -> None:
+def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
-    app.add_middleware(Direct, routers=[translate.router, generate.router])
-    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
+    )
+    uploads = dict.fromkeys(("/translate_file", "/v2/document"), settings.max_file_bytes)
+    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes, uploads=uploads)
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
     app.add_middleware(Turns)
+    if settings.request_log:
+        app.add_middleware(RequestLog)
+    if tracing is not None:
+        app.add_middleware(tracing.around)
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     if origins := [origin for origin in settings.cors_origins.split(",") if origin]:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["Content-Type", HEADER],
-            expose_headers=[HEADER, "Retry-After"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Content-Type", "Authorization", "X-API-Key", "KEY", HEADER],
+            expose_headers=[HEADER, "Retry-After", *access.HEADERS],
         )

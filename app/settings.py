@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.setting_values import (
+    Devices,
+    HardToGuess,
+    Networks,
+    Origins,
+    Quotas,
+    RateLimits,
+    RedisUrl,
+    WebAddress,
+)
 
 PREFIX = "PARLANCE_"
 
@@ -29,7 +39,7 @@ class Settings(BaseSettings):
     checkpoints: Path = Field(
         default=Path("checkpoints"), description="Folder whose sub-folders are the checkpoints to load."
     )
-    devices: str = Field(
+    devices: Devices = Field(
         default="auto",
         description='Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list'
         ' such as "cpu" or "cuda:0,cuda:1".',
@@ -122,10 +132,18 @@ class Settings(BaseSettings):
     log_level: Literal["critical", "error", "warning", "info", "debug"] = Field(
         default="info", description="Least severe level that is logged."
     )
-    cors_origins: str = Field(
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="How log lines are written: for people, or each as a JSON object."
+    )
+    request_log: bool = Field(
+        default=True,
+        description="Log each request: method, route, status, milliseconds, id, the key's name; never texts, keys or"
+        " addresses.",
+    )
+    cors_origins: Origins = Field(
         default="",
-        description='Comma-separated origins whose pages may call this service, such as "https://example.org",'
-        ' or "*" for all; empty allows none.',
+        description='Comma-separated origins whose pages may call this service, such as "https://example.org" or'
+        ' "chrome-extension://ID", or "*" for all; empty allows none.',
     )
     drain_timeout_s: float = Field(
         default=20, ge=0, le=3600, description="Seconds that running requests have to finish after SIGTERM."
@@ -142,44 +160,63 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds without a sign of life after which a device process is ended and started again.",
     )
-    admin_key: SecretStr = Field(
+    data: Path = Field(
+        default=Path("data"),
+        description="Folder, made where it is missing, for what callers leave: glossaries, files, suggestions.",
+    )
+    suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
+    max_file_bytes: int = Field(
+        default=10_000_000, ge=1024, description="Largest body of POST /translate_file in bytes; beyond that it is 413."
+    )
+    max_kept_files_bytes: int = Field(
+        default=1_000_000_000, ge=1024, description="Bytes of all translated files kept; beyond that it is 429."
+    )
+    file_retention_s: float = Field(
+        default=1800, gt=0, le=604_800, description="Seconds for which a translated file can be fetched."
+    )
+    public_url: WebAddress = Field(
+        default="", description="How clients reach this server, as https://example.org/mt; empty: as they called it."
+    )
+    admin_key: HardToGuess = Field(
         default=SecretStr(""),
         description="Key of the endpoints that load, reload and unload models; empty switches them off.",
     )
+    keys_file: str = Field(
+        default="",
+        description="File of API keys, made by `python -m app.keys add`; empty: everybody may use the service.",
+    )
+    key_required: bool = Field(
+        default=True, description="With a keys file, refuse requests without a key; a wrong key is always refused."
+    )
+    rate_limit: RateLimits = Field(
+        default="",
+        description="Requests of each key and, without one, of each address, such as 60/minute;1000/hour; each text of"
+        " a batch counts. Empty: no limit.",
+    )
+    quota: Quotas = Field(
+        default="",
+        description="Characters of each key, such as 500000/month;50000/day, in UTC; empty: no limit.",
+    )
+    redis_url: RedisUrl = Field(
+        default=SecretStr(""),
+        description="Redis in which servers share limits and quotas, such as redis://redis:6379/0; empty: each server"
+        " counts for itself until it ends.",
+    )
+    trusted_proxies: Networks = Field(
+        default="",
+        description="Comma-separated addresses and networks of proxies whose X-Forwarded-For is believed, such as"
+        " 127.0.0.1,10.0.0.0/8; empty: nobody's.",
+    )
+    otlp_endpoint: WebAddress = Field(
+        default="",
+        description="OpenTelemetry collector that gets a span of each request over OTLP/HTTP, such as"
+        " http://localhost:4318/v1/traces; needs the extra `otel`. Empty: none.",
+    )
 
-    @field_validator("devices")
-    @classmethod
-    def _known_devices(cls, value: str) -> str:
-        names = [name.strip() for name in value.split(",")]
-        if names != ["auto"]:
-            for name in names:
-                if not re.fullmatch(r"cpu|cuda:\d{1,3}", name):
-                    raise ValueError('it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …')
-            if len(set(names)) < len(names):
-                raise ValueError("it names a device twice")
-        return ",".join(names)
-
-    @field_validator("admin_key")
-    @classmethod
-    def _hard_to_guess(cls, value: SecretStr) -> SecretStr:
-        key = value.get_secret_value()
-        if key and (len(key) < 16 or not key.isascii() or not key.isprintable() or " " in key):
-            raise ValueError("it takes 16 or more ASCII characters without spaces")
-        return value
-
-    @field_validator("log_level", mode="before")
+    @field_validator("log_level", "log_format", mode="before")
     @classmethod
     def _any_case(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
-
-    @field_validator("cors_origins")
-    @classmethod
-    def _whole_origins(cls, value: str) -> str:
-        origins = [origin.strip() for origin in value.split(",") if origin.strip()]
-        for origin in origins:
-            if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
-                raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
-        return ",".join(origins)
 
     @model_validator(mode="after")
     def _workers_need_a_cpu(self) -> Self:
@@ -212,6 +249,6 @@ def _problem(name: str, error: object) -> str:
     details: dict[str, object] = dict(error)  # type: ignore[call-overload]
     reason = str(details["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
     reason = reason.split(", unable to parse")[0]
-    if name == "admin_key":  # what is wrong with a secret is said without saying the secret
-        return f"{PREFIX}ADMIN_KEY cannot be used: {reason}"
+    if name in ("admin_key", "redis_url"):  # what is wrong with a secret is said without saying the secret
+        return f"{PREFIX}{name.upper()} cannot be used: {reason}"
     return f'{PREFIX}{name.upper()} is "{details["input"]}": {reason}' if name else reason

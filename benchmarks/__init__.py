@@ -19,6 +19,8 @@ published_bleu.py  BLEU in the forms in which others published theirs
 detection.py     how often the language of a short text is found
 asked.py         the server over a folder of models, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching
+guarded.py       what keys, limits, quotas, logs and traces cost
+libretranslate.py  our server against LibreTranslate itself, with the same weights
 serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee

@@ -86,13 +86,14 @@ def knows(setting: str) -> bool:
 
 
 @contextlib.contextmanager
-def ours(checkpoints: Path, **settings: Any) -> Iterator[Server]:
-    """What `make serve` starts, without its access log. settings: those of `app.settings`; others must not be given."""
+def ours(checkpoints: Path, root: Path = ROOT, **settings: Any) -> Iterator[Server]:
+    """What `make serve` starts, without its access log. settings: those of `app.settings`; others must not be given.
+    root: another checkout of this project, whose server it is then."""
     assert all(knows(name) for name in settings), settings
     environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
     environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)
     command = ["-m", "uvicorn", "--factory", "app.main:create_app", "--log-level", "warning", "--no-access-log"]
-    with _running("Parlance", command, "/health/ready", environment) as server:
+    with _running("Parlance", command, "/health/ready", environment, root=root) as server:
         yield server
 
 
@@ -108,13 +109,30 @@ def peer(module: str, name: str, checkpoint: Path, **options: Any) -> Iterator[S
 
 
 @contextlib.contextmanager
+def libretranslate(python: Path, packages: Path, environment: dict[str, str]) -> Iterator[Server]:
+    """LibreTranslate with the Argos packages of a folder; see `benchmarks.peers.libretranslate`."""
+    # -P: files beside the script are named like the libraries that it imports
+    command = ["-P", str(ROOT / "benchmarks/peers/libretranslate_server.py"), str(packages)]
+    with _running("LibreTranslate", command, "/languages", environment, python=str(python), port_option=()) as server:
+        yield server
+
+
+@contextlib.contextmanager
 def _running(
-    name: str, command: list[str], health: str, environment: dict[str, str], *, pausable: bool = False
+    name: str,
+    command: list[str],
+    health: str,
+    environment: dict[str, str],
+    *,
+    pausable: bool = False,
+    python: str = sys.executable,
+    port_option: tuple[str, ...] = ("--port",),
+    root: Path = ROOT,
 ) -> Iterator[Server]:
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
     process = subprocess.Popen(
-        [sys.executable, *command, "--port", str(port)], cwd=ROOT, env={**given, **environment}, start_new_session=True
+        [python, *command, *port_option, str(port)], cwd=root, env={**given, **environment}, start_new_session=True
     )
     server = Server(name, port, process, pausable)
     try:

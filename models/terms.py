@@ -17,7 +17,8 @@ from models.options import MOST_TERMS
 from models.tokenizer.word_parts import WordParts
 
 Required = Sequence[Sequence[Sequence[int]]]
-Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+KINDS = 4  # of tokens: that continue a word or do not, and that one can continue or cannot
 MOST_READINGS = 64  # of a text; whoever is further from the end is forgotten first
 
 
@@ -41,18 +42,19 @@ class Reading(NamedTuple):
 
 class State(NamedTuple):
     """left: tokens that are needed at least; safe: that are enough, if others may have to stand between two terms.
-    unmet: how many terms are not there. useful [n]: the tokens that bring a term further."""
+    unmet: how many terms are not there. useful: the tokens that bring a term further."""
 
     readings: frozenset[Reading]
     inside: bool  # the last token ends inside a word, if the next one continues it
     left: int
     safe: int
     unmet: int
-    useful: npt.NDArray[np.int64]
+    useful: list[int]
 
 
 class Terms:
-    """Those of one request. parts: which tokens join to words; None: none do."""
+    """Those of one request. parts: which tokens join to words; None: none do. States are numbers, of which `left` and
+    `safe` say what `State` says."""
 
     def __init__(self, required: Required, parts: WordParts | None = None) -> None:
         assert len(required) <= MOST_TERMS
@@ -67,8 +69,10 @@ class Terms:
         for term, runs in enumerate(self.runs):
             self._after[term] = alike.get(frozenset(runs), 0)
             alike[frozenset(runs)] = 1 << term
-        self._named = {token for term in self.runs for run in term for token in run}
-        self._moves: dict[tuple[int, int], int] = {}
+        # tokens that no term names differ only in what they do to words
+        self._named = np.array(sorted({token for term in self.runs for run in term for token in run}), dtype=np.int64)
+        self._moves = np.full((8, len(self._named) + KINDS), -1, dtype=np.int64)  # -1: not known yet
+        self.left, self.safe = (np.zeros(8, dtype=np.int64) for _ in range(2))
         self._numbers: dict[tuple[frozenset[Reading], bool], int] = {}
         self.states: list[State] = []
         self.start = self._number(frozenset([Reading()]), False)
@@ -79,19 +83,30 @@ class Terms:
     def _open(self, token: int) -> bool:
         return self.parts is not None and token < len(self.parts.open) and bool(self.parts.open[token])
 
-    def after(self, state: int, token: int) -> int:
-        """States are numbers: see `states`."""
-        # tokens that no term names differ only in what they do to words
-        key = token if token in self._named else -1 - 2 * self._continues(token) - self._open(token)
-        found = self._moves.get((state, key))
-        if found is None:
-            found = self._moves[state, key] = self._next(self.states[state], token)
+    def after(self, states: Ints, tokens: Ints) -> Ints:
+        """[n] each -> [n]."""
+        columns = self._columns(tokens)
+        found = self._moves[states, columns]
+        if (found < 0).any():
+            for place in (found < 0).nonzero()[0].tolist():
+                state, column = int(states[place]), columns[place]
+                if self._moves[state, column] < 0:
+                    number = self._next(self.states[state], int(tokens[place]))  # for which the array may grow
+                    self._moves[state, column] = number
+            found = self._moves[states, columns]
         return found
+
+    def _columns(self, tokens: Ints) -> Ints:
+        places = self._named.searchsorted(tokens)
+        named = self._named[places.clip(max=len(self._named) - 1)] == tokens
+        kinds = self.parts.kinds_of(tokens) if self.parts is not None else np.zeros_like(tokens)
+        columns: Ints = np.where(named, places + KINDS, kinds)
+        return columns
 
     def read(self, tokens: Sequence[int]) -> int:
         state = self.start
         for token in tokens:
-            state = self.after(state, token)
+            state = int(self.after(np.array([state]), np.array([token]))[0])
         return state
 
     def _next(self, state: State, token: int) -> int:
@@ -150,14 +165,11 @@ class Terms:
             found = self._numbers[readings, inside] = len(self.states)
             useful = {each.run[each.written] for each in readings if each.term >= 0}
             useful |= {begun.run[0] for each in readings if each.term < 0 for begun in self._begun(each)}
-            self.states.append(
-                State(
-                    readings,
-                    inside,
-                    min(self._left(each, self._least) for each in readings),
-                    min(self._left(each, self._safe) for each in readings),
-                    min((self._all & ~each.met).bit_count() for each in readings),
-                    np.array(sorted(useful), dtype=np.int64),
-                )
-            )
+            left, safe = (min(self._left(each, of) for each in readings) for of in (self._least, self._safe))
+            unmet = min((self._all & ~each.met).bit_count() for each in readings)
+            self.states.append(State(readings, inside, left, safe, unmet, sorted(useful)))
+            if found == len(self.left):
+                self.left, self.safe = (np.concatenate([each, np.zeros_like(each)]) for each in (self.left, self.safe))
+                self._moves = np.concatenate([self._moves, np.full_like(self._moves, -1)])
+            self.left[found], self.safe[found] = left, safe
         return found

@@ -1,4 +1,4 @@
-"""README.md as a test reads it: its commands, each with the answer that stands below it."""
+"""README.md and docs/ as a test reads them: their commands, each with the answer that stands below it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,20 @@ class Example(NamedTuple):
     answers: list[Any]
 
 
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("api", "inspection", "protocols", "serving", "training")))
+
+
 def examples() -> list[Example]:
-    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    """Of all pages, in their order; an example that stands on two pages is there once."""
+    found: dict[str, Example] = {}
+    for page in PAGES:
+        for example in examples_of(page):
+            found.setdefault("\n".join(example.commands), example)
+    return list(found.values())
+
+
+def examples_of(page: str) -> list[Example]:
+    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     found = []
     for index, (kind, body) in enumerate(blocks):
         if kind == "sh":

@@ -54,6 +54,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             env={
                 **os.environ,
                 "PARLANCE_CHECKPOINTS": str(folder / "checkpoints"),
+                "PARLANCE_DATA": str(folder / "data"),
                 "PARLANCE_ADMIN_KEY": KEY,
                 "PARLANCE_CPU_WORKERS": "1",
             },
@@ -144,7 +145,7 @@ def test_metrics_have_the_lines_that_are_shown(served: Served) -> None:
     test_the_promised_sentences(served)
     with urllib.request.urlopen(f"{served.base}/metrics", timeout=60) as answer:
         got = {line.rsplit(" ", 1)[0] for line in answer.read().decode().splitlines()}
-    shown = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n# HELP parlance:")[1].split("```")[0]
+    shown = (ROOT / "docs/serving.md").read_text(encoding="utf-8").split("```text\n# HELP parlance:")[1].split("```")[0]
     assert [line for line in shown.splitlines()[1:] if line.rsplit(" ", 1)[0] not in got] == []
 
 
@@ -160,7 +161,7 @@ def test_the_tokens_of_a_streamed_example_join_to_its_answer(served: Served, com
     answers = [done.get("translatedText", done.get("text")), *(each["text"] for each in done.get("alternatives", []))]
     assert texts == dict(enumerate(answers))
     if "/translate" in command:
-        lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        lines = (ROOT / "docs/api.md").read_text(encoding="utf-8").splitlines()
         (shown,) = [json.loads(line[6:]) for line in lines if line.startswith('data: {"translatedText"')]
         assert done["translatedText"] == shown["translatedText"]
         assert [*done, *done["usage"]] == [*shown, *shown["usage"]]

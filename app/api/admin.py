@@ -1,17 +1,19 @@
-"""Who may change what is loaded: whoever has the key of PARLANCE_ADMIN_KEY."""
+"""Who may change what is loaded: whoever has the key of PARLANCE_ADMIN_KEY, or one of the scope admin."""
 
 from __future__ import annotations
 
-import hmac
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.exceptions import HTTPException
 
+from app.access.errors import ScopeMissing
+from app.api.access import charge, given_keys
 from app.api.services import ServicesDependency
 
 _OFF = "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it."
+_USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
 _WRONG = "This needs the server's admin key: send it as Authorization: Bearer KEY, or as X-Api-Key: KEY."
 
 # For the documentation alone, whose pages then ask for the key; the headers are read as bytes below.
@@ -25,26 +27,15 @@ async def admin(
     _documented: Annotated[object, Security(_bearer)] = None,
     _also: Annotated[object, Security(_header)] = None,
 ) -> None:
-    """403 where there is no key, 401 where it is not given rightly. Compared in constant time, over all candidates."""
-    if not services.admin_key:
+    """403 where nobody has such a key, or this one may not; 401 where it is not given rightly."""
+    if not services.gate.has_admin():
         raise HTTPException(403, _OFF)
-    key = services.admin_key.encode()
-    matches = [hmac.compare_digest(given, key) for given in _given(request)]
-    if not any(matches):
+    may = services.gate.admin(given_keys(request, {}, ()))
+    if may is None:
+        raise ScopeMissing(_USE)
+    if not may:
+        await charge(request, 1, 0)  # whoever tries keys does it at the pace of all others
         raise HTTPException(401, _WRONG, headers={"WWW-Authenticate": 'Bearer realm="parlance"'})
-
-
-def _given(request: Request) -> list[bytes]:
-    """Every key of the request, as bytes: a header may hold anything."""
-    keys = []
-    for name, value in request.headers.raw:
-        if name == b"x-api-key":
-            keys.append(value.strip())
-        elif name == b"authorization":
-            scheme, _, rest = value.strip().partition(b" ")
-            if scheme.lower() == b"bearer":
-                keys.append(rest.strip())
-    return keys
 
 
 AdminDependency = Depends(admin)

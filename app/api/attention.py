@@ -12,7 +12,7 @@ from app.api.attention_answer import BINARY, answer_of, timing_of
 from app.api.attention_forms import FORMS
 from app.api.disconnect import while_connected
 from app.api.errors import OF_A_LOOK, documented
-from app.api.route import JsonRoute
+from app.api.route import LookRoute
 from app.api.schemas.attention.answer import AttentionAnswer
 from app.api.schemas.attention.choices import HeadChoice, RowChoice, Search
 from app.api.schemas.attention.request import AttentionRequest
@@ -22,7 +22,7 @@ from app.engine import findings
 from app.engine.errors import InvalidRequest
 from app.engine.look_jobs import AttentionJob
 
-router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
+router = APIRouter(tags=["Inspect"], route_class=LookRoute)
 
 
 @router.post(

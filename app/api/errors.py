@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
+from app.access.errors import KeyMissing, KeyWrong, QuotaExceeded, RateLimited, ScopeMissing
 from app.api.answers import JsonAnswer
 from app.api.wording import field_of, sentence, shown
 from app.engine.errors import (
@@ -30,6 +31,7 @@ from app.engine.errors import (
     ModelConflict,
     Overloaded,
     TextTooLong,
+    UnknownGlossary,
     UnknownModel,
     UnknownPair,
 )
@@ -37,17 +39,30 @@ from app.engine.errors import (
 logger = logging.getLogger(__name__)
 
 STATUS: Mapping[type[EngineError], int] = {
-    TextTooLong: 422,  # everywhere: it is well formed, and no client of LibreTranslate tells it from 400
+    TextTooLong: 422,  # it is well formed, and no client of LibreTranslate tells it from 400; or `too_long_status`
     InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
     UnknownPair: 400,
     UnknownModel: 404,
+    UnknownGlossary: 404,
     ModelConflict: 409,
     CheckpointRefused: 422,
     Overloaded: 429,
+    KeyMissing: 401,
+    KeyWrong: 403,
+    ScopeMissing: 403,
+    RateLimited: 429,
+    QuotaExceeded: 429,
     EngineUnavailable: 503,
     DeadlineExceeded: 504,
     EngineFailed: 500,
     EngineError: 500,
+}
+_OF_THE_FAMILY: Mapping[type[EngineError], str] = {  # attributes of a route class that say otherwise
+    TextTooLong: "too_long_status",
+    InvalidRequest: "invalid_status",
+    KeyMissing: "missing_key_status",
+    KeyWrong: "wrong_key_status",
+    QuotaExceeded: "quota_status",
 }
 UNAVAILABLE_RETRY_AFTER_S = 2  # about what a device process needs to come back
 OUR_FAULT = "This is a fault of ours, not of your request; it is in our log under this request_id."
@@ -58,6 +73,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
+    507: "storage_full",
 }
 
 
@@ -102,9 +118,14 @@ OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
 
 def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
     """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
+    return documented_as(ErrorAnswer, **meanings)
+
+
+def documented_as(form: type[BaseModel], **meanings: str) -> dict[int | str, dict[str, object]]:
+    """The same of a family whose errors have another body."""
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
     texts["default"] = "Any other error, in the same form."
-    return {status: {"model": ErrorAnswer, "description": text} for status, text in texts.items()}
+    return {status: {"model": form, "description": text} for status, text in texts.items()}
 
 
 class Meaning(NamedTuple):
@@ -121,15 +142,17 @@ class Meaning(NamedTuple):
 def meaning(scope: Scope, error: EngineError) -> Meaning:
     """Also logs what is a fault of ours."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    if isinstance(error, InvalidRequest) and not isinstance(error, TextTooLong):
-        status = getattr(scope.get("route"), "invalid_status", status)
+    theirs = next((_OF_THE_FAMILY[kind] for kind in type(error).__mro__ if kind in _OF_THE_FAMILY), "")
+    status = getattr(scope.get("route"), theirs, status) if theirs else status
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
     headers = {}
-    if isinstance(error, Overloaded):
+    if isinstance(error, Overloaded | RateLimited | QuotaExceeded):
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, EngineUnavailable):
         headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)
+    elif isinstance(error, KeyMissing | KeyWrong) and status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="parlance"'
     more: dict[str, Any] = {}
     if isinstance(error, AnswerTooLarge):
         more = {"values": error.values, "limit": error.limit, "suggest": error.suggest}

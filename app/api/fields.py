@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from app.api.wording import value_shown
 
 _MAX_NAME_CHARACTERS = 200
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def refusal(predicate: str) -> PydanticCustomError:
@@ -41,6 +43,13 @@ def _model_name(text: str) -> str:
 
 SoundText = Annotated[str, AfterValidator(sound)]
 ModelName = Annotated[SoundText, AfterValidator(_model_name)]
+KeyField = Annotated[
+    Any,  # what it holds is the gate's to judge
+    Field(
+        description="Your key, where this server asks for one; it may come as a header as well.",
+        examples=["plk_9hK2mQ7xTzE4bWc1"],
+    ),
+]
 PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
 
 
@@ -53,6 +62,18 @@ def text_or_texts(value: Any) -> Any:
             raise refusal(f"{inside} {value_shown(item)}; it takes a text or a list of texts.")
         sound(item)
     return value
+
+
+def as_number(value: Any) -> Any:
+    """Forms and query parameters have no numbers, only their digits."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value) if "." in value else int(value)
+    return value
+
+
+def as_truth(value: Any) -> Any:
+    """Forms and query parameters have no booleans, only their names."""
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
 
 def filled(text: str) -> str:

@@ -13,12 +13,12 @@ from app.api.disconnect import while_connected
 from app.api.encoding import encoded
 from app.api.errors import OF_A_LOOK, documented
 from app.api.expectations import step_fields, token_fields
-from app.api.route import JsonRoute
+from app.api.route import LookRoute
 from app.api.schemas.gates import GATE_AXES, GatesAnswer, GatesRequest
 from app.api.services import ServicesDependency
 from app.engine.insights import Floats, GatesJob, GatesReport, GateSummary
 
-router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
+router = APIRouter(tags=["Inspect"], route_class=LookRoute)
 
 
 @router.post(

@@ -8,13 +8,21 @@ from app.api.errors import documented
 from app.api.route import JsonRoute
 from app.api.schemas.health import Health, Readiness
 from app.api.services import ServicesDependency
+from app.engine.errors import EngineUnavailable
 
 router = APIRouter(tags=["Health"], route_class=JsonRoute)
 
 
-@router.get("/health", summary="Health", responses=documented())
-async def health() -> Health:
-    """LibreTranslate's health check: the server answers."""
+@router.get(
+    "/health",
+    summary="Health",
+    responses=documented(s503="No device has its models; Retry-After says when to try again."),
+)
+async def health(services: ServicesDependency) -> Health:
+    """LibreTranslate's health check, but honest: "ok" when texts can be translated, and not before."""
+    status = services.engine.status()
+    if not status.ready:
+        raise EngineUnavailable(" ".join(status.problems) or "No device is ready; try again in a few seconds.")
     return Health()
 
 

@@ -19,6 +19,7 @@ class Limits:
     max_new_tokens: int
     max_samples: int
     max_attention_values: int
+    max_beam_size: int
 
     def check_texts(self, texts: Sequence[str], field: str) -> None:
         """How many texts, and how long each (in code points)."""
@@ -42,8 +43,15 @@ class Limits:
     def check_samples(self, n: int) -> None:
         self._check("n", n, self.max_samples)
 
-    def check_new_tokens(self, max_new_tokens: int) -> None:
-        self._check("max_new_tokens", max_new_tokens, self.max_new_tokens)
+    def check_new_tokens(self, max_new_tokens: int, field: str = "max_new_tokens") -> None:
+        self._check(field, max_new_tokens, self.max_new_tokens)
+
+    def check_search(self, beam_size: int | None, max_new_tokens: int | None) -> None:
+        """What a translation may ask of the search; None: it asked for nothing of its own."""
+        if beam_size is not None:
+            self._check("beam_size", beam_size, self.max_beam_size)
+        if max_new_tokens is not None:
+            self.check_new_tokens(max_new_tokens)
 
     @staticmethod
     def _check(field: str, value: int, limit: int) -> None:

@@ -26,7 +26,7 @@ router = APIRouter(tags=["Health"], route_class=JsonRoute)
 
 @router.get("/metrics", summary="Metrics", response_class=Response, responses={200: _PAGE, **documented()})
 async def metrics(request: Request, services: ServicesDependency) -> Response:
-    """Prometheus' text format, or OpenMetrics where `Accept` asks for it; the README lists every series."""
+    """Prometheus' text format, or OpenMetrics where `Accept` asks for it; docs/serving.md lists every series."""
     registry = services.metrics.scrape()
     if OPEN_METRICS in request.headers.get("accept", ""):
         # without ALLOWUTF8 it writes the colons of samples as underscores, and keeps those of the lines above them

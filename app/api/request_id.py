@@ -37,13 +37,15 @@ class RequestIds:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message.get("headers", ()), (_NAME, request_id.encode("ascii"))]
+                limits = scope["state"].get("limit_headers", ())
+                message["headers"] = [*message.get("headers", ()), (_NAME, request_id.encode("ascii")), *limits]
             await send(message)
 
         try:
             await self.app(scope, receive, send_with_id)
         except Exception:
-            logger.exception("request %s: %s %r failed", request_id, scope["method"], scope["path"])
+            path = getattr(scope.get("route"), "path", "an unknown path")  # its template: a path may hold anything
+            logger.exception("request %s: %s %s failed", request_id, scope["method"], path)
             if started:  # too late to answer anything else: the connection has to break
                 raise
             answer = error_answer(scope, 500, "internal_error", OUR_FAULT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import email.message
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -17,7 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive
 
+from app.api.access import OPEN, caller_of, charge, identify
 from app.api.disconnect import ClientLeft
+from app.api.multipart import Upload, form_parts
 from app.api.wording import shown, value_shown
 from app.engine.errors import InvalidRequest
 
@@ -25,6 +27,7 @@ ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]  # a status and our 
 _OBJECT = "a JSON object as /docs shows it"
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
+_PARTS = "multipart/form-data"
 _MAX_FORM_FIELDS = 1000
 _UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 
@@ -32,28 +35,93 @@ _UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 class JsonRoute(APIRoute):
     """A route of our own families: JSON objects only, invalid input is 422.
 
-    One that has a body is a function of (body, request, services), and is called so. The framework documents it; its
-    search for dependencies, its exit stacks and its validation of our own answers would cost as much as all the rest.
+    One that has a body is a function of (body, request, services) and the parameters of its path, and is called so. The
+    framework documents it; its search for dependencies, its exit stacks and its validation of our own answers would
+    cost as much as all the rest.
     """
 
     invalid_status = 422
+    too_long_status = 422  # of a text that is well formed and has too many tokens or characters
     takes_forms = False
+    takes_files = False  # in forms, as `Upload`s
+    repeated_fields: frozenset[str] = frozenset()  # of a form or query: those that may come more than once, as a list
     error_form: ErrorForm | None = None  # how this family's clients expect an error; None: as we write ours
+    key_fields: tuple[str, ...] = ()  # of the body or the query, that may hold a key; headers always may
+    missing_key_status = 401
+    wrong_key_status = 403
+    quota_status = 429
+    text_fields: tuple[str, ...] = ("q", "text", "texts", "text_list", "prompt")  # of the body: what limits count
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        if self.body_field is None:
-            return super().get_route_handler()
-        return self.answer
+        if self.body_field is not None:
+            return self.answer
+        handler = super().get_route_handler()
+        return handler if self.path in OPEN else self._guarded(handler)
+
+    def _guarded(self, handler: Callable[[Request], Coroutine[Any, Any, Response]]) -> Any:
+        """A route without a body: it costs one request."""
+
+        async def guarded(request: Request) -> Response:
+            request.scope["route"] = self
+            await identify(request, {}, self.key_fields)
+            await charge(request, 1, 0)
+            return await handler(request)
+
+        return guarded
 
     async def answer(self, request: Request) -> Response:
         """Read, validate, call, encode. `app.api.errors` answers what this raises."""
         assert self.body_field is not None
-        body = _validated(self.body_field.field_info.annotation, await _read(request, takes_forms=self.takes_forms))
-        answer = await self.endpoint(body=body, request=request, services=request.app.state.services)
+        fields = await self.fields_of(request)
+        if request.app.state.services.gate.idle:
+            body = validated(self.body_field.field_info.annotation, fields)
+            services = request.app.state.services
+            answer = await self.endpoint(body=body, request=request, services=services, **request.path_params)
+        else:
+            answer = await self._charged(request, fields)
         if isinstance(answer, Response):
             return answer
         content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
-        return Response(content, media_type="application/json")
+        return Response(content, status_code=self.status_code or 200, media_type="application/json")
+
+    async def fields_of(self, request: Request) -> dict[str, Any]:
+        return await read(
+            request, takes_forms=self.takes_forms, takes_files=self.takes_files, repeated=self.repeated_fields
+        )
+
+    async def _charged(self, request: Request, fields: dict[str, Any]) -> Any:
+        """The endpoint's answer, if the request has a key that may ask and its cost fits: a request for each text.
+        What is invalid costs one request; what fails costs no characters."""
+        assert self.body_field is not None
+        await identify(request, fields, self.key_fields)
+        try:
+            body = validated(self.body_field.field_info.annotation, fields)
+        except RequestValidationError:
+            await charge(request, 1, 0)
+            raise
+        texts = list(self.texts_of(body))
+        characters = sum(map(len, texts))
+        await charge(request, max(1, len(texts)), characters)
+        services = request.app.state.services
+        try:
+            return await self.endpoint(body=body, request=request, services=services, **request.path_params)
+        except Exception:
+            await services.gate.give_back(caller_of(request), characters)
+            raise
+
+    def texts_of(self, body: Any) -> Iterator[str]:
+        """Every text that the request wants worked on."""
+        for field in self.text_fields:
+            found = getattr(body, field, None)
+            for each in found if isinstance(found, list) else [found]:
+                if isinstance(each, str):
+                    yield each
+
+
+class LookRoute(JsonRoute):
+    """A route that looks inside a model, at texts of either side."""
+
+    text_fields = ("source", "target", "text")
 
 
 class LibreTranslateRoute(JsonRoute):
@@ -62,9 +130,13 @@ class LibreTranslateRoute(JsonRoute):
 
     invalid_status = 400
     takes_forms = True
+    key_fields = ("api_key", "apiKey")  # the second: npm libretranslate
+    missing_key_status = 400
+    text_fields = ("q",)
 
 
-def _validated(model: Any, fields: dict[str, Any]) -> Any:
+def validated(model: Any, fields: dict[str, Any]) -> Any:
+    """`fields` as a `model`, or what the families' errors are made of."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -72,18 +144,23 @@ def _validated(model: Any, fields: dict[str, Any]) -> Any:
         raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in problems]) from None
 
 
-async def _read(request: Request, *, takes_forms: bool) -> dict[str, Any]:
+async def read(
+    request: Request, *, takes_forms: bool, takes_files: bool = False, repeated: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The fields of a body or, without one, of the query."""
     body = await _body(request.receive)
     header = request.headers.get("content-type", "")
     kind = _kind(header)
     if takes_forms and (kind == _FORM or not body):
-        return _form(request.url.query) | _form(_text(body))
+        return _form(request.url.query, repeated) | _form(_text(body), repeated)
+    if takes_forms and kind == _PARTS:
+        return _parts(header, body, takes_files=takes_files)
     if kind == _JSON or kind.endswith("+json"):
         return _json(_text(body))
     raise HTTPException(
         415,
         f"The body is {shown(header)}; send JSON with the header Content-Type: application/json"
-        f"{f', or a form as {_FORM}' if takes_forms else ''}.",
+        f"{f', or a form as {_FORM} or {_PARTS}' if takes_forms else ''}.",
     )
 
 
@@ -146,7 +223,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidRequest(f"The body holds {name}, which JSON does not have; send a finite number.")
 
 
-def _form(text: str) -> dict[str, Any]:
+def _form(text: str, repeated: frozenset[str]) -> dict[str, Any]:
     """Line ends of forms are CRLF by their standard; texts have LF."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS)
@@ -154,7 +231,21 @@ def _form(text: str) -> dict[str, Any]:
         raise InvalidRequest(_UTF8) from None
     except ValueError:
         raise InvalidRequest(f"The form has more than {_MAX_FORM_FIELDS} fields; send fewer.") from None
-    return _without_repeats([(name, value.replace("\r\n", "\n")) for name, value in pairs])
+    plain = [(name, value.replace("\r\n", "\n")) for name, value in pairs]
+    lists = {name: [value for each, value in plain if each == name] for name in repeated}
+    once = _without_repeats([pair for pair in plain if pair[0] not in repeated])
+    return once | {name: values for name, values in lists.items() if values}
+
+
+def _parts(header: str, body: bytes, *, takes_files: bool) -> dict[str, Any]:
+    """Files are for routes that take them; elsewhere they are fields that nobody knows."""
+    found: list[tuple[str, Any]] = []
+    for part in form_parts(header, body, _MAX_FORM_FIELDS):
+        if part.filename is None:
+            found.append((part.name, _text(part.content).replace("\r\n", "\n")))
+        elif takes_files and (part.filename or part.content):  # a page sends a nameless nothing for no file
+            found.append((part.name, Upload(part.filename, part.content)))
+    return _without_repeats(found)
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)

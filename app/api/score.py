@@ -12,13 +12,13 @@ from app.api.answers import packed
 from app.api.disconnect import while_connected
 from app.api.errors import OF_A_LOOK, documented
 from app.api.expectations import nats, step_fields, token_fields
-from app.api.route import JsonRoute
+from app.api.route import LookRoute
 from app.api.schemas.score import ScoreAnswer, ScoreRequest
 from app.api.services import ServicesDependency
 from app.engine.errors import InvalidRequest
 from app.engine.insights import ScoreJob, ScoreReport
 
-router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
+router = APIRouter(tags=["Inspect"], route_class=LookRoute)
 
 MOST_NATS = 700.0  # e to that power is still a number
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.access.gate import Gate
+from app.api.document_jobs import DocumentJobs
 from app.api.limits import Limits
+from app.api.usage import CountedHere
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
+from app.storage.glossaries import Glossaries
+from app.storage.suggestions import Suggestions
+from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
 from app.translation.translator import Translator
 
@@ -24,7 +30,13 @@ class Services:
     limits: Limits
     write_timeout_s: float
     metrics: Metrics
-    admin_key: str = field(default="", repr=False)  # empty: nobody may change what is loaded
+    gate: Gate
+    files: TranslatedFiles
+    glossaries: Glossaries
+    usage: CountedHere
+    documents: DocumentJobs
+    suggestions: Suggestions | None = None  # None: switched off
+    public_url: str = ""  # what clients put before a path; "": as each of them called us
 
 
 async def services(request: Request) -> Services:

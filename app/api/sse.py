@@ -33,6 +33,7 @@ from app.engine.streaming import TextDelta, TextStream
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
 class ReaderStuck(Exception):
@@ -151,8 +152,8 @@ def event(name: str, data: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
-def documented_stream(example: str) -> dict[int | str, dict[str, Any]]:
+def documented_stream(example: str, told: str = _EVENTS) -> dict[int | str, dict[str, Any]]:
     """OpenAPI's 200 for a route that also streams."""
-    text = {"type": "string", "description": "Events `token`, then `done`, or `error` if something goes wrong."}
+    text = {"type": "string", "description": told}
     description = 'The answer; with `"stream": true` server-sent events.'
     return {200: {"description": description, "content": {"text/event-stream": {"schema": text, "example": example}}}}

@@ -11,14 +11,14 @@ from starlette.responses import Response
 from app.api.answers import packed
 from app.api.disconnect import while_connected
 from app.api.errors import OF_A_LOOK, documented
-from app.api.route import JsonRoute
+from app.api.route import LookRoute
 from app.api.schemas.walkthrough import WalkthroughAnswer, WalkthroughRequest
 from app.api.services import ServicesDependency
 from app.api.walkthrough_why import WHY
 from app.engine.findings import Told
 from app.engine.look_jobs import WalkthroughJob, WalkthroughReport
 
-router = APIRouter(tags=["Inspect"], route_class=JsonRoute)
+router = APIRouter(tags=["Inspect"], route_class=LookRoute)
 SCHEMA = "walkthrough/1"
 
 

@@ -6,6 +6,7 @@ EngineError
 │   ├── UnknownCharacters  a character model has no such character
 │   └── AnswerTooLarge  more numbers than one answer may hold (says how many, and what would fit)
 ├── UnknownModel        no model of that name (or none of that kind)
+├── UnknownGlossary     no glossary with that id, or none for that pair
 ├── ModelConflict       what is asked of a model does not go with what is loaded
 ├── CheckpointRefused   a folder that cannot be served; what was served before stays
 ├── UnknownPair         no translator for that pair of languages
@@ -64,6 +65,10 @@ class AnswerTooLarge(InvalidRequest):
 
 class UnknownModel(EngineError):
     code = "unknown_model"
+
+
+class UnknownGlossary(EngineError):
+    code = "unknown_glossary"
 
 
 class ModelConflict(EngineError):

@@ -99,13 +99,16 @@ class GatesReport:
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
     """How probable `text` is: to a lyricist, or as the translation of `source` to a translator. by_rules: by the
-    probabilities that decoding uses, which leave out what it never chooses; else those of the whole vocabulary."""
+    probabilities that decoding uses, which leave out what it never chooses; else those of the whole vocabulary.
+    ids: a lyricist's tokens, instead of `text`. least_predicted: 0 takes a text of one token too, which is given."""
 
     text: str
     source: str | None = None
     model: str | None = None
     top_k: int = 0
     by_rules: bool = True
+    ids: tuple[int, ...] | None = None
+    least_predicted: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,23 @@ def text_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
     return tokens
 
 
+def given_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, ...]:
+    """A prompt that was given as tokens, its start token first where the model has one."""
+    tokenizer = checkpoint.tokenizers["target"]
+    size, special = tokenizer.size, tokenizer.special
+    if unknown := [each for each in ids if not 0 <= each < size]:
+        raise errors.InvalidRequest(
+            f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,}).",
+            field="prompt",
+        )
+    if empty := [each for each in ids if each in (special.pad, special.unknown)]:
+        raise errors.InvalidRequest(
+            f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out.", field="prompt"
+        )
+    start = checkpoint.config.target_prefix
+    return tuple(ids) if tuple(ids[: len(start)]) == start else (*start, *ids)
+
+
 def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
     """What a lyricist continues."""
     most = checkpoint.config.max_new_tokens
@@ -128,8 +145,11 @@ def prompt_ids(checkpoint: Checkpoint, job: GenerationJob) -> tuple[int, ...]:
             f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
             field="max_new_tokens",
         )
-    refuse_unknown(checkpoint, job.prompt, "prompt")
-    prompt = checkpoint.target_ids(job.prompt)
+    if job.prompt_ids is None:
+        refuse_unknown(checkpoint, job.prompt, "prompt")
+        prompt = checkpoint.target_ids(job.prompt)
+    else:
+        prompt = given_ids(checkpoint, job.prompt_ids)
     if not prompt:
         raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
     if len(prompt) > most:

@@ -86,7 +86,7 @@ class Translation:
 @dataclass(frozen=True, slots=True)
 class GenerationJob:
     """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`. logprobs: with
-    its tokens, and how probable the model itself found each."""
+    its tokens, and how probable the model itself found each. prompt_ids: the prompt as tokens, instead."""
 
     prompt: str
     model: str | None = None
@@ -103,6 +103,7 @@ class GenerationJob:
     frequency_penalty: float = 0.0  # and for each time that it was written
     repetition_penalty: float = 1.0  # by which positive logits of these are divided, negative ones multiplied; 1: off
     no_repeat_ngram_size: int = 0
+    prompt_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ which all processes of a machine share.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,6 +46,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     log_level: str = "info"
     stream_interval_s: float = 0.0
     look_threads: int = 0
+    log_format: Literal["text", "json"] = "text"
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):

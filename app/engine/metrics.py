@@ -41,6 +41,11 @@ class Metrics:
         )
         for reason in REFUSED:
             self._refused.labels(reason)
+        self._sharing_failed = Counter(
+            f"{PREFIX}shared_counts_failed",
+            "Messages about limits and quotas that Redis did not answer in time.",
+            registry=self.registry,
+        )
         self._http = Counter(
             f"{PREFIX}http_requests",
             "HTTP requests, by route, method and status.",
@@ -70,6 +75,10 @@ class Metrics:
         """A request is answered with this error. One that reached a device has been counted there."""
         if not error.was_sent:
             self._refused.labels(error.reason).inc()
+
+    def sharing_failed(self) -> None:
+        """Redis did not answer: this server counts for itself for a while."""
+        self._sharing_failed.inc()
 
     def http(self, route: str, method: str, status: int) -> None:
         """route: its template, never a client's path."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from app.engine import messages as m
 from app.engine.placement import cpu_workers, look_threads, threads_each
@@ -32,6 +33,7 @@ class PoolOptions:
     worker_hang_timeout_s: float = 10.0
     prefill_tokens: int = 2048
     log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"
 
     def configure(self) -> m.Configure:
         """What every device process is told; `Devices` fills in which device it is."""
@@ -44,6 +46,7 @@ class PoolOptions:
             prefill_tokens=self.prefill_tokens,
             beat_s=min(1.0, self.worker_hang_timeout_s / 4),
             log_level=self.log_level,
+            log_format=self.log_format,
             stream_interval_s=self.stream_interval_ms / 1000,
             look_threads=look_threads(self.cpu_threads),
         )

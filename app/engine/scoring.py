@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.engine import asking, expectations, intake, views
 from app.engine import messages as m
 from app.engine.admission import Demand
 from app.engine.entrance import Entrance
-from app.engine.errors import InvalidRequest, UnknownCharacters
-from app.engine.insights import ScoreJob, ScoreReport
+from app.engine.errors import InvalidRequest, TextTooLong, UnknownCharacters
+from app.engine.insights import ScoreJob, ScoreReport, TokenView
 from app.engine.library import Edition, Library
 from app.engine.switchboard import Switchboard
 from app.engine.words import with_words
@@ -25,6 +27,8 @@ class Scoring:
             size = len(job.text) + len(job.source or "")
             source, target = await intake.aside(size, lambda: _tokens(checkpoint, job))
             read = len(source) + len(target)
+            if job.source is None and read == 1:
+                return _report(checkpoint, job, None)
             with self._entrance.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
                 message = asking.score(checkpoint, source, target, top_k=job.top_k, by_rules=job.by_rules)
                 result: m.Scored = await self._switchboard.ask(message, read)
@@ -61,15 +65,30 @@ def _tokens(checkpoint: Edition, job: ScoreJob) -> tuple[tuple[int, ...], list[i
 
 
 def _text(checkpoint: Edition, job: ScoreJob) -> list[int]:
+    if job.ids is not None:
+        return _given(checkpoint, job.ids, by_rules=job.by_rules)
     tokenizer = checkpoint.tokenizers["target"]
     if job.by_rules or tokenizer.special.unknown is None:
         intake.refuse_unknown(checkpoint, job.text, "text")
     tokens = list(intake.text_ids(checkpoint, job.text))
-    if len(tokens) < 2:
+    if len(tokens) < 1 + job.least_predicted:
         message = "This text is too short to be scored: its first character is given, and nothing follows; send two."
         raise InvalidRequest(message, field="text")
     if job.by_rules:
         _refuse_unwritable(checkpoint, job.text, "text")
+    return tokens
+
+
+def _given(checkpoint: Edition, ids: Sequence[int], *, by_rules: bool) -> list[int]:
+    """Tokens that are given as such, after their start token."""
+    tokens, most = list(intake.given_ids(checkpoint, ids)), checkpoint.config.max_new_tokens
+    if len(tokens) > most:
+        message = f"This prompt has {len(tokens):,} tokens; the model takes {most:,}. Send its last part."
+        raise TextTooLong(message, field="prompt")
+    never = set(checkpoint.config.suppressed).intersection(tokens[max(1, len(checkpoint.config.target_prefix)) :])
+    if by_rules and never:
+        message = f"{checkpoint.name} never writes token {min(never):,}, so it cannot be scored: leave it out."
+        raise InvalidRequest(message, field="prompt")
     return tokens
 
 
@@ -83,22 +102,28 @@ def _refuse_unwritable(checkpoint: Edition, text: str, field_name: str) -> None:
         raise UnknownCharacters(message, field=field_name)
 
 
-def _report(checkpoint: Edition, job: ScoreJob, result: m.Scored) -> ScoreReport:
-    """What is given is the start token, or a lyricist's first character where it has none."""
+def _report(checkpoint: Edition, job: ScoreJob, result: m.Scored | None) -> ScoreReport:
+    """What is given is the start token, or a lyricist's first character where it has none. result None: that is all."""
     tokenizer, config = checkpoint.tokenizers["target"], checkpoint.config
-    tokens = list(with_words(views.text_tokens(tokenizer, job.text), job.text))
+    text, tokens = job.text, list[TokenView]()
+    if job.ids is None:
+        tokens += with_words(views.text_tokens(tokenizer, text), text)
+    else:
+        start = len(config.target_prefix)
+        ids = intake.given_ids(checkpoint, job.ids)[start:]
+        text, tokens = checkpoint.decode(ids), views.decoded_tokens(tokenizer, ids)
     given = 0 if config.target_prefix else 1
     begin = tokens[0].end or 0 if given else 0
     if job.source is not None and config.eos is not None:
         tokens += views.special_tokens(tokenizer, [config.eos])
-    found = expectations.steps(tokenizer, result.expected)
+    found = () if result is None else expectations.steps(tokenizer, result.expected)
     later = len(config.target_prefix) - 1 if config.target_prefix else 0  # a long prefix is given, and predicted too
     return ScoreReport(
         model=checkpoint.name,
-        text=job.text,
+        text=text,
         tokens=tuple(tokens),
         steps=(*[None] * given, *found[later:]),
         log_probability=sum(step.log_probability or 0.0 for step in found[later:]),
         predicted=len(found) - later,
-        characters=len(job.text) - begin,
+        characters=len(text) - begin,
     )

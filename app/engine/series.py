@@ -22,6 +22,7 @@ REFUSED = (
     *("overloaded_requests", "overloaded_tokens", "queue_age", "loading", "draining", "engine_unavailable"),
     *("invalid_request", "text_too_long", "unknown_characters", "answer_too_large", "unknown_model", "unknown_pair"),
     *("model_conflict", "checkpoint_refused"),
+    *("key_missing", "key_wrong", "scope_missing", "rate_limited", "quota_exceeded"),
 )
 CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 

@@ -81,8 +81,8 @@ class Translating:
         if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
             if show is not None:
                 show(job.text)
-            scores = (0.0,) if "scores" in job.wants else None
-            return Done(Translation(job.text, (), "stop", checkpoint.name, scores=scores))
+            certain = (0.0,) if "scores" in job.wants else None
+            return Done(Translation(job.text, (), "stop", checkpoint.name, scores=certain))
         writing = Writing(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
         result = await self.search(
             checkpoint, plan.source, writing, first=first, prefix=plan.prefix, beam=plan.beam, **plan.options
@@ -97,7 +97,7 @@ class Translating:
         if goes_round(best.tokens, checkpoint.decode, job.text, finished=best.finished):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
-        scores = None
+        scores: tuple[float, ...] | None = None
         if "scores" in job.wants:
             scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
         answer = Translation(writing.text, others, reason, checkpoint.name, usage, scores)

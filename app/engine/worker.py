@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from app import logs
 from app.engine import messages as m
 from app.engine.inbox import Inbox
 from app.engine.loading import Loading, Read
@@ -36,7 +37,7 @@ def serve(connection: socket.socket) -> None:
 
     first, *others = inbox.take(None)
     assert isinstance(first, m.Configure), "the first message configures the process"
-    logging.getLogger("app").setLevel(first.log_level.upper())
+    logs.set_up(first.log_level, first.log_format)
     runner = Runner(first.device, first.threads, first.slots, first.precision, first.beam, first.look_threads)
     loading = Loading(runner.read_as_asked, inbox.put)
     scheduler = Scheduler(runner, first.prefill_tokens, first.stream_interval_s, loading)
@@ -90,7 +91,7 @@ def main() -> None:
     # a supervisor may signal every process of a service; the parent drains, then stops us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up("warning", "text")  # until it is configured
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
         serve(connection)

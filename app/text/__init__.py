@@ -4,7 +4,7 @@ characters.py  which characters are layout
 detection.py   which language a text is in
 glossary.py    terms in a text
 languages.py   names of languages
+markup/        HTML around its texts
 protected.py   links, placeholders and numbers in a text
 sentences.py   where sentences end
-markup/        HTML around its texts
 """

@@ -1,6 +1,9 @@
-"""English names of language codes (ISO 639, with the script or region where it matters)."""
+"""English names of language codes (ISO 639, with the script or region where it matters), and which of several codes
+means the same language."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 _NAMES = {
     "af": "Afrikaans", "am": "Amharic", "an": "Aragonese", "ar": "Arabic", "as": "Assamese",
@@ -33,3 +36,51 @@ _NAMES = {
 def language_name(code: str) -> str:
     """English name of a language code in any case; a code without one here names itself."""
     return _NAMES.get(code.lower(), code)
+
+
+# What other services call a language that has one code here: withdrawn codes that Google's clients still send, regions
+# that stand for a script, the macro-language Norwegian.
+_ALIASES = {
+    "fil": ("tl",), "tl": ("fil",), "in": ("id",), "iw": ("he",), "jw": ("jv",), "nb": ("no",), "no": ("nb",),
+    "pb": ("pt-br",), "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",),
+    "zh-cn": ("zh-hans",),
+    "zh-hans": ("zh-cn",), "zh-hant": ("zh-tw", "zh-hk"), "zh-hk": ("zh-hant", "zh-tw"), "zh-mo": ("zh-hant", "zh-tw"),
+    "zh-sg": ("zh-hans",), "zh-tw": ("zh-hant", "zh-hk"), "zt": ("zh-hant",),
+}  # fmt: skip
+
+
+def base_language(code: str) -> str:
+    """A code without script and region, in small letters: "en" of "en-GB", "zh" of "zh_Hans"."""
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
+def closest(code: str, known: Iterable[str]) -> list[str]:
+    """Those of `known` that mean what `code` means, the closest first: the code itself in any case, another name of
+    it, the language without script and region, and, for a code that has neither itself, one that has.
+
+    A script is never swapped for another: zh-Hant is not zh-Hans, though either may be served by a model for zh.
+    """
+    wanted = code.strip().lower().replace("_", "-")
+    base = base_language(wanted)
+    ranked = [wanted, *_ALIASES.get(wanted, ()), base, *_ALIASES.get(base, ())]
+    if base == "zh":  # what a bare zh is written in is for whoever named it so; a region or a script is not
+        ranked = [each for each in ranked if wanted == base or each == base or _script(each) == _script(wanted)]
+    found = sorted(
+        (each for each in dict.fromkeys(known) if _plain(each) in ranked), key=lambda each: ranked.index(_plain(each))
+    )
+    regional = [each for each in dict.fromkeys(known) if wanted == base == base_language(each) and each not in found]
+    return found + regional
+
+
+def _plain(code: str) -> str:
+    return code.lower().replace("_", "-")
+
+
+def _script(code: str) -> str:
+    """Of Chinese alone: which of its two scripts a code means."""
+    return "hant" if code in {"zh-hant", "zh-tw", "zh-hk", "zh-mo", "zh-cht", "yue"} else "hans"
+
+
+def google_code(code: str) -> str:
+    """A loaded language as Google and the extensions that learnt from it spell it: scripts of Chinese are regions."""
+    return {"zh-hans": "zh-CN", "zh-hant": "zh-TW"}.get(_plain(code), code)

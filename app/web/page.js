@@ -57,8 +57,8 @@ function buildBar() {
     event.preventDefault();
     store.set({ room });
   } }));
-  const theme = el("button", { type: "button", class: "link", id: "theme", onclick: () => store.set({ theme: nextTheme(store.get().theme) }) });
-  const language = el("button", { type: "button", class: "link", id: "language", onclick: () => store.set({ language: store.get().language === "en" ? "zh" : "en" }) });
+  const theme = el("button", { class: "link", id: "theme", onclick: () => store.set({ theme: nextTheme(store.get().theme) }) });
+  const language = el("button", { class: "link", id: "language", onclick: () => store.set({ language: store.get().language === "en" ? "zh" : "en" }) });
   fill(document.getElementById("rooms"), rooms);
   fill(document.getElementById("tools"), theme, language, el("a", { href: "docs", class: "link" }, "API"));
   store.watch(["room", "language", "theme"], (state) => {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +71,10 @@ def compute_types(device: str) -> list[str]:
     return sorted(ctranslate2.get_supported_compute_types(device))
 
 
-def convert(checkpoint: Path, folder: Path) -> Path:
-    """`folder`, now a CTranslate2 model with the checkpoint's weights. ValueError if it has no such network."""
+def convert(checkpoint: Path, folder: Path, pieces: Sequence[str] | None = None) -> Path:
+    """`folder`, now a CTranslate2 model with the checkpoint's weights. ValueError if it has no such network.
+    pieces: what the tokens of both vocabularies are called, and whoever asks then leaves it to the model what ends a
+    source."""
     from ctranslate2.specs import TransformerSpec, common_spec
     from safetensors.numpy import load_file
 
@@ -101,7 +103,10 @@ def convert(checkpoint: Path, folder: Path) -> Path:
     fill_layers(spec, tensors, pre_norm=shape["norm"] == "pre")
     spec.decoder.projection.weight = tensors.get("output.weight", target)
     spec.decoder.projection.bias = output_bias(tensors, config, len(target))
-    finish(spec, config, len(source), len(target), folder)
+    if pieces is None:
+        finish(spec, config, [f"t{i}" for i in range(len(source))], [f"t{i}" for i in range(len(target))], folder)
+    else:
+        finish(spec, config, pieces, pieces, folder, adds_end=bool(config.source_suffix))
     return folder
 
 
@@ -143,16 +148,25 @@ def output_bias(tensors: Mapping[str, Any], config: CheckpointConfig, size: int)
     return bias
 
 
-def finish(spec: Any, config: CheckpointConfig, source: int, target: int, folder: Path) -> None:
-    """Vocabularies of names that carry their ids. CTranslate2 finds unknown, start and end token by their names."""
+def finish(
+    spec: Any,
+    config: CheckpointConfig,
+    source: Sequence[str],
+    target: Sequence[str],
+    folder: Path,
+    *,
+    adds_end: bool = False,
+) -> None:
+    """source, target: the names of the tokens, by which CTranslate2 finds unknown, start and end token. adds_end:
+    whether it puts the end token behind a source."""
     from training.vocabulary import UNKNOWN
 
-    spec.register_source_vocabulary([f"t{number}" for number in range(source)])
-    spec.register_target_vocabulary([f"t{number}" for number in range(target)])
-    spec.config.unk_token = f"t{UNKNOWN}"
-    spec.config.bos_token = spec.config.decoder_start_token = f"t{config.target_prefix[0]}"
-    spec.config.eos_token = f"t{config.eos}"
-    spec.config.add_source_bos = spec.config.add_source_eos = False
+    spec.register_source_vocabulary(list(source))
+    spec.register_target_vocabulary(list(target))
+    spec.config.unk_token = target[UNKNOWN]
+    spec.config.bos_token = spec.config.decoder_start_token = target[config.target_prefix[0]]
+    spec.config.eos_token = target[config.eos]
+    spec.config.add_source_bos, spec.config.add_source_eos = False, adds_end
     spec.config.layer_norm_epsilon = config.architecture["norm_epsilon"]
     spec.validate()
     spec.optimize()

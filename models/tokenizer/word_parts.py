@@ -7,7 +7,7 @@ and of Korean, whose words take their endings without one, are words by themselv
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,24 @@ LEAD_BYTES_OF_WORDS = 0xE0  # UTF-8's first bytes below it begin Latin, Greek, C
 @dataclass(frozen=True, slots=True, eq=False)
 class WordParts:
     """By token id [V]. continues: it begins inside a word, if one stands before it; open: it ends inside a word, if
-    one goes on behind it. Two tokens are parts of one word if the first is open and the second continues."""
+    one goes on behind it. Two tokens are parts of one word if the first is open and the second continues.
+    kinds [V + 1]: both flags in one number, and nothing of the sort for a token that the vocabulary does not have."""
 
     continues: npt.NDArray[np.bool_]
     open: npt.NDArray[np.bool_]
+    kinds: npt.NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", np.append(2 * self.continues + self.open, 0).astype(np.int64))
 
     def join(self, first: int, second: int) -> bool:
         """Tokens that the vocabulary does not have are parts of no word."""
         known = 0 <= first < len(self.open) and 0 <= second < len(self.continues)
         return known and bool(self.open[first] and self.continues[second])
+
+    def kinds_of(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Of each whether it continues (2) and is open (1)."""
+        return self.kinds.take(tokens, mode="clip")
 
 
 def word_parts(tokenizer: Tokenizer) -> WordParts:

@@ -62,7 +62,7 @@ def test_without_an_engine_the_pool_gets_its_settings(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "app.engine.pool", module)
     settings = Settings(devices="cpu", beam_size=2, checkpoints=Path("elsewhere"))
     options = create_app(settings).state.services.engine
-    assert len(options) == 19
+    assert len(options) == 20
     assert options == {name: getattr(settings, name) for name in options}
 
 

@@ -24,9 +24,9 @@ def seconds(duration: str) -> int:
     return int(number) * {"s": 1, "m": 60}[unit]
 
 
-def test_there_are_three_services_and_one_volume():
+def test_there_are_three_services_and_two_volumes():
     assert sorted(SERVICES) == ["api", "api-gpu", "train"]
-    assert COMPOSE["volumes"] == {"checkpoints": None}
+    assert COMPOSE["volumes"] == {"checkpoints": None, "data": None}
     assert "version" not in COMPOSE  # with one, docker-compose 1.29 refuses the conditions below
 
 
@@ -45,7 +45,7 @@ def test_every_service_is_locked_down(name):
 def test_servers_wait_for_the_models_and_only_read_them(name):
     service = SERVICES[name]
     assert service["depends_on"] == {"train": {"condition": "service_completed_successfully"}}
-    assert service["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints:ro"]
+    assert service["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints:ro", "${DATA:-data}:/data"]
     assert service["restart"] == "unless-stopped"
     assert "command" not in service  # the image's own
 
@@ -58,7 +58,12 @@ def test_servers_have_longer_to_stop_than_they_take_to_drain(name):
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_setting_can_be_handed_on(name):
     handed_on = SERVICES[name]["environment"]
-    image = {"PARLANCE_CHECKPOINTS", "PARLANCE_HOST", "PARLANCE_PORT"}  # the image says where; HOST and PORT map it
+    image = {
+        "PARLANCE_CHECKPOINTS",
+        "PARLANCE_DATA",
+        "PARLANCE_HOST",
+        "PARLANCE_PORT",
+    }  # the image says where; HOST and PORT map it
     expected = {PREFIX + field.upper() for field in Settings.model_fields} - image
     assert set(handed_on) == expected, "docker-compose.yml's environment and app/settings.py differ"
     assert set(handed_on.values()) == {None}  # no value of its own: the shell's, or the server's default

@@ -105,7 +105,7 @@ def test_the_user_is_an_unprivileged_number_that_owns_the_checkpoints():
     assert keywords.index("RUN") < keywords.index("USER")
     setup = only(FINAL, "RUN")
     assert "useradd --uid 10001 --gid 10001" in setup
-    assert "install -d -o 10001 -g 10001 /checkpoints" in setup
+    assert "install -d -o 10001 -g 10001 /checkpoints /data" in setup
 
 
 def test_it_writes_to_tmp_alone():
@@ -114,6 +114,7 @@ def test_it_writes_to_tmp_alone():
     assert values["MPLCONFIGDIR"] == "/tmp/matplotlib"
     assert values["PYTHONDONTWRITEBYTECODE"] == "1"
     assert values["PARLANCE_CHECKPOINTS"] == "/checkpoints"
+    assert values["PARLANCE_DATA"] == "/data"
 
 
 def test_the_command_is_the_server_itself_so_that_it_gets_the_signal():

@@ -85,9 +85,13 @@ def test_what_is_left_is_no_more_and_no_less_than_said(required: Required, text:
     reached, steps = {automaton.read(text)}, 0
     first = automaton.states[next(iter(reached))]
     while all(automaton.states[state].left for state in reached):
-        reached = {automaton.after(s, token) for s in reached for token in (*automaton.states[s].useful.tolist(), 0)}
+        reached = {after(automaton, s, token) for s in reached for token in (*automaton.states[s].useful, 0)}
         steps += 1
     assert first.left <= steps <= first.safe
+
+
+def after(automaton: Terms, state: int, token: int) -> int:
+    return int(automaton.after(np.array([state]), np.array([token]))[0])
 
 
 def best(

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Health(BaseModel):
-    """Says that the server answers, and nothing about its models."""
+    """It is well."""
 
     status: Literal["ok"] = Field(default="ok", description='Always "ok".', examples=["ok"])
 

@@ -1,84 +1,65 @@
-"""LibreTranslate's fields: its names, its shapes."""
+"""LibreTranslate's fields: its names, its shapes. Ours beside them are optional, and answered only when asked for."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from app.api.fields import SoundText, refusal, text_or_texts
+from app.api.fields import KeyField, SoundText, as_number, as_truth, refusal
+from app.api.schemas.generate import WrittenTokenAnswer
 from app.api.schemas.streaming import TimingAnswer
+from app.api.schemas.translation import Texts, TranslationOptions
 from app.api.wording import value_shown
-from app.engine.jobs import FinishReason
+from app.engine.jobs import FinishReason, Wanted
+
+_WANTED = get_args(Wanted)
+_ALIGNED = {"target_start": 7, "target_end": 11, "source_start": 15, "source_end": 19, "weight": 0.91}
+_TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a beer", "logprob": -0.05}]
 
 
-class TranslateRequest(BaseModel):
+class TranslateRequest(TranslationOptions, Texts):
     """One text, or several at once; each is translated, and its language detected, on its own."""
 
-    model_config = ConfigDict(strict=True)
-
-    q: Annotated[str | list[str], BeforeValidator(text_or_texts)] = Field(
-        description="The text to translate, or a list of texts.", examples=["Ich möchte ein Bier"]
-    )
-    source: SoundText = Field(
-        description='Language code of the text, in any case, or "auto" to detect it among the languages that have'
-        " a model for this target.",
-        examples=["de"],
-    )
-    target: SoundText = Field(description="Language code to translate to, in any case.", examples=["en"])
-    format: SoundText = Field(default="text", description='"text"; "html" is not offered yet.', examples=["text"])
-    alternatives: int = Field(
+    alternatives: Annotated[int, BeforeValidator(as_number)] = Field(
         default=0, ge=0, description="How many further translations of each text to return.", examples=[0]
     )
-    model: SoundText | None = Field(
-        default=None,
-        max_length=200,
-        description="Name of the translator, where several have this pair; by default the first by name.",
-        examples=["demo-de-en"],
+    prefix: SoundText = Field(
+        default="",
+        description="What the translation begins with, word for word; for a single text.",
+        examples=["I would like"],
     )
-
-    stream: bool = Field(
+    stream: Annotated[bool, BeforeValidator(as_truth)] = Field(
         default=False,
         description="Send the translation as server-sent events while it is found; for a single text.",
         examples=[False],
     )
+    wanted: frozenset[Wanted] = Field(
+        default=frozenset(),
+        alias="return",
+        description='What to tell beside the text: any of "scores", "tokens" and "alignment", as a list, or with'
+        " commas between them.",
+        examples=[["scores", "tokens", "alignment"]],
+    )
+    api_key: KeyField = None
 
-    @field_validator("q")
+    @field_validator("wanted", mode="before")
     @classmethod
-    def _something(cls, value: str | list[str]) -> str | list[str]:
-        if not value:
-            raise refusal("is empty; send a text or a list of texts.")
+    def _known(cls, value: object) -> object:
+        names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        if not isinstance(names, list):
+            raise refusal(f'is {value_shown(names)}; it takes a list of "scores", "tokens" and "alignment".')
+        for name in names:
+            if name not in _WANTED:
+                raise refusal(f'holds {value_shown(name)}; it takes "scores", "tokens" and "alignment".')
+        return frozenset(names)
+
+    @field_validator("prefix")
+    @classmethod
+    def _of_one_text(cls, value: str, info: ValidationInfo) -> str:
+        if value and isinstance(info.data.get("q"), list):
+            raise refusal('begins a translation, but "q" is a list; send its texts one at a time, or leave it out.')
         return value
-
-    @field_validator("source", "target")
-    @classmethod
-    def _code(cls, value: str) -> str:
-        if not value.strip():
-            raise refusal("is empty; send a language code as GET /languages lists them.")
-        return value.strip()
-
-    @field_validator("format")
-    @classmethod
-    def _only_text(cls, value: str) -> str:
-        if value == "html":
-            raise refusal('is "html", but only "text" is offered so far: its tags would be translated as words.')
-        if value != "text":
-            raise refusal(f'is {value_shown(value)}; it takes "text", which may be left out.')
-        return value
-
-    @field_validator("alternatives", mode="before")
-    @classmethod
-    def _digits(cls, value: object) -> object:
-        """Forms and query parameters have no numbers, only their digits."""
-        if isinstance(value, str) and value.isascii() and value.strip().isdigit() and len(value) < 10:
-            return int(value)
-        return value
-
-    @field_validator("stream", mode="before")
-    @classmethod
-    def _words(cls, value: object) -> object:
-        """Forms and query parameters have no booleans, only their names."""
-        return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
     @field_validator("stream")
     @classmethod
@@ -89,12 +70,25 @@ class TranslateRequest(BaseModel):
 
 
 class DetectedLanguage(BaseModel):
-    """What `source` "auto" found."""
+    """What a text was taken for."""
 
     confidence: float = Field(
         ge=0, le=100, description="0 to 100; 0 means that the text shows no language at all.", examples=[99.9]
     )
     language: str = Field(description="Code of the language.", examples=["de"])
+
+
+class AlignedWordAnswer(BaseModel):
+    """A word of the translation, and the source word that the model read most while it wrote it. Places count code
+    points of the two texts from 0; ends are exclusive."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    target_start: int = Field(description="Where the word begins in the translation.", examples=[7])
+    target_end: int = Field(description="Where it ends there.", examples=[11])
+    source_start: int = Field(description="Where the source word begins in the text.", examples=[15])
+    source_end: int = Field(description="Where it ends there.", examples=[19])
+    weight: float = Field(description="The share of the model's attention that it had, 0 to 1.", examples=[0.91])
 
 
 class TranslateAnswer(BaseModel):
@@ -115,8 +109,25 @@ class TranslateAnswer(BaseModel):
     )
     finishReason: FinishReason | list[FinishReason] | None = Field(  # noqa: N815
         default=None,
-        description='Only where a translation ran into the model\'s token limit before its end: "length".',
+        description='Only where a translation did not end by itself: "length" ran into its token limit,'
+        ' "repetition" goes round in circles.',
         examples=["length"],
+    )
+    scores: list[float] | list[list[float]] | None = Field(
+        default=None,
+        description='Only for "scores" in `return`: of the translation and of each alternative, its log-probability'
+        " in nats over its length to the power of the length penalty, the mean of its sentences.",
+        examples=[[-0.17]],
+    )
+    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = Field(
+        default=None,
+        description='Only for "tokens" in `return`: the tokens of the translation.',
+        examples=[_TOKENS],
+    )
+    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = Field(
+        default=None,
+        description='Only for "alignment" in `return`: the words of the translation, with what each was read from.',
+        examples=[[_ALIGNED]],
     )
 
 

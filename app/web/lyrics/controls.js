@@ -19,8 +19,8 @@ export function lyricsControls(store) {
     seed: text("seed", { inputmode: "numeric", pattern: "\\d*", maxlength: 15, size: 15, autocomplete: "off" }),
   };
   const writer = el("select", { id: "writer", onchange: () => store.set({ writer: writer.value }) });
-  const fresh = el("button", { type: "button", class: "link", onclick: () => store.set({ seed: "" }) }, "⟳");
-  const go = el("button", { type: "button", class: "action", id: "write", onclick: () => (store.get().writing ? stop() : write(store)) });
+  const fresh = el("button", { class: "link", onclick: () => store.set({ seed: "" }) }, "⟳");
+  const go = el("button", { class: "action", id: "write", onclick: () => (store.get().writing ? stop() : write(store)) });
   const problem = el("p", { class: "problem", role: "alert" });
   inputs.prompt.addEventListener("keydown", (event) => event.key === "Enter" && !store.get().writing && write(store));
 

@@ -21,7 +21,7 @@ export function modelCard(model, served, curves, change) {
     list(Object.entries(facts).filter(([, value]) => value).map(([key, value]) => [t(`models.${key}`), value])),
     curves && training(curves),
     Object.entries(model.scores).map(([name, score]) => scores(name, score)),
-    el("p", {}, ["reload", "unload"].map((verb) => el("button", { type: "button", class: "link", onclick: () => change(model.name, verb) }, t(`models.${verb}`)))));
+    el("p", {}, ["reload", "unload"].map((verb) => el("button", { class: "link", onclick: () => change(model.name, verb) }, t(`models.${verb}`)))));
 }
 
 function list(facts) {

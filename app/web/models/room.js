@@ -1,6 +1,6 @@
 // What is loaded: a card each.
 
-import { ApiError, get } from "../shell/api.js";
+import { asked, get } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
@@ -9,7 +9,7 @@ import { modelCard } from "./card.js";
 export function modelsRoom(store) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off" });
   const folder = el("input", { id: "folder", autocomplete: "off" });
-  const load = el("button", { type: "button", class: "link", onclick: () => change(folder.value, "load") });
+  const load = el("button", { class: "link", onclick: () => change(folder.value, "load") });
   const [name, other] = [el("span"), el("span")];
   const problem = el("p", { class: "problem", role: "alert" });
   const list = el("div", { class: "models" });
@@ -47,8 +47,7 @@ function counts(text) {
 async function changed(store, model, verb, key, element) {
   fill(element);
   try {
-    const answer = await fetch(`models/${encodeURIComponent(model)}/${verb}`, { method: "POST", headers: { "X-Api-Key": key } });
-    if (!answer.ok) throw new ApiError(answer.status, await answer.json());
+    await asked(`models/${encodeURIComponent(model)}/${verb}`, { method: "POST", headers: key && { "X-Api-Key": key } });
     await refresh(store);
   } catch (error) {
     fill(element, problemOf(error)?.sentence);

@@ -1,5 +1,10 @@
 // Every request of the page. Addresses are relative, so that it also works below a prefix.
 
+import { el } from "./dom.js";
+
+let key; // of a server that wants one; "": nobody gave it, nor is asked again
+let asking;
+
 export class ApiError extends Error {
   constructor(status, body) {
     super(body.error);
@@ -26,16 +31,33 @@ export async function sent(path, body, signal) {
   });
 }
 
-async function asked(path, options) {
+export async function asked(path, options) {
   let answer;
+  const mine = key;
   try {
-    answer = await fetch(path, { credentials: "same-origin", ...options });
+    answer = await fetch(path, { ...options, headers: { ...(mine && { "X-Api-Key": mine }), ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, { code: "unreachable", error: "" });
   }
   if (answer.ok) return answer;
-  throw new ApiError(answer.status, await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` })));
+  const body = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
+  if (body.code?.startsWith("key_") && key !== "" && (mine !== key || (key = await askedFor(body.error)))) return asked(path, options);
+  throw new ApiError(answer.status, body);
+}
+
+function askedFor(sentence) {
+  asking ??= new Promise((done) => {
+    const field = el("input", { type: "password", "aria-label": "API key" });
+    const dialog = el("dialog", { onclose: () => {
+      dialog.remove();
+      asking = null;
+      done(field.value);
+    } }, sentence, el("form", { method: "dialog" }, field));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+  return asking;
 }
 
 export function aborted(error) {

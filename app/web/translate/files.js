@@ -8,9 +8,9 @@ import { csv, json, picture, pngFile, save, svgFile } from "../drawing/export.js
 
 // matrix(state) -> what is shown, or null; answer(state) -> what the API said, or null.
 export function filesMenu(store, name, matrix, answer) {
-  const share = el("button", { type: "button", class: "link" });
+  const share = el("button", { class: "link" });
   const kinds = ["PNG", "SVG", "CSV", "JSON"];
-  const buttons = kinds.map((kind) => el("button", { type: "button", class: "link", "data-export": kind.toLowerCase(), onclick: () => exported(kind) }, kind));
+  const buttons = kinds.map((kind) => el("button", { class: "link", "data-export": kind.toLowerCase(), onclick: () => exported(kind) }, kind));
   const label = el("span", { class: "caption" });
   const said = el("span", { class: "caption" });
   share.addEventListener("click", async () => {

@@ -14,7 +14,7 @@ export function headsPanel(store) {
     onLock: (row, column) => lockHead(store, ...headAt(store.get(), row, column)),
   });
   const title = el("h2");
-  const mean = el("button", { type: "button", class: "link", onclick: () => store.set({ layer: -1, head: -1, hoverHead: null }) });
+  const mean = el("button", { class: "link", onclick: () => store.set({ layer: -1, head: -1, hoverHead: null }) });
   const caption = el("p", { class: "caption" });
   const element = el("section", { class: "panel heads" }, title, el("div", { class: "controls" }, mean), grid.element, caption);
   let pictures = [];

@@ -13,7 +13,7 @@ const MOST_WORDS = 48;
 export function occlusionPanel(store) {
   const title = el("h2");
   const note = el("p", { class: "note" });
-  const button = el("button", { type: "button", class: "action" });
+  const button = el("button", { class: "action" });
   const body = el("div", { class: "occlusion" });
   const element = el("section", { class: "panel wide" }, title, note, button, body);
   let running = null;

@@ -42,7 +42,7 @@ function showProblem(store, element, { problem, text }) {
   if (problem?.where !== "text") return fill(element);
   const fitting = part(problem, text);
   const keep = () => store.set({ text: fitting, forced: null });
-  return fill(element, problem.sentence, fitting && el("button", { type: "button", class: "link", onclick: keep }, t("problem.fit", { characters: Array.from(fitting).length })));
+  return fill(element, problem.sentence, fitting && el("button", { class: "link", onclick: keep }, t("problem.fit", { characters: Array.from(fitting).length })));
 }
 
 // Nobody counts tokens here: by the ratio of the two numbers in the API's sentence, a tenth less, at the end of a word.
@@ -58,5 +58,5 @@ export function showExamples(store, element, { text, pair, examples }) {
   const known = examples?.[pair] ?? [];
   if (text.trim() || !known.length) return fill(element);
   return fill(element, el("span", { class: "caption" }, t("translate.try")), known.map((each) =>
-    el("button", { type: "button", class: "example", onclick: () => store.set({ text: each, forced: null }) }, each)));
+    el("button", { class: "example", onclick: () => store.set({ text: each, forced: null }) }, each)));
 }

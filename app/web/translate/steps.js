@@ -42,7 +42,6 @@ function alternatives(store, state, index) {
     const forcible = !chosen && !special.has(each.id) && (each.text ?? "").trim();
     const label = `${shownText(each)} ${figure(Math.exp(each.logprob), 3)}`;
     return el("li", {}, el("button", {
-      type: "button",
       class: chosen ? "alternative chosen" : "alternative",
       disabled: !forcible,
       title: forcible ? t("steps.force") : undefined,

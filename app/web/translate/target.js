@@ -44,6 +44,6 @@ function status(store, { forced, phase, timing, features }) {
   if (forced === null) return parts;
   const free = () => store.set({ forced: null, t: -1 });
   parts.push(el("span", {}, ` ${t(features?.prefix || features?.attentionPrefix ? "forced.begins" : "forced.alone", { text: forced })} `));
-  parts.push(el("button", { type: "button", class: "link", onclick: free }, t("forced.free")));
+  parts.push(el("button", { class: "link", onclick: free }, t("forced.free")));
   return parts;
 }

@@ -7,7 +7,6 @@ import { nameOf } from "./maps.js";
 // A line of tokens of one side ("s" or "t"); returns their elements, in order.
 export function tokenLine(store, tokens, side) {
   return tokens.map((token, i) => el("button", {
-    type: "button",
     class: token.special ? "token special" : "token",
     "data-side": side,
     "data-index": i,

@@ -28,7 +28,7 @@ export function cards(store) {
     if (element.hidden) return;
     row.setAttribute("aria-label", t("walk.steps"));
     if (keys.has("walked") || !row.children.length) {
-      fill(row, walked.steps.map((step, i) => el("button", { type: "button", role: "tab", class: "step", onclick: () => go(i) }, step.name)));
+      fill(row, walked.steps.map((step, i) => el("button", { role: "tab", class: "step", onclick: () => go(i) }, step.name)));
     }
     [...row.children].forEach((tab, i) => {
       tab.setAttribute("aria-selected", i === at);
@@ -45,8 +45,8 @@ function shown(walked, at, go) {
   const of = walked.steps.length;
   return [
     el("header", {}, el("span", { class: "caption" }, `${at + 1} / ${of}${step.part ? ` · ${step.part}` : ""}`),
-      el("span", {}, el("button", { type: "button", class: "link", disabled: at === 0, onclick: () => go(at - 1) }, `← ${t("walk.back")}`),
-        el("button", { type: "button", class: "link", disabled: at === of - 1, onclick: () => go(at + 1) }, `${t("walk.next")} →`))),
+      el("span", {}, el("button", { class: "link", disabled: at === 0, onclick: () => go(at - 1) }, `← ${t("walk.back")}`),
+        el("button", { class: "link", disabled: at === of - 1, onclick: () => go(at + 1) }, `${t("walk.next")} →`))),
     el("h2", {}, step.name),
     el("p", { class: "formula" }, step.formula),
     step.why && el("p", {}, step.why),

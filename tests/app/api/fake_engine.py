@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, Scor
 from app.engine.jobs import (
     AlignedWord,
     Continuation,
+    FinishReason,
     Generation,
     GenerationJob,
     ModelChange,
@@ -36,6 +38,7 @@ from app.engine.look_jobs import (
     WalkthroughReport,
 )
 from app.engine.streaming import Show, TextStream
+from app.engine.token_texts import WrittenToken
 from app.engine.words import word_spans
 
 
@@ -99,6 +102,7 @@ class FakeEngine:
     jobs: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
+    repetitive: frozenset[str] = frozenset()
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
     room: int = 256  # words of a source
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
@@ -170,10 +174,15 @@ class FakeEngine:
             for index, letter in enumerate(letters):
                 if letter is not None:
                     show(letter, index)
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await self._pause()
             if self.late_failure is not None:
                 raise self.late_failure
+
+    @staticmethod
+    async def _pause() -> None:
+        """Whoever reads has read what was shown."""
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     async def attention(self, job: AttentionJob) -> AttentionReport:
         self._record(job)
@@ -255,8 +264,17 @@ class FakeEngine:
     def _translation(self, job: TranslationJob) -> Translation:
         text = f"{job.target_language}:{job.text}"
         others = tuple(f"{text} ({index})" for index in range(1, job.alternatives + 1))
-        reason = "length" if job.text in self.length_limited else "stop"
-        return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}")
+        reason: FinishReason = "length" if job.text in self.length_limited else "stop"
+        if job.text in self.repetitive:
+            reason = "repetition"
+        told: dict[str, Any] = {}
+        if "scores" in job.wants:
+            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + job.alternatives))
+        if "tokens" in job.wants:
+            told["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
+        if "alignment" in job.wants:
+            told["alignment"] = (AlignedWord(len(text) - len(job.text), len(text), 0, len(job.text), 0.75),)
+        return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}", **told)
 
     def _check_model(self, name: str | None) -> None:
         if name is not None and name not in {model.name for model in self.loaded}:

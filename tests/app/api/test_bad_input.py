@@ -16,6 +16,7 @@ TEXT_FIELDS = [
     ("/translate", "source"),
     ("/translate", "target"),
     ("/translate", "format"),
+    ("/translate", "model"),
     ("/generate", "prompt"),
     ("/generate", "stop"),
     ("/generate", "model"),
@@ -33,6 +34,10 @@ TEXT_FIELDS = [
 ]
 NUMBER_FIELDS = [
     ("/translate", "alternatives"),
+    ("/translate", "beam_size"),
+    ("/translate", "length_penalty"),
+    ("/translate", "max_new_tokens"),
+    ("/translate", "no_repeat_ngram_size"),
     ("/generate", "max_new_tokens"),
     ("/generate", "temperature"),
     ("/generate", "top_k"),
@@ -114,6 +119,9 @@ def test_bodies(client: Client, path: str, name: str) -> None:
 def test_content_types(client: Client, path: str, content_type: str) -> None:
     answer = client.post_raw(path, json.dumps(REQUESTS[path]).encode(), content_type)
     if content_type in ("nonsense", "a/b\\\x01"):  # nobody can say what that is
+        assert_refused(client, answer)
+    elif content_type.startswith("multipart") and path == "/translate":  # a form, but this is none
+        assert answer.status_code == 400
         assert_refused(client, answer)
     else:
         assert answer.status_code == 415

@@ -45,7 +45,8 @@ def test_the_short_way_is_taken_and_counted_under_its_route() -> None:
     stack = client.app.build_middleware_stack()
     while not isinstance(stack, Direct):
         stack = stack.app
-    assert sorted(stack.routes) == [("POST", "/generate"), ("POST", "/translate")]
+    posted = "/deepl /deeplx /generate /hcfy /imme /kiss /language/translate/v2 /translate /v2/glossaries /v2/translate"
+    assert {("POST", path) for path in posted.split()} < set(stack.routes)
     client.post("/translate", json=BODIES[0][1])
     page = client.get("/metrics").text
     assert 'parlance:http_requests_total{method="POST",route="/translate",status="200"} 1.0' in page

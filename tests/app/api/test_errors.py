@@ -27,6 +27,7 @@ FAILURES: list[tuple[EngineError, int, int]] = [  # the error, its status at /tr
     (errors.AnswerTooLarge("Too much.", values=9, limit=8, suggest={"units": 1}), 400, 422),
     (errors.UnknownPair("No pair."), 400, 400),
     (errors.UnknownModel("No model."), 404, 404),
+    (errors.UnknownGlossary("No glossary."), 404, 404),
     (errors.ModelConflict("Loaded already."), 409, 409),
     (errors.CheckpointRefused("Torn."), 422, 422),
     (errors.Overloaded("Try again in 3 seconds.", retry_after_s=3), 429, 429),
@@ -55,7 +56,7 @@ def test_each_domain_error_has_its_status_and_keeps_its_sentence(path: str, row:
 
 def test_every_domain_error_is_in_the_table() -> None:
     named = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, EngineError)]
-    assert len(named) == 13
+    assert len(named) == 14
     assert all(any(base in STATUS for base in each.__mro__[:-3]) for each in named)
 
 

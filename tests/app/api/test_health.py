@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.engine.jobs import PoolStatus
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
@@ -11,10 +9,20 @@ from tests.app.api.fake_engine import FakeEngine
 DOWN = PoolStatus(False, {"cpu": "ready", "cuda:0": "restarting"}, 1, ("cuda:0 is restarting after a fault.",))
 
 
-@pytest.mark.parametrize("path", ["/health", "/health/live"])
-def test_the_server_lives_whatever_its_models_do(path: str) -> None:
-    answer = Client(FakeEngine(pool_status=DOWN)).get(path)
+def test_the_server_lives_whatever_its_models_do() -> None:
+    answer = Client(FakeEngine(pool_status=DOWN)).get("/health/live")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_libretranslates_health_is_ok_once_texts_can_be_translated_and_not_before() -> None:
+    answer = Client().get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    answer = Client(FakeEngine(pool_status=DOWN)).get("/health")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+    assert answer.json()["error"] == "cuda:0 is restarting after a fault."
+    starting = PoolStatus(False, {"cpu": "starting"}, 0, ())
+    answer = Client(FakeEngine(pool_status=starting)).get("/health")
+    assert answer.json()["error"] == "No device is ready; try again in a few seconds."
 
 
 def test_ready() -> None:

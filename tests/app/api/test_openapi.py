@@ -35,6 +35,18 @@ def operations(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
             yield f"{method} {path}", operation
 
 
+def error_of(operation: str) -> str:
+    """The body that a family's clients expect of an error."""
+    path = operation.split()[1]
+    if path.startswith(("/v2/", "/v3/")) or path == "/deepl":
+        return "DeepLError"
+    if path.startswith("/v1/"):
+        return "OpenAIErrorAnswer"
+    if path.startswith("/language/"):
+        return "GoogleError"
+    return "DeepLXError" if path == "/deeplx" else "ErrorAnswer"
+
+
 def test_it_is_the_golden_one() -> None:
     assert written(described()) == GOLDEN.read_text(encoding="utf-8"), "changed: see this file's first lines"
 
@@ -58,25 +70,34 @@ def test_every_operation_is_tagged_and_documents_its_errors() -> None:
         assert operation["description"], name
         assert "default" in operation["responses"], name
         for status, response in operation["responses"].items():
-            if status not in ("200", "503"):
+            if status not in ("200", "201", "204", "503"):
                 schema = response["content"]["application/json"]["schema"]
-                assert schema == {"$ref": "#/components/schemas/ErrorAnswer"}, f"{name} {status}"
+                assert schema == {"$ref": f"#/components/schemas/{error_of(name)}"}, f"{name} {status}"
 
 
-def test_translate_also_takes_forms() -> None:
-    content = described()["paths"]["/translate"]["post"]["requestBody"]["content"]
-    assert set(content) == {"application/json", "application/x-www-form-urlencoded"}
+def test_libretranslates_routes_also_take_forms() -> None:
+    forms = {"application/x-www-form-urlencoded", "multipart/form-data"}
+    paths = described()["paths"]
+    for path in ("/translate", "/detect", "/suggest"):
+        assert set(paths[path]["post"]["requestBody"]["content"]) == {"application/json", *forms}, path
+    assert set(paths["/translate_file"]["post"]["requestBody"]["content"]) == {"multipart/form-data"}
 
 
 def test_the_examples_of_requests_work() -> None:
     client, schemas = Client(), described()["components"]["schemas"]
     for path, name in [
         ("/translate", "Translate"),
+        ("/detect", "Detect"),
         ("/generate", "Generate"),
         ("/attention", "Attention"),
         ("/walkthrough", "Walkthrough"),
         ("/gates", "Gates"),
         ("/score", "Score"),
+        ("/v2/translate", "DeepLTranslate"),
+        ("/imme", "Imme"),
+        ("/deeplx", "DeepLX"),
+        ("/language/translate/v2", "GoogleTranslate"),
+        ("/language/translate/v2/detect", "GoogleDetect"),
     ]:
         fields = schemas[f"{name}Request"]["properties"]
         example = {field: details["examples"][0] for field, details in fields.items() if field not in OTHER_WAYS}

@@ -167,10 +167,6 @@ def test_while_models_load_a_missing_pair_is_not_there_yet() -> None:
     assert answer.headers["Retry-After"] == "2"
 
 
-def test_html_is_refused_and_not_translated_as_text() -> None:
-    assert '"html"' in refused(Client(), format="html")["error"]
-
-
 @pytest.mark.parametrize(
     ("fields", "settings", "sentence"),
     [

@@ -1,0 +1,165 @@
+"""What was taken, counted in Redis: servers that have the same one share limits and quotas.
+
+Requests that come while an answer is on its way go together in the next message: one connection, one round trip each.
+A Redis that is down, or slower than `LIMIT_S`, stops nobody: each server then counts for itself, and asks again after
+`PAUSE_S`, with one request's message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError
+
+from app.access.counts import Ask, LocalCounts, Taken
+from app.access.rates import Period, Quota, Window, label
+
+logger = logging.getLogger(__name__)
+
+LIMIT_S = 0.25
+PAUSE_S = 3.0
+_KEEP_S: dict[Period, int] = {"day": 2 * 86_400, "month": 62 * 86_400}
+
+
+class Unreachable(Exception):
+    """Redis does not answer, or has not a moment ago."""
+
+
+class SharedCounts:
+    """failed: called for each message without an answer. clock: only tests have one of their own; Redis' own otherwise,
+    so that servers whose clocks differ agree."""
+
+    def __init__(
+        self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._redis: Redis = Redis.from_url(
+            url,
+            socket_timeout=LIMIT_S,
+            socket_connect_timeout=LIMIT_S,
+            retry=Retry(NoBackoff(), 1),  # a connection that Redis has closed meanwhile is none that it refuses
+        )
+        self._script = (files("app.access") / "take.lua").read_text(encoding="utf-8")
+        self._sha = hashlib.sha1(self._script.encode(), usedforsecurity=False).hexdigest()
+        self._failed, self._clock = failed, clock
+        self._alone = LocalCounts(clock or time.time)
+        self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
+        self._sender: asyncio.Task[None] | None = None
+        self._down, self._again_at_s = False, 0.0
+
+    async def take(self, ask: Ask) -> Taken:
+        try:
+            answer = await self._asked(*self._command(ask))
+        except Unreachable:
+            return self._alone.take_now(ask)
+        fits, now, *rest = answer
+        now_s, count = float(now), 2 * len(ask.rates)
+        windows = [Window(rate, int(rest[2 * n + 1]), int(rest[2 * n]), now_s) for n, rate in enumerate(ask.rates)]
+        return Taken(fits == 1, now_s, tuple(windows), tuple(int(each) for each in rest[count:]))
+
+    async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:
+        now = self._now_s()
+        with contextlib.suppress(Unreachable):
+            for quota in quotas:
+                await self._asked("DECRBY", _counter(caller, quota.period, now), characters)
+
+    async def characters(self, caller: str, period: Period) -> int:
+        try:
+            return max(0, int(await self._asked("GET", _counter(caller, period, self._now_s())) or 0))
+        except Unreachable:
+            return await self._alone.characters(caller, period)
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sender
+        await self._redis.aclose()
+
+    def _now_s(self) -> float:
+        return (self._clock or time.time)()
+
+    def _command(self, ask: Ask) -> tuple[Any, ...]:
+        now = self._now_s()
+        keys = [f"parlance:{{{ask.caller}}}:per-{rate.unit}" for rate in ask.rates]
+        keys += [_counter(ask.caller, quota.period, now) for quota in ask.quotas]
+        numbers = [each for rate in ask.rates for each in (rate.requests, rate.window_s)]
+        numbers += [each for quota in ask.quotas for each in (quota.characters, _KEEP_S[quota.period])]
+        given = "" if self._clock is None else repr(now)
+        return "EVALSHA", self._sha, len(keys), *keys, given, ask.requests, ask.characters, len(ask.rates), *numbers
+
+    async def _asked(self, *command: Any) -> Any:
+        """The answer to one command, which goes with all others that wait."""
+        now = time.monotonic()
+        if now < self._again_at_s:
+            raise Unreachable
+        if self._down:
+            self._again_at_s = now + PAUSE_S  # this one looks whether it is back; the others go on alone
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, answer))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send())
+        return await answer
+
+    async def _send(self) -> None:
+        while self._waiting:
+            sent, self._waiting = self._waiting, []
+            try:
+                async with asyncio.timeout(LIMIT_S):
+                    answers = await self._answers([command for command, _ in sent])
+            except Exception as error:  # whatever it is, those who wait must hear of it
+                self._lost(error)
+                answers = [Unreachable()] * len(sent)
+            else:
+                self._back()
+            for (_, answer), found in zip(sent, answers, strict=True):
+                if answer.done():  # its client has left
+                    continue
+                if isinstance(found, Exception):
+                    answer.set_exception(found if isinstance(found, Unreachable) else Unreachable())
+                else:
+                    answer.set_result(found)
+
+    async def _answers(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        answers = await self._piped(commands)
+        if any(isinstance(each, NoScriptError) for each in answers):  # a Redis that has just started: none of it ran
+            await self._redis.script_load(self._script)
+            missing = [n for n, each in enumerate(answers) if isinstance(each, NoScriptError)]
+            for n, answer in zip(missing, await self._piped([commands[n] for n in missing]), strict=True):
+                answers[n] = answer
+        for each in answers:
+            if isinstance(each, Exception):
+                raise each
+        return answers
+
+    async def _piped(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return list(await pipe.execute(raise_on_error=False))
+
+    def _lost(self, error: Exception) -> None:
+        self._failed()
+        if not self._down:
+            logger.warning(
+                "Redis does not answer (%s): this server counts for itself until it does", type(error).__name__
+            )
+        self._down, self._again_at_s = True, time.monotonic() + PAUSE_S
+
+    def _back(self) -> None:
+        if self._down:
+            logger.warning("Redis answers again: limits and quotas are shared as before")
+        self._down, self._again_at_s = False, 0.0
+
+
+def _counter(caller: str, period: Period, now_s: float) -> str:
+    return f"parlance:{{{caller}}}:characters:{label(period, now_s)}"

@@ -1,0 +1,102 @@
+"""Documents that are translated while their senders do something else and come back for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from starlette.concurrency import run_in_threadpool
+
+from app.api.errors import OUR_FAULT
+from app.engine.errors import EngineError, Overloaded
+from app.storage.translated_files import TranslatedFiles
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 4  # documents in work; each asks for a few dozen sentences at a time
+MOST_WAITING = 64
+_RETRY_AFTER_S = 10
+State = Literal["queued", "translating", "done", "error"]
+Work = Callable[[], Awaitable[tuple[bytes, int]]]  # gives the file, and its characters
+
+
+@dataclass(slots=True)
+class DocumentJob:
+    """key: with it, and with nothing else, its sender gets at it. name: of the file, once it is done."""
+
+    id: str
+    key: str
+    extension: str
+    state: State = "queued"
+    characters: int = 0
+    message: str = ""
+    name: str = ""
+    ended_s: float | None = None
+
+
+@dataclass(slots=True)
+class DocumentJobs:
+    """For as long as the server runs; what is done is kept as long as its file is."""
+
+    files: TranslatedFiles
+    _jobs: dict[str, DocumentJob] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    def start(self, extension: str, work: Work) -> DocumentJob:
+        """Raises `Overloaded` while too many wait."""
+        self._forget()
+        if len(self._tasks) >= MOST_WAITING:
+            raise Overloaded(
+                f"{MOST_WAITING} documents are waiting or in work; try again in {_RETRY_AFTER_S} seconds.",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        job = DocumentJob(secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), extension)
+        self._jobs[job.id] = job
+        task = asyncio.create_task(self._run(job, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job
+
+    def find(self, document_id: str, key: str) -> DocumentJob | None:
+        """None: there is none, or its key is another."""
+        self._forget()
+        job = self._jobs.get(document_id)
+        return job if job and secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")) else None
+
+    async def content(self, job: DocumentJob) -> bytes | None:
+        """The translated file; None: no longer."""
+        return await run_in_threadpool(self.files.read, job.name)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, job: DocumentJob, work: Work) -> None:
+        try:
+            async with self._room:
+                job.state = "translating"
+                content, job.characters = await work()
+                job.name = await run_in_threadpool(self.files.keep, job.extension, content)
+                job.state = "done"
+        except EngineError as error:
+            job.state, job.message = "error", error.message
+        except asyncio.CancelledError:
+            job.state, job.message = "error", "The server was stopped before the document was translated."
+            raise
+        except Exception:
+            logger.exception("document %s failed", job.id)
+            job.state, job.message = "error", OUR_FAULT.replace("request_id", "document_id")
+        finally:
+            job.ended_s = time.monotonic()
+
+    def _forget(self) -> None:
+        oldest_s = time.monotonic() - self.files.retention_s
+        for job in [each for each in self._jobs.values() if each.ended_s is not None and each.ended_s < oldest_s]:
+            del self._jobs[job.id]

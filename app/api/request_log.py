@@ -1,0 +1,56 @@
+"""One line for each request that was answered."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.access.caller import ANONYMOUS
+from app.api.metrics import METHODS
+
+logger = logging.getLogger("app.requests")
+
+
+class RequestLog:
+    """Pure ASGI. Says nothing that a client has sent but a usable request id: no path, query, text, key or address."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not logger.isEnabledFor(logging.INFO):
+            await self.app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status, size_bytes = 0, 0
+
+        async def counted(message: Message) -> None:
+            nonlocal status, size_bytes
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                size_bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, counted)
+        finally:
+            _say(scope, status, 1000 * (time.perf_counter() - began), size_bytes)
+
+
+def _say(scope: Scope, status: int, ms: float, size_bytes: int) -> None:
+    """status 0: the client left before there was one."""
+    state = scope.get("state", {})
+    fields = {
+        "method": scope["method"] if scope["method"] in METHODS else "other",
+        "route": getattr(scope.get("route"), "path", "other"),
+        "status": status,
+        "ms": round(ms, 1),
+        "bytes": size_bytes,
+        "caller": state.get("caller", ANONYMOUS).name,
+        "request_id": state.get("request_id", ""),
+    }
+    line = "%(method)s %(route)s %(status)d %(ms).1f ms %(bytes)d bytes, %(caller)s, %(request_id)s"
+    logger.info(line, fields, extra={"fields": fields})

@@ -1,0 +1,257 @@
+"""The request of POST /v1/completions. https://platform.openai.com/docs/api-reference/completions/create"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from app.api.fields import ModelName, refusal, sound, text_or_texts
+from app.api.wording import value_shown
+
+MOST_LOGPROBS = 20
+_LARGEST_SEED = 2**63 - 1
+_LARGEST_ID = 2**31 - 1
+_LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of the narrower number formats
+_MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
+_PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of such lists"
+
+
+def _prompt(value: Any) -> Any:
+    """Before pydantic tries the union: its report on each branch says less than one sentence."""
+    if isinstance(value, str):
+        _text(value)
+    elif not isinstance(value, list):
+        raise refusal(f"is {value_shown(value)}; {_PROMPTS}.")
+    elif not value:
+        raise refusal("is an empty list; send at least one prompt.")
+    elif isinstance(value[0], str):
+        for each in value:
+            _text(each)
+    elif isinstance(value[0], list):
+        for each in value:
+            _ids(each)
+    else:
+        _ids(value)
+    return value
+
+
+def _text(value: Any) -> None:
+    if not isinstance(value, str):
+        raise refusal(f"holds {value_shown(value)} beside a text; {_PROMPTS}.")
+    if not value:
+        raise refusal("is empty; begin the text with at least one character.")
+    sound(value)
+
+
+def _ids(value: Any) -> None:
+    if not isinstance(value, list):
+        raise refusal(f"holds {value_shown(value)} beside a list; {_PROMPTS}.")
+    if not value:
+        raise refusal("holds an empty list; begin with at least one token.")
+    for each in value:
+        if not isinstance(each, int) or isinstance(each, bool):
+            raise refusal(f"holds {value_shown(each)}; {_PROMPTS}.")
+        if not 0 <= each <= _LARGEST_ID:
+            raise refusal(f"holds {value_shown(each)}; ids of tokens are 0 to {_LARGEST_ID:,}.")
+
+
+def _nullable(schema: dict[str, Any]) -> None:
+    """What has a default may be null, which means the default."""
+    for name, field in schema["properties"].items():
+        if name not in schema.get("required", ()) and {"type": "null"} not in field.get("anyOf", ()):
+            told = {key: field.pop(key) for key in ("default", "description", "examples", "title") if key in field}
+            schema["properties"][name] = {**told, "anyOf": [*field.pop("anyOf", []), *([field] if field else [])]}
+            schema["properties"][name]["anyOf"].append({"type": "null"})
+
+
+class _Request(BaseModel):
+    """OpenAI's clients may send null for whatever they leave open."""
+
+    model_config = ConfigDict(strict=True, json_schema_extra=_nullable)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, fields: Any) -> Any:
+        return {name: each for name, each in fields.items() if each is not None} if isinstance(fields, dict) else fields
+
+
+class CompletionStreamOptions(_Request):
+    """What a stream tells beside its texts."""
+
+    include_usage: bool = Field(
+        default=False, description="One more chunk at the end, without choices, has `usage`.", examples=[True]
+    )
+    continuous_usage_stats: bool = Field(
+        default=False,
+        description="With `include_usage`: each chunk has the usage of its choice up to now, which costs one more pass"
+        " over the prompt.",
+        examples=[False],
+    )
+
+
+class CompletionRequest(_Request):
+    """How to continue one or several texts. Fields that are not known are ignored."""
+
+    model: ModelName | None = Field(
+        default=None,
+        description="Name of a lyricist (GET /v1/models); null takes the first.",
+        examples=["lyrics-zh"],
+    )
+    prompt: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_prompt)] = Field(
+        description="The text to continue, or several, each a text or the ids of its tokens.", examples=["分开"]
+    )
+    echo: bool = Field(default=False, description="Begin each text with its prompt.", examples=[False])
+    max_tokens: int = Field(
+        default=16, ge=0, description="Most tokens to write; 0 only with `echo`.", examples=[16], validate_default=True
+    )
+    temperature: float = Field(
+        default=1.0,
+        ge=0,
+        le=10,
+        description="0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
+        examples=[1.0],
+    )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
+        examples=[1.0],
+    )
+    top_k: int = Field(
+        default=0, ge=-1, le=1_000_000, description="Sample among the k likeliest tokens; 0 and -1: off.", examples=[40]
+    )
+    min_p: float = Field(default=0.0, description="Not done here: 0 or nothing.", examples=[0.0])
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=_LARGEST_SEED,
+        description="The same seed, prompt, model and options write the same text; null draws one.",
+        examples=[7],
+    )
+    n: int = Field(default=1, ge=1, description="Continuations of each prompt; number i has seed + i.", examples=[1])
+    best_of: int | None = Field(default=None, description="Not done here: the same as `n`, or nothing.", examples=[1])
+    logprobs: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_LOGPROBS,
+        description="Tell how probable each token was, and so many of the likeliest at its place.",
+        examples=[None, 2],
+    )
+    stop: Annotated[str | list[str], BeforeValidator(text_or_texts)] = Field(
+        default=[], description="A text, or up to 16, before which writing stops.", examples=["\n\n"]
+    )
+    presence_penalty: float = Field(
+        default=0.0, ge=-2, le=2, description="Off the logit of each token written before, once.", examples=[0.0]
+    )
+    frequency_penalty: float = Field(
+        default=0.0, ge=-2, le=2, description="Off it for each time that it was written.", examples=[0.0]
+    )
+    repetition_penalty: float = Field(
+        default=1.0,
+        ge=0.01,
+        le=100,
+        description="Divides the positive logits of tokens that were written before, multiplies the others; 1 is off.",
+        examples=[1.0],
+    )
+    no_repeat_ngram_size: int = Field(
+        default=0, ge=0, le=1000, description="No run of so many tokens comes twice; 0 is off.", examples=[0]
+    )
+    stream: bool = Field(default=False, description="Send the texts while they are written.", examples=[False])
+    stream_options: CompletionStreamOptions | None = Field(
+        default=None, description="Only with `stream`.", examples=[None, {"include_usage": True}]
+    )
+    suffix: str = Field(default="", description="Not done here: leave it out.", examples=[""])
+    logit_bias: dict[str, float] = Field(default={}, description="Not done here: leave it out.", examples=[{}])
+    user: str | None = Field(default=None, description="Who asks; not read.", examples=[None, "someone"])
+
+    @property
+    def prompts(self) -> list[str] | list[list[int]]:
+        """One or several, alike."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if isinstance(self.prompt[0], int):
+            return [self.prompt]
+        return self.prompt
+
+    @property
+    def counting(self) -> bool:
+        """Whether the usage is told while the texts grow."""
+        options = self.stream_options
+        return options is not None and options.include_usage and options.continuous_usage_stats
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @field_validator("max_tokens")
+    @classmethod
+    def _none_with_echo(cls, value: int, info: ValidationInfo) -> int:
+        if value == 0 and not info.data.get("echo"):
+            raise refusal('is 0; it takes 1 or more, or 0 with "echo": true.')
+        return value
+
+    @field_validator("temperature")
+    @classmethod
+    def _not_almost_zero(cls, value: float) -> float:
+        if 0 < value < _LOWEST_TEMPERATURE:
+            raise refusal(f"is {value:g}; it takes 0 (greedy) or {_LOWEST_TEMPERATURE} to 10.")
+        return value
+
+    @field_validator("stop")
+    @classmethod
+    def _few_and_short(cls, value: str | list[str]) -> str | list[str]:
+        stops = [value] if isinstance(value, str) else value
+        if len(stops) > _MAX_STOPS:
+            raise refusal(f"has {len(stops)} texts; it takes at most {_MAX_STOPS}.")
+        if any(not 1 <= len(stop) <= _MAX_STOP_CHARACTERS for stop in stops):
+            raise refusal(f"holds a text that is empty or too long; each takes 1 to {_MAX_STOP_CHARACTERS} characters.")
+        return value
+
+    @field_validator("n")
+    @classmethod
+    def _seeds_in_range(cls, value: int, info: ValidationInfo) -> int:
+        seed = info.data.get("seed")
+        if seed is not None and seed + value - 1 > _LARGEST_SEED:
+            raise refusal(
+                f"is {value_shown(value)}: seed + n - 1 may be at most {_LARGEST_SEED}, so lower one of them."
+            )
+        return value
+
+    @field_validator("best_of")
+    @classmethod
+    def _no_more_than_n(cls, value: int, info: ValidationInfo) -> int:
+        if value != (n := info.data.get("n", value)):
+            raise refusal(
+                f'is {value_shown(value)}; texts are not chosen among here, so send "n" ({n}), or leave it out.'
+            )
+        return value
+
+    @field_validator("min_p")
+    @classmethod
+    def _no_min_p(cls, value: float) -> float:
+        if value:
+            raise refusal(f'is {value:g}; this is not done here: leave it out, and use "top_p" or "top_k".')
+        return value
+
+    @field_validator("stream_options")
+    @classmethod
+    def _of_a_stream(cls, value: CompletionStreamOptions, info: ValidationInfo) -> CompletionStreamOptions:
+        if info.data.get("stream") is False:
+            raise refusal('is only for "stream": true; leave it out.')
+        return value
+
+    @field_validator("suffix")
+    @classmethod
+    def _no_suffix(cls, value: str) -> str:
+        if value:
+            raise refusal("is not done here: a model writes what follows its prompt, to no given end; leave it out.")
+        return value
+
+    @field_validator("logit_bias")
+    @classmethod
+    def _no_bias(cls, value: dict[str, float]) -> dict[str, float]:
+        if value:
+            raise refusal("is not done here; leave it out.")
+        return value

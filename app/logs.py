@@ -1,0 +1,87 @@
+"""How log lines look: for people, or each as a JSON object; and that no text of a user is ever in one.
+
+Of an exception, the log has where it was raised and its type. Its message only where the machine or this project wrote
+it: what is raised about a value (ValueError, KeyError, UnicodeError, …) tends to quote the value.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Literal
+
+import msgspec
+
+from app.engine.errors import EngineError
+
+Format = Literal["text", "json"]
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_QUOTE_NOTHING = (OSError, MemoryError, RuntimeError, EngineError)
+_SILENT = "its message is left out: it may quote a text"
+
+
+class TextLines(logging.Formatter):
+    """As they have always been."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None  # another handler may have kept its own words there
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = None
+
+    def formatException(  # noqa: N802
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+    ) -> str:
+        return "" if ei[1] is None else told(ei[1])
+
+
+class JsonLines(TextLines):
+    """One object in each line. What a record brings as `fields` stands beside the rest."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            line["traceback"] = told(record.exc_info[1])
+        return msgspec.json.encode(line).decode()
+
+
+def set_up(level: str, style: Format) -> None:
+    """All of this process's logs go to standard error in this form, but where somebody else has set up logging."""
+    formatter = JsonLines() if style == "json" else TextLines()
+    root = logging.getLogger()
+    ours = [handler for handler in root.handlers if isinstance(handler.formatter, TextLines)]
+    if not root.handlers:
+        ours = [logging.StreamHandler()]
+        root.addHandler(ours[0])
+    for handler in ours:
+        handler.setFormatter(formatter)
+    logging.getLogger("app").setLevel(level.upper())
+    # uvicorn's own line of each request has its query string, which may hold texts and keys; ours has neither
+    access = logging.getLogger("uvicorn.access")
+    access.handlers.clear()
+    access.propagate = False
+
+
+def told(error: BaseException, seen: frozenset[int] = frozenset()) -> str:
+    """Causes first, as Python tells it."""
+    seen |= {id(error)}
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    parts = [told(before, seen), "\n\n"] if before is not None and id(before) not in seen else []
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    said = str(error) if isinstance(error, _QUOTE_NOTHING) and not isinstance(error, UnicodeError) else _SILENT
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    inner = [told(each, seen) for each in getattr(error, "exceptions", ()) if id(each) not in seen]
+    return "".join([*parts, frames, f"{name}: {said}", *(f"\n\n{each}" for each in inner)])

@@ -1,0 +1,221 @@
+"""Glossaries that callers leave here, each in a JSON file of its own:
+
+FOLDER/glossaries/<hash of the owner's name>/<id>.json
+
+They survive a restart, and every process that has the folder sees the same. No file name holds what somebody sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from app.engine.errors import InvalidRequest, UnknownGlossary
+from app.storage.files import locked, written
+from app.text.languages import closest
+
+logger = logging.getLogger(__name__)
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Dictionary(msgspec.Struct, frozen=True):
+    """Of one pair: each source term and what it becomes. Language codes are as the caller spelt them, in small
+    letters, or as the loaded pair has them."""
+
+    source: str
+    target: str
+    entries: dict[str, str]
+
+
+class Glossary(msgspec.Struct, frozen=True):
+    """At most one dictionary for each pair."""
+
+    id: str
+    name: str
+    created: datetime
+    dictionaries: tuple[Dictionary, ...] = ()
+    format_version: int = 1
+
+    def dictionary(self, source: str, target: str) -> Dictionary | None:
+        """The one for this pair, or for the pair that is closest to it."""
+        for from_code in closest(source, [each.source for each in self.dictionaries]):
+            of_source = {each.target: each for each in self.dictionaries if each.source == from_code}
+            for to_code in closest(target, of_source):
+                return of_source[to_code]
+        return None
+
+    def with_dictionary(self, changed: Dictionary) -> Glossary:
+        """In the place of the one that has the same pair, or else as the last."""
+        pairs = [(each.source, each.target) for each in self.dictionaries]
+        pair = (changed.source, changed.target)
+        if pair not in pairs:
+            return msgspec.structs.replace(self, dictionaries=(*self.dictionaries, changed))
+        at = pairs.index(pair)
+        others = self.dictionaries
+        return msgspec.structs.replace(self, dictionaries=(*others[:at], changed, *others[at + 1 :]))
+
+
+@dataclass(frozen=True, slots=True)
+class GlossaryLimits:
+    """Those of DeepL, but for the entries, which it counts in bytes alone."""
+
+    glossaries_per_owner: int = 1000
+    dictionaries: int = 100
+    entries: int = 20_000  # of one dictionary
+    term_bytes: int = 1024
+    name_characters: int = 1024
+    file_bytes: int = 10_000_000
+
+
+class Glossaries:
+    """All methods read or write files: call them in a thread. Those that take an id raise `UnknownGlossary`, those
+    that write `InvalidRequest` beyond a limit."""
+
+    def __init__(self, folder: Path, limits: GlossaryLimits | None = None) -> None:
+        self._folder = folder / "glossaries"
+        self._limits = limits or GlossaryLimits()
+
+    def add(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
+        glossary = Glossary(str(uuid.uuid4()), name, datetime.now(UTC), tuple(dictionaries))
+        with locked(self._of(owner)):
+            if len(list(self._of(owner).glob("*.json"))) >= self._limits.glossaries_per_owner:
+                raise InvalidRequest(
+                    f"You have {self._limits.glossaries_per_owner:,} glossaries, the most that this server keeps for"
+                    " one; delete some."
+                )
+            return self._save(owner, glossary)
+
+    def all(self, owner: str) -> list[Glossary]:
+        """The oldest first. A file that cannot be read is left out, and the log says so."""
+        found = []
+        for path in self._of(owner).glob("*.json"):
+            try:
+                found.append(self._read(path))
+            except UnknownGlossary:
+                continue
+        return sorted(found, key=lambda each: (each.created, each.id))
+
+    def get(self, owner: str, glossary_id: str) -> Glossary:
+        if not _ID.fullmatch(glossary_id):
+            raise _unknown()
+        return self._read(self._of(owner) / f"{glossary_id}.json")
+
+    def find(self, owner: str, glossary_id: str, source: str, target: str) -> Mapping[str, str]:
+        """The entries for a translation of this pair; `InvalidRequest` where the glossary has none for it."""
+        glossary = self.get(owner, glossary_id)
+        if (found := glossary.dictionary(source, target)) is not None:
+            return found.entries
+        there = ", ".join(f"{each.source} → {each.target}" for each in glossary.dictionaries[:20]) or "none"
+        raise InvalidRequest(
+            f"This glossary has no dictionary for {source} → {target}; its pairs: {there}.", field="glossary_id"
+        )
+
+    def rename(self, owner: str, glossary_id: str, name: str) -> Glossary:
+        with locked(self._of(owner)):
+            return self._save(owner, msgspec.structs.replace(self.get(owner, glossary_id), name=name))
+
+    def merge(self, owner: str, glossary_id: str, dictionaries: Sequence[Dictionary]) -> Glossary:
+        """Terms that are there get their new translation, the others are added."""
+        with locked(self._of(owner)):
+            glossary = self.get(owner, glossary_id)
+            for each in dictionaries:
+                there = [d.entries for d in glossary.dictionaries if (d.source, d.target) == (each.source, each.target)]
+                entries = (there[0] if there else {}) | each.entries
+                glossary = glossary.with_dictionary(msgspec.structs.replace(each, entries=entries))
+            return self._save(owner, glossary)
+
+    def put(self, owner: str, glossary_id: str, dictionary: Dictionary) -> Glossary:
+        """In the place of whatever this pair had."""
+        with locked(self._of(owner)):
+            return self._save(owner, self.get(owner, glossary_id).with_dictionary(dictionary))
+
+    def drop(self, owner: str, glossary_id: str, source: str, target: str) -> Glossary:
+        """Without the dictionary of this pair, which has to be there."""
+        with locked(self._of(owner)):
+            glossary = self.get(owner, glossary_id)
+            dropped = glossary.dictionary(source, target)
+            if dropped is None:
+                raise UnknownGlossary(f"This glossary has no dictionary for {source} → {target}.")
+            kept = tuple(each for each in glossary.dictionaries if each is not dropped)
+            return self._save(owner, msgspec.structs.replace(glossary, dictionaries=kept))
+
+    def delete(self, owner: str, glossary_id: str) -> None:
+        with locked(self._of(owner)):
+            self.get(owner, glossary_id)
+            (self._of(owner) / f"{glossary_id}.json").unlink(missing_ok=True)
+
+    def _of(self, owner: str) -> Path:
+        return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+    def _read(self, path: Path) -> Glossary:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Glossary)
+        except FileNotFoundError:
+            raise _unknown() from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            logger.error("%s is not a glossary of this server and is left out", path)
+            raise _unknown() from None
+
+    def _save(self, owner: str, glossary: Glossary) -> Glossary:
+        self._check(glossary)
+        content = msgspec.json.encode(glossary)
+        if len(content) > self._limits.file_bytes:
+            raise InvalidRequest(
+                f"This glossary would have {len(content):,} bytes; one may have {self._limits.file_bytes:,}. Make"
+                " several of it."
+            )
+        written(self._of(owner) / f"{glossary.id}.json", content)
+        return glossary
+
+    def _check(self, glossary: Glossary) -> None:
+        limits = self._limits
+        if not 1 <= len(glossary.name) <= limits.name_characters or not glossary.name.strip():
+            raise InvalidRequest(
+                f'"name" has {len(glossary.name):,} characters; names of glossaries have 1 to'
+                f" {limits.name_characters:,}, of which one is not white space.",
+                field="name",
+            )
+        if len(glossary.dictionaries) > limits.dictionaries:
+            raise InvalidRequest(
+                f"This glossary would have {len(glossary.dictionaries):,} dictionaries; one may have"
+                f" {limits.dictionaries:,}."
+            )
+        pairs = [(each.source, each.target) for each in glossary.dictionaries]
+        if len(set(pairs)) < len(pairs):
+            raise InvalidRequest("Two dictionaries have the same pair; make one of them.", field="dictionaries")
+        for dictionary in glossary.dictionaries:
+            self._check_entries(dictionary.entries)
+
+    def _check_entries(self, entries: Mapping[str, str]) -> None:
+        if not 1 <= len(entries) <= self._limits.entries:
+            raise InvalidRequest(
+                f'"entries" has {len(entries):,} terms; one dictionary has 1 to {self._limits.entries:,}.',
+                field="entries",
+            )
+        for term in (term for entry in entries.items() for term in entry):
+            if not term.strip() or len(term.encode()) > self._limits.term_bytes:
+                raise InvalidRequest(
+                    f'"entries" has a term of {len(term.encode()):,} bytes; a term has 1 to'
+                    f" {self._limits.term_bytes:,}, and is more than white space.",
+                    field="entries",
+                )
+            if _CONTROL.search(term):
+                raise InvalidRequest(
+                    '"entries" has a term with a control character; terms are text of one line.', field="entries"
+                )
+
+
+def _unknown() -> UnknownGlossary:
+    return UnknownGlossary(
+        "There is no glossary with this id here, or it is another's; GET /v3/glossaries lists yours."
+    )

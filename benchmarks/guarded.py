@@ -1,0 +1,162 @@
+"""What keys, limits, quotas, JSON logs and traces cost: our server with all of it on against the same server without.
+
+python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--redis redis-server] [--before FOLDER] [--rounds 7]
+                             [--json] [--results FILE]
+
+Servers take turns, 16 clients that each send a sentence and wait for it; what counts is the median over the rounds of
+the ratio within a round. --redis also measures it with limits and quotas counted in that program. --before FOLDER is a
+checkout of an earlier version of this project, measured as it comes. Spans go to a collector that only says yes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import http.server
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import wire
+from benchmarks.libretranslate import rate, sentences
+from benchmarks.report import finish, goal
+from benchmarks.servers import ROOT, Server, free_port, ours
+
+CLIENTS, ASKED = 16, 400
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Takes spans and keeps none."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nobody wants to know."""
+
+
+@contextlib.contextmanager
+def collector() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1/traces"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def redis(program: str) -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen([program, "--port", str(port), "--save", "", "--loglevel", "warning"])
+    try:
+        time.sleep(0.5)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def key(folder: Path) -> tuple[Path, str]:
+    """A file of keys, and one that is in it."""
+    file = folder / "keys"
+    command = [sys.executable, "-m", "app.keys", "--file", str(file), "add", "bench"]
+    made = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return file, made.stdout.strip().splitlines()[-1].split()[-1]
+
+
+def requests(texts: Sequence[str], count: int, start: int, secret: str | None) -> list[bytes]:
+    fields: dict[str, Any] = {"source": "de", "target": "en"}
+    if secret is not None:
+        fields["api_key"] = secret
+    return [wire.post("/translate", {"q": texts[(start + i) % len(texts)], **fields}) for i in range(count)]
+
+
+def measured(server: Server, texts: Sequence[str], start: int, secret: str | None) -> tuple[float, float, float]:
+    """Sentences a second, and processor milliseconds of a sentence: of the whole server, and of its front end alone."""
+    front = [server.process.pid]
+    asked = requests(texts, ASKED, start, secret)
+    whole, front_s = server.cpu_s(), server.cpu_s(front)
+    found = asyncio.run(rate(server, asked, CLIENTS))
+    return found, 1000 * (server.cpu_s() - whole) / ASKED, 1000 * (server.cpu_s(front) - front_s) / ASKED
+
+
+def turns(servers: dict[str, tuple[Server, str | None]], texts: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """A row of each server; the first one is what the others are compared with."""
+    for server, secret in servers.values():
+        asyncio.run(rate(server, requests(texts, ASKED, 0, secret), CLIENTS))
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in servers}
+    for number in range(rounds):
+        order = list(servers) if number % 2 else list(reversed(servers))
+        for name in order:
+            found[name].append(measured(servers[name][0], texts, 131 * number, servers[name][1]))
+    bare = found[next(iter(servers))]
+    rows = []
+    for name, runs in found.items():
+        speed, whole, front = (round(statistics.median(column), 2) for column in zip(*runs, strict=True))
+        ratios = [mine[0] / other[0] for mine, other in zip(runs, bare, strict=True)]
+        row = {"server": name, "sentences_per_s": speed, "ratio": round(statistics.median(ratios), 3)}
+        row |= {"cpu_ms": whole, "front_end_cpu_ms": front, "ratios": [round(ratio, 3) for ratio in ratios]}
+        rows.append(row)
+    return rows
+
+
+def started(stack: contextlib.ExitStack, arguments: argparse.Namespace) -> dict[str, tuple[Server, str | None]]:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    served = folder / "checkpoints"
+    shutil.copytree(arguments.checkpoint, served / "de-en", ignore=shutil.ignore_patterns("resume"))
+    file, secret = key(folder)
+    guarded = {
+        "keys_file": file,
+        "rate_limit": "1000000/minute;100000000/hour",
+        "quota": "1000000000000/month",
+        "log_format": "json",
+        "request_log": "true",
+        "otlp_endpoint": stack.enter_context(collector()),
+    }
+    found = {
+        "bare": (stack.enter_context(ours(served)), None),
+        "all of it": (stack.enter_context(ours(served, **guarded)), secret),
+    }
+    if arguments.redis:
+        url = stack.enter_context(redis(arguments.redis))
+        found["all of it, with Redis"] = (stack.enter_context(ours(served, redis_url=url, **guarded)), secret)
+    if arguments.before:
+        found["before"] = (stack.enter_context(ours(served, root=arguments.before)), None)
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--data", type=Path, required=True, help="Multi30k's folder")
+    top.add_argument("--checkpoint", type=Path, required=True, help="a de→en translator")
+    top.add_argument("--redis", metavar="PROGRAM")
+    top.add_argument("--before", type=Path)
+    top.add_argument("--rounds", type=int, default=7)
+    top.add_argument("--results", type=Path)
+    top.add_argument("--json", action="store_true")
+    arguments = top.parse_args(argv)
+    with contextlib.ExitStack() as stack:
+        rows = turns(started(stack, arguments), sentences(arguments.data), arguments.rounds)
+    goals = [
+        goal(f"throughput with {row['server']} against none of it", row["ratio"], 0.9, "×", "higher")
+        for row in rows
+        if row["server"].startswith("all of it")
+    ]
+    finish("guarded", rows, goals, as_json=arguments.json, out=arguments.results)
+
+
+if __name__ == "__main__":
+    main()

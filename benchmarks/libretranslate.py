@@ -1,0 +1,197 @@
+"""Our server against LibreTranslate itself, with the same weights, beam and sentences under the same load.
+
+python -m benchmarks.libretranslate --libretranslate PYTHON --checkpoint FOLDER --data FOLDER [--beam 4] [--rounds 5]
+                                    [--json] [--results FILE]
+
+PYTHON is the interpreter of an environment into which LibreTranslate was installed (pip install libretranslate). It
+gets FOLDER's weights as an Argos package, and of its settings those that a scan finds fastest here. The sentences are
+those of Multi30k's test set that are one sentence without digits. Throughput is of a closed loop, rounds in turns: of
+clients that send a sentence each, and of one that sends lists of them. Latency is of an open loop (Poisson) at a share
+of what LibreTranslate can do, the same arrivals for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import load, wire
+from benchmarks.distribution import percentiles_ms
+from benchmarks.peers import libretranslate as peer
+from benchmarks.report import finish, goal
+from benchmarks.servers import Server, libretranslate, ours
+from benchmarks.serving_sentences import SOURCE, TARGET, multi30k
+
+SETTINGS = [
+    peer.Setting("int8", 2, 1),
+    peer.Setting("int8", 1, 2),
+    peer.Setting("float32", 2, 1),
+    peer.Setting("int8", 2, 1, threads=16),
+]
+CLIENTS = (1, 16, 64)
+PAGE = 50  # sentences of a list
+LENGTH_PENALTY = 0.2  # LibreTranslate's, which is not a setting
+OF_CAPACITY, LATENCY_S = 0.7, 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How many sentences a round asks of each."""
+
+    of_us: int
+    of_them: int
+
+
+def sentences(data: Path) -> list[str]:
+    found = [text for text in multi30k(data).test if not any(c.isdigit() for c in text)]
+    return [text for text in found if sum(text.count(end) for end in ".!?") == 1 and text[-1] in ".!?"]
+
+
+def requests(texts: Sequence[str], count: int, start: int = 0) -> list[bytes]:
+    """Around through the sentences, from number `start` on."""
+    fields = {"source": SOURCE, "target": TARGET}
+    return [wire.post("/translate", {"q": texts[(start + i) % len(texts)], **fields}) for i in range(count)]
+
+
+def lists(texts: Sequence[str], count: int, start: int = 0) -> list[bytes]:
+    """The same in lists of PAGE sentences."""
+    fields = {"source": SOURCE, "target": TARGET}
+    starts = range(start, start + count, PAGE)
+    return [
+        wire.post("/translate", {"q": [texts[(i + j) % len(texts)] for j in range(PAGE)], **fields}) for i in starts
+    ]
+
+
+async def rate(server: Server, asked: Sequence[bytes], clients: int) -> float:
+    """Requests a second of a closed loop; every one has to be answered."""
+    client = wire.Client(server.port)
+    outcomes, seconds = await load.closed_loop(client, asked, clients)
+    client.close()
+    refused = [outcome.answer for outcome in outcomes if not outcome.succeeded]
+    if refused:
+        raise RuntimeError(f"{server.name} refused {len(refused)}: {refused[0].status} {refused[0].body[:200]!r}")
+    return len(outcomes) / seconds
+
+
+async def latencies(server: Server, asked: Sequence[bytes], times: Sequence[float]) -> dict[str, float]:
+    client = wire.Client(server.port)
+    await client.open(16)
+    outcomes = await load.open_loop(client, asked, times)
+    client.close()
+    return {"failed": sum(not o.succeeded for o in outcomes), **percentiles_ms(o.latency_s for o in outcomes)}
+
+
+async def texts_of(server: Server, asked: Sequence[bytes]) -> list[str]:
+    client = wire.Client(server.port)
+    outcomes, _ = await load.closed_loop(client, asked, 8)
+    client.close()
+    return [outcome.answer.json()["translatedText"] for outcome in outcomes]
+
+
+def fastest(python: Path, packages: Path, beam: int, texts: Sequence[str]) -> tuple[peer.Setting, list[dict[str, Any]]]:
+    rows, best = [], (0.0, SETTINGS[0])
+    for setting in SETTINGS:
+        with libretranslate(python, packages, setting.environment(beam)) as server:
+            asyncio.run(rate(server, requests(texts, 16), 8))  # loads its model
+            found = asyncio.run(rate(server, requests(texts, 120), 16))
+        rows.append({"LibreTranslate": str(setting), "sentences a second of 16 clients": round(found, 1)})
+        best = max(best, (found, setting), key=lambda each: each[0])
+    return best[1], rows
+
+
+def race(us: Server, them: Server, texts: Sequence[str], rounds: int) -> tuple[list[dict[str, Any]], float, float]:
+    """Rows, the median ratio with 16 clients, and what they can do then, in sentences a second."""
+    rows, chosen, capacity = [], 0.0, 0.0
+    for clients in CLIENTS:
+        asked = Asked(400, 100) if clients > 1 else Asked(60, 40)
+        row, ratio, theirs = raced(us, them, lambda n, at: requests(texts, n, at), asked, clients, rounds)
+        rows.append({"clients": clients, "sentences of a request": 1, **row})
+        if clients == 16:
+            chosen, capacity = ratio, theirs
+    row, _, _ = raced(us, them, lambda n, at: lists(texts, n, at), Asked(8 * PAGE, 4 * PAGE), 1, rounds, each=PAGE)
+    rows.append({"clients": 1, "sentences of a request": PAGE, **row})
+    return rows, chosen, capacity
+
+
+def raced(
+    us: Server,
+    them: Server,
+    made: Callable[[int, int], list[bytes]],
+    asked: Asked,
+    clients: int,
+    rounds: int,
+    each: int = 1,
+) -> tuple[dict[str, Any], float, float]:
+    """A row, the median of the rounds' ratios, and their median rate. made: requests from a count of sentences and the
+    number of the first; each: sentences of one."""
+    found = []
+    for number in range(rounds):
+        both = [
+            each * asyncio.run(rate(server, made(count, 97 * number), clients))
+            for server, count in ((us, asked.of_us), (them, asked.of_them))
+        ]
+        found.append(both)
+    ratios = [ours / theirs for ours, theirs in found]
+    mine, other = (statistics.median(column) for column in zip(*found, strict=True))
+    row = {"ours_per_s": round(mine, 1), "theirs_per_s": round(other, 1), "ratio": round(statistics.median(ratios), 2)}
+    return {**row, "ratios": [round(ratio, 2) for ratio in ratios]}, statistics.median(ratios), other
+
+
+def waits(us: Server, them: Server, texts: Sequence[str], capacity: float) -> list[dict[str, Any]]:
+    rate_per_s = OF_CAPACITY * capacity
+    times = load.arrivals(rate_per_s, LATENCY_S, seed=1)
+    asked = requests(texts, len(times))
+    return [
+        {"server": server.name, "offered_per_s": round(rate_per_s, 1), **asyncio.run(latencies(server, asked, times))}
+        for server in (us, them)
+    ]
+
+
+def same(us: Server, them: Server, texts: Sequence[str]) -> float:
+    """The share of 100 sentences that both translate alike; the networks differ in how they are quantized."""
+    mine, theirs = (asyncio.run(texts_of(server, requests(texts, 100))) for server in (us, them))
+    return sum(a.strip() == b.strip() for a, b in zip(mine, theirs, strict=True)) / 100
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--libretranslate", type=Path, required=True, metavar="PYTHON")
+    top.add_argument("--checkpoint", type=Path, required=True, help="a de→en translator with a joint vocabulary")
+    top.add_argument("--data", type=Path, required=True, help="Multi30k's folder")
+    top.add_argument("--beam", type=int, default=4)
+    top.add_argument("--rounds", type=int, default=5)
+    top.add_argument("--results", type=Path)
+    top.add_argument("--json", action="store_true")
+    arguments = top.parse_args(argv)
+    texts = sentences(arguments.data)
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        served, packages = Path(name) / "checkpoints", Path(name) / "packages"
+        shutil.copytree(arguments.checkpoint, served / "de-en", ignore=shutil.ignore_patterns("resume"))
+        peer.packages_of(arguments.checkpoint, packages, SOURCE, TARGET)
+        setting, rows = fastest(arguments.libretranslate, packages, arguments.beam, texts)
+        us = stack.enter_context(ours(served, beam_size=arguments.beam, length_penalty=LENGTH_PENALTY))
+        them = stack.enter_context(
+            libretranslate(arguments.libretranslate, packages, setting.environment(arguments.beam))
+        )
+        alike = same(us, them, texts)
+        rows.append({"LibreTranslate runs with": str(setting), "same translations": alike})
+        raced_rows, ratio, capacity = race(us, them, texts, arguments.rounds)
+        waited = waits(us, them, texts, capacity)
+    ours_p99, theirs_p99 = (row["p99"] for row in waited)
+    goals = [
+        goal("sentences a second, 16 clients, against LibreTranslate", round(ratio, 2), 3.0, "×", "higher"),
+        goal("p99 at 0.7 of its capacity, against its own", round(ours_p99 / theirs_p99, 3), 1.0, "×", "lower"),
+    ]
+    finish("libretranslate", [*rows, *raced_rows, *waited], goals, as_json=arguments.json, out=arguments.results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""POST /v2/document and what follows, in the form of DeepL's clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.engine.errors import EngineFailed
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+
+LETTER = {"file": ("brief.txt", b"Hallo Welt.\n\nEin Bier.\n", "text/plain")}
+PAIR = {"source_lang": "DE", "target_lang": "EN-GB"}
+Session = Callable[[httpx.AsyncClient], Awaitable[Any]]
+
+
+def within(client: Client, session: Session) -> Any:
+    """One event loop for all of it: the work goes on between requests."""
+
+    async def run() -> Any:
+        transport = httpx.ASGITransport(app=client.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://parlance") as http:
+            try:
+                return await session(http)
+            finally:
+                await client.app.state.services.documents.close()
+
+    return asyncio.run(run())
+
+
+async def ended(http: httpx.AsyncClient, made: dict[str, str]) -> dict[str, Any]:
+    for _ in range(400):
+        answer = await http.post(f"/v2/document/{made['document_id']}", json={"document_key": made["document_key"]})
+        status: dict[str, Any] = answer.json()
+        if status["status"] in ("done", "error"):
+            return status
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never ends")
+
+
+def test_a_file_is_sent_asked_after_and_fetched(tmp_path: Path) -> None:
+    async def session(http: httpx.AsyncClient) -> None:
+        sent = await http.post("/v2/document", data=PAIR, files=LETTER)
+        made = sent.json()
+        assert (sent.status_code, sorted(made)) == (200, ["document_id", "document_key"])
+        status = await ended(http, made)
+        assert status == {"document_id": made["document_id"], "status": "done", "billed_characters": 23}
+        path, key = f"/v2/document/{made['document_id']}/result", {"document_key": made["document_key"]}
+        for fetched in (await http.post(path, json=key), await http.post(path, data=key)):
+            assert fetched.content.decode() == "en:Hallo Welt.\n\nen:Ein Bier.\n"
+            assert fetched.headers["content-type"] == "text/plain; charset=utf-8"
+        other = await http.post(path, json={"document_key": "0" * 64})
+        assert (other.status_code, list(other.json())) == (404, ["message"])
+
+    within(Client(data=tmp_path), session)
+
+
+def test_a_result_that_is_not_there_yet_can_be_asked_for_again(tmp_path: Path) -> None:
+    client, gate = Client(data=tmp_path), asyncio.Event()
+    translate = client.engine.translate
+
+    async def held(jobs: Any) -> Any:
+        await gate.wait()
+        return await translate(jobs)
+
+    client.engine.translate = held  # type: ignore[method-assign]
+
+    async def session(http: httpx.AsyncClient) -> None:
+        made = (await http.post("/v2/document", data=PAIR, files=LETTER)).json()
+        key = {"document_key": made["document_key"]}
+        early = await http.post(f"/v2/document/{made['document_id']}/result", json=key)
+        assert (early.status_code, early.headers["retry-after"]) == (503, "2")
+        gate.set()
+        assert (await ended(http, made))["status"] == "done"
+
+    within(client, session)
+
+
+def test_what_goes_wrong_on_the_way_is_told(tmp_path: Path) -> None:
+    async def session(http: httpx.AsyncClient) -> None:
+        made = (await http.post("/v2/document", data=PAIR, files=LETTER)).json()
+        status = await ended(http, made)
+        assert (status["status"], status["error_message"]) == ("error", "It broke.")
+        path = f"/v2/document/{made['document_id']}/result"
+        answer = await http.post(path, json={"document_key": made["document_key"]})
+        assert (answer.status_code, answer.json()) == (400, {"message": "It broke."})
+
+    within(Client(FakeEngine(failure=EngineFailed("It broke.")), data=tmp_path), session)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    async def session(http: httpx.AsyncClient) -> dict[str, Any]:
+        files = {"file": ("brief.docx", b"PK, but no", "application/octet-stream")}
+        return await ended(http, (await http.post("/v2/document", data=PAIR, files=files)).json())
+
+    status = within(Client(data=tmp_path), session)
+    assert status["status"] == "error"
+    assert "cannot be read" in status["error_message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "sentence"),
+    [
+        ({}, "bild.png", '"file" is bild.png; this server translates files that end in .txt, .srt'),
+        ({"target_lang": "FR"}, "a.txt", "There is no model for DE → FR here."),
+        ({"output_format": "pdf"}, "a.txt", '"output_format" is pdf; a .txt comes back as .txt. Leave it out.'),
+        ({"formality": "more"}, "a.txt", '"formality" is "more", but these models have no formality'),
+        ({"glossary_id": "x", "source_lang": ""}, "a.txt", '"glossary_id" needs "source_lang"'),
+    ],
+)
+def test_refusals(tmp_path: Path, fields: dict[str, str], name: str, sentence: str) -> None:
+    answer = Client(data=tmp_path).post("/v2/document", data=PAIR | fields, files={"file": (name, b"Hallo")})
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(sentence)
+
+
+def test_more_than_can_wait_is_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.document_jobs.MOST_WAITING", 1)
+    client = Client(data=tmp_path)
+
+    async def never(jobs: Any) -> Any:
+        await asyncio.Event().wait()
+
+    client.engine.translate = never  # type: ignore[method-assign]
+
+    async def session(http: httpx.AsyncClient) -> None:
+        assert (await http.post("/v2/document", data=PAIR, files=LETTER)).status_code == 200
+        full = await http.post("/v2/document", data=PAIR, files=LETTER)
+        assert (full.status_code, full.headers["retry-after"]) == (429, "10")
+
+    within(client, session)

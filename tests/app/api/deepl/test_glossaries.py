@@ -1,0 +1,168 @@
+"""/v2/glossaries and /v3/glossaries, with the requests of DeepL's clients."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.app.api.client import Client
+
+PUB = {
+    "name": "Pub",
+    "source_lang": "DE",
+    "target_lang": "EN",
+    "entries": "Bier\tale\nWirt\thost",
+    "entries_format": "tsv",
+}
+MANY = {
+    "name": "Pub",
+    "dictionaries": [
+        {"source_lang": "DE", "target_lang": "EN", "entries": "Bier\tale", "entries_format": "tsv"},
+        {"source_lang": "EN", "target_lang": "ES", "entries": "beer,caña\nhost,anfitrión", "entries_format": "csv"},
+    ],
+}
+COUNTS = [
+    {"source_lang": "de", "target_lang": "en", "entry_count": 1},
+    {"source_lang": "en", "target_lang": "es", "entry_count": 2},
+]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(data=tmp_path)
+
+
+def added(client: Client, path: str, **given: Any) -> dict[str, Any]:
+    answer = client.post(path, **given)
+    assert answer.status_code == 201, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def test_one_pair_from_its_making_to_its_end(client: Client) -> None:
+    made = added(client, "/v2/glossaries", json=PUB)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made["creation_time"])
+    assert made == {
+        "glossary_id": made["glossary_id"],
+        "name": "Pub",
+        "ready": True,
+        "source_lang": "de",
+        "target_lang": "en",
+        "creation_time": made["creation_time"],
+        "entry_count": 2,
+    }
+    path = f"/v2/glossaries/{made['glossary_id']}"
+    assert client.get("/v2/glossaries").json() == {"glossaries": [made]}
+    assert client.get(path).json() == made
+    entries = client.get(f"{path}/entries", headers={"Accept": "text/tab-separated-values"})
+    assert entries.text == "Bier\tale\nWirt\thost"
+    assert entries.headers["content-type"] == "text/tab-separated-values; charset=utf-8"
+    deleted = client.request("DELETE", path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    gone = client.get(path)
+    assert (gone.status_code, gone.json()) == (
+        404,
+        {"message": "You have no glossary with this id; GET /v3/glossaries lists yours."},
+    )
+
+
+def test_one_pair_as_a_form(client: Client) -> None:
+    made = added(client, "/v2/glossaries", data=PUB)
+    assert (made["source_lang"], made["entry_count"]) == ("de", 2)
+
+
+def test_many_pairs_from_their_making_to_their_end(client: Client) -> None:
+    made = added(client, "/v3/glossaries", json=MANY)
+    assert made == {
+        "glossary_id": made["glossary_id"],
+        "name": "Pub",
+        "dictionaries": COUNTS,
+        "creation_time": made["creation_time"],
+    }
+    path = f"/v3/glossaries/{made['glossary_id']}"
+    assert client.get("/v3/glossaries").json() == {"glossaries": [made]}
+    assert client.get(path).json() == made
+    assert client.get(f"{path}/entries?source_lang=EN&target_lang=ES").json() == {
+        "dictionaries": [
+            {
+                "source_lang": "en",
+                "target_lang": "es",
+                "entries": "beer\tcaña\nhost\tanfitrión",
+                "entries_format": "tsv",
+            }
+        ]
+    }
+    more = {"source_lang": "DE", "target_lang": "EN", "entries": "Bier\tbeer\nGlas\tpint", "entries_format": "tsv"}
+    changed = client.request("PATCH", path, json={"name": "Inn", "dictionaries": [more]})
+    assert (changed.status_code, changed.json()["name"]) == (200, "Inn")
+    assert changed.json()["dictionaries"] == [COUNTS[0] | {"entry_count": 2}, COUNTS[1]]
+    entries = client.get(f"{path}/entries?source_lang=de&target_lang=en-GB").json()
+    assert entries["dictionaries"][0]["entries"] == "Bier\tbeer\nGlas\tpint"
+    put = client.request("PUT", f"{path}/dictionaries", json=more | {"entries": "Wirt\thost"})
+    assert (put.status_code, put.json()) == (200, COUNTS[0])
+    dropped = client.request("DELETE", f"{path}/dictionaries?source_lang=DE&target_lang=EN")
+    assert (dropped.status_code, client.get(path).json()["dictionaries"]) == (204, [COUNTS[1]])
+    assert client.request("DELETE", path).status_code == 204
+    assert client.get("/v3/glossaries").json() == {"glossaries": []}
+
+
+def test_many_pairs_as_deepl_node_s_form(client: Client) -> None:
+    fields = {"name": "Pub"}
+    for index, dictionary in enumerate(MANY["dictionaries"]):
+        fields |= {f"dictionaries[{index}].{name}": value for name, value in dict(dictionary).items()}  # type: ignore[call-overload]
+    form = "application/x-www-form-urlencoded;charset=utf-8"
+    answer = client.post_raw("/v3/glossaries", urlencode(fields).encode(), form)
+    assert (answer.status_code, answer.json()["dictionaries"]) == (201, COUNTS)
+
+
+def test_v2_shows_only_those_of_one_pair(client: Client) -> None:
+    made = added(client, "/v3/glossaries", json=MANY)
+    assert client.get("/v2/glossaries").json() == {"glossaries": []}
+    answer = client.get(f"/v2/glossaries/{made['glossary_id']}")
+    assert (answer.status_code, answer.json()) == (
+        404,
+        {"message": f"This glossary has 2 pairs; ask for it at /v3/glossaries/{made['glossary_id']}."},
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"entries": "Bier"}, 'Line 1 of "entries" has 1 cells; write a source term, a tab, and its target term.'),
+        ({"entries": ""}, '"entries" has 0 terms; one dictionary has 1 to 20,000.'),
+        ({"entries_format": "xml"}, '"entries_format" is "xml"; it takes "tsv" or "csv".'),
+        ({"target_lang": "de"}, "The body has de twice; a glossary is for two languages."),
+        ({"source_lang": ""}, '"source_lang" is no language code;'),
+        (
+            {"name": " "},
+            '"name" has 1 characters; names of glossaries have 1 to 1,024, of which one is not white space.',
+        ),
+        ({"name": None}, '"name" is null; it takes a text.'),
+    ],
+)
+def test_what_is_wrong_with_a_glossary(client: Client, fields: dict[str, Any], sentence: str) -> None:
+    answer = client.post("/v2/glossaries", json=PUB | fields)
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(sentence)
+    assert client.get("/v2/glossaries").json() == {"glossaries": []}
+
+
+def test_nothing_to_change_and_languages_that_are_missing(client: Client) -> None:
+    made = added(client, "/v3/glossaries", json=MANY)
+    path = f"/v3/glossaries/{made['glossary_id']}"
+    nothing = client.request("PATCH", path, json={})
+    assert (nothing.status_code, nothing.json()) == (
+        400,
+        {"message": 'There is nothing to change; send "name", "dictionaries", or both.'},
+    )
+    half = client.get(f"{path}/entries?source_lang=de")
+    assert (half.status_code, list(half.json())) == (400, ["message"])
+    other = client.get(f"{path}/entries?source_lang=de&target_lang=fr")
+    assert (other.status_code, other.json()) == (
+        404,
+        {"message": "This glossary has no dictionary for these languages; GET it to see which it has."},
+    )

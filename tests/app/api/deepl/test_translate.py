@@ -1,0 +1,220 @@
+"""POST /v2/translate as DeepL's clients send it: deepl-python JSON, deepl-node a form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.errors import EngineFailed, EngineUnavailable, Overloaded
+from app.engine.jobs import TranslationJob
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine, translator
+
+KEY = {"Authorization": "DeepL-Auth-Key 279a2e9d-83b3-c416-7e2d-f721593e42a0:fx"}
+BIER = {"text": ["Ich möchte ein Bier"], "source_lang": "DE", "target_lang": "EN-GB"}
+
+
+def refused(client: Client, **fields: Any) -> str:
+    answer = client.post("/v2/translate", json=BIER | fields)
+    assert answer.status_code == 400, answer.text
+    assert client.engine.calls == 0
+    body = answer.json()
+    assert list(body) == ["message"]
+    return str(body["message"])
+
+
+def test_as_deepl_python_sends_it() -> None:
+    client = Client()
+    body = {
+        "target_lang": "EN-US",
+        "text": ["Ich möchte ein Bier", "Quiero una cerveza"],
+        "show_billed_characters": True,
+    }
+    answer = client.post("/v2/translate", json=body, headers=KEY)
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "translations": [
+            {"detected_source_language": "DE", "text": "en:Ich möchte ein Bier", "billed_characters": 19},
+            {"detected_source_language": "ES", "text": "en:Quiero una cerveza", "billed_characters": 18},
+        ]
+    }
+    assert client.engine.jobs == [
+        TranslationJob("Ich möchte ein Bier", "de", "en"),
+        TranslationJob("Quiero una cerveza", "es", "en"),
+    ]
+    assert client.engine.calls == 1
+
+
+def test_as_deepl_node_sends_it() -> None:
+    body = "target_lang=en-GB&source_lang=de&text=Ich+m%C3%B6chte&text=ein+Bier&show_billed_characters=1"
+    answer = Client().post_raw("/v2/translate", body.encode(), "application/x-www-form-urlencoded;charset=utf-8")
+    assert answer.json() == {
+        "translations": [
+            {"detected_source_language": "DE", "text": "en:Ich möchte", "billed_characters": 10},
+            {"detected_source_language": "DE", "text": "en:ein Bier", "billed_characters": 8},
+        ]
+    }
+
+
+def test_a_form_with_one_text_is_a_list_too() -> None:
+    answer = Client().post("/v2/translate", data={"text": "ein\r\nBier", "target_lang": "EN", "source_lang": "DE"})
+    assert [each["text"] for each in answer.json()["translations"]] == ["en:ein\nen:Bier"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "pair"),
+    [
+        ("DE", "EN-GB", ("de", "en")),
+        ("de", "en-us", ("de", "en")),
+        ("EN", "ZH-HANS", ("en", "zh-Hans")),
+        ("EN", "ZH", ("en", "zh-Hans")),
+        ("ZH", "EN-US", ("zh-Hans", "en")),
+        ("EN", "PT-BR", ("en", "pt-BR")),
+    ],
+)
+def test_codes(source: str, target: str, pair: tuple[str, str]) -> None:
+    pairs = [("de", "en"), ("en", "zh-Hans"), ("zh-Hans", "en"), ("en", "pt-BR")]
+    client = Client(FakeEngine(loaded=[translator(*each) for each in pairs]))
+    answer = client.post("/v2/translate", json={"text": ["a"], "source_lang": source, "target_lang": target})
+    assert client.engine.jobs == [TranslationJob("a", *pair)]
+    assert answer.json()["translations"][0]["detected_source_language"] == source.upper()
+
+
+def test_a_text_in_the_target_language_stays() -> None:
+    client = Client()
+    stays = "I would like a beer and a coffee for my friends."
+    answer = client.post("/v2/translate", json={"text": [stays, "Ich möchte ein Bier"], "target_lang": "EN-GB"})
+    assert [each["text"] for each in answer.json()["translations"]] == [stays, "en:Ich möchte ein Bier"]
+    assert [each["detected_source_language"] for each in answer.json()["translations"]] == ["EN", "DE"]
+    assert client.engine.jobs == [TranslationJob("Ich möchte ein Bier", "de", "en")]
+
+
+def test_what_changes_nothing_is_accepted() -> None:
+    client = Client()
+    options = {
+        "context": "In a pub.",
+        "split_sentences": "nonewlines",
+        "preserve_formatting": True,
+        "formality": "prefer_less",
+        "tag_handling_version": "v2",
+        "outline_detection": True,
+        "splitting_tags": [],
+        "non_splitting_tags": "",
+        "model_type": "prefer_quality_optimized",
+        "glossary_id": "",
+        "style_id": None,
+        "something_new": 5,
+    }
+    (translation,) = client.post("/v2/translate", json=BIER | options).json()["translations"]
+    assert translation == {
+        "detected_source_language": "DE",
+        "text": "en:Ich möchte ein Bier",
+        "billed_characters": 19,
+        "model_type_used": "quality_optimized",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"formality": "more"}, '"formality" is "more", but these models have no formality; send "prefer_more" or'),
+        ({"formality": "rude"}, '"formality" is "rude"; it takes "default", "more", "less", "prefer_more" or'),
+        ({"splitting_tags": "par"}, '"splitting_tags" is not empty, and this server cannot honour it'),
+        ({"style_id": "x"}, '"style_id" names something that this server does not have; leave it out.'),
+        ({"translation_memory_id": "x"}, '"translation_memory_id" names something that this server does not have'),
+        ({"custom_instructions": ["rhyme"]}, '"custom_instructions" is not empty, and this server cannot honour it'),
+        ({"outline_detection": "0"}, '"outline_detection" is false, but this server finds sentences from the tags'),
+        ({"tag_handling": "markdown"}, '"tag_handling" is "markdown"; it takes "html" or "xml".'),
+        ({"tag_handling": "xml", "text": ["<a>b"]}, '"text" has a text that is not well-formed XML (mismatched tag,'),
+        ({"split_sentences": "2"}, '"split_sentences" is "2"; it takes "0", "1" or "nonewlines".'),
+        ({"target_lang": "FR"}, "There is no model for DE → FR here. Loaded pairs: de → en, en → es, es → en."),
+        ({"target_lang": " "}, '"target_lang" is empty; send at least one character that is not white space.'),
+        ({"text": []}, '"text" has 0 items; it takes at least 1.'),
+        ({"text": ["a", 5]}, '"text" holds 5; it takes a list of texts.'),
+        ({"text": ["a" * 100_001]}, '"text" has a text of 100,001 characters; one text may have 100,000.'),
+        ({"text": ["a"] * 513}, '"text" has 513 texts; one request takes 512. Send them in several.'),
+        ({"source_lang": "", "glossary_id": "x"}, "The body has a glossary without source_lang; say which language"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_never_tried_again(fields: dict[str, Any], sentence: str) -> None:
+    assert refused(Client(), **fields).startswith(sentence)
+
+
+def test_a_missing_field() -> None:
+    answer = Client().post("/v2/translate", json={"target_lang": "EN"})
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"message": '"text" is missing; add it to the request, as the example at /docs does.'},
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [
+        (Overloaded("Full.", retry_after_s=3), 429),
+        (EngineUnavailable("Down."), 503),
+        (EngineFailed("It broke."), 500),
+    ],
+)
+def test_errors_in_deepl_s_form(failure: Exception, status: int) -> None:
+    answer = Client(FakeEngine(failure=failure)).post("/v2/translate", json=BIER)
+    assert (answer.status_code, answer.json()) == (status, {"message": str(failure)})
+
+
+def test_a_body_that_is_too_large_is_413_and_one_of_another_kind_415() -> None:
+    answer = Client(max_body_bytes=1024).post("/v2/translate", json=BIER | {"context": "a" * 1024})
+    assert answer.status_code == 413
+    answer = Client().post_raw("/v2/translate", b"<a/>", "text/xml")
+    assert (answer.status_code, list(answer.json())) == (415, ["message"])
+
+
+def test_split_sentences_and_tags_reach_the_translator(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, seen = Client(), []
+    translate = client.app.state.services.translator.translate
+
+    async def watched(jobs: Any) -> Any:
+        seen.extend((job.split, job.format) for job in jobs)
+        return await translate(jobs)
+
+    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+    for options in ({}, {"split_sentences": 0}, {"split_sentences": "nonewlines"}, {"tag_handling": "html"}):
+        client.post("/v2/translate", json=BIER | options)
+    client.post("/v2/translate", json=BIER | {"tag_handling": "xml", "text": ["a <x id='1'/> &amp; b"]})
+    assert seen == [(True, "text"), (False, "text"), (True, "text"), (True, "html"), (True, "html")]
+
+
+def test_a_glossary_reaches_the_translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, seen = Client(data=tmp_path), []
+    translate = client.app.state.services.translator.translate
+
+    async def watched(jobs: Any) -> Any:
+        seen.extend(dict(job.glossary) for job in jobs)
+        return await translate(jobs)
+
+    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+    ids = []
+    for entries in ("Bier\tale\nWirt\thost", "Bier\tbeer\nGlas\tpint"):
+        stored = {"name": "Pub", "source_lang": "DE", "target_lang": "EN", "entries": entries}
+        ids.append(client.post("/v2/glossaries", json=stored).json()["glossary_id"])
+    assert client.post("/v2/translate", json=BIER | {"glossary_id": ids[0]}).status_code == 200
+    assert client.post("/v2/translate", json=BIER | {"glossary_ids": ",".join(ids)}).status_code == 200
+    assert seen == [{"Bier": "ale", "Wirt": "host"}, {"Bier": "ale", "Wirt": "host", "Glas": "pint"}]
+    wrong = client.post("/v2/translate", json=BIER | {"source_lang": "EN", "target_lang": "ES", "glossary_id": ids[0]})
+    assert (wrong.status_code, wrong.json()) == (
+        400,
+        {"message": "This glossary has no dictionary for en → es; its pairs: de → en."},
+    )
+    unknown = client.post("/v2/translate", json=BIER | {"glossary_id": "559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"})
+    assert (unknown.status_code, unknown.json()["message"]) == (
+        404,
+        "You have no glossary with this id; GET /v3/glossaries lists yours.",
+    )
+
+
+def test_a_cut_translation_says_so() -> None:
+    answer = Client(FakeEngine(length_limited=frozenset({"lang"}))).post(
+        "/v2/translate", json=BIER | {"text": ["lang"]}
+    )
+    assert answer.json()["translations"][0]["finish_reason"] == "length"

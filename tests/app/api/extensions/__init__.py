@@ -1,0 +1,1 @@
+"""Translators in browsers."""

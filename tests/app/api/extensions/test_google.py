@@ -1,0 +1,112 @@
+"""Google's Translation API v2, as its clients call it: JSON, forms, queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine, translator
+
+PATHS = ["/language/translate/v2", "/google/language/translate/v2"]
+ANSWER = {
+    "data": {
+        "translations": [
+            {"translatedText": "en:Ich möchte ein Bier", "detectedSourceLanguage": "de"},
+            {"translatedText": "en:Quiero una cerveza", "detectedSourceLanguage": "es"},
+        ]
+    }
+}
+CLOUD = {  # as google-cloud-translate sends it
+    "target": "en",
+    "q": ["Ich möchte ein Bier", "Quiero una cerveza"],
+    "cid": [],
+    "format": None,
+    "source": None,
+    "model": None,
+}
+TEXTS = ["Ich möchte ein Bier", "Quiero una cerveza"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_way_to_ask(path: str) -> None:
+    client = Client()
+    for answer in (
+        client.post(path, params={"prettyPrint": "false"}, json=CLOUD),
+        client.post(f"{path}?key=secret", data={"target": "en", "q": TEXTS}),
+        client.post(path, params={"target": "en", "q": TEXTS, "key": "secret"}),
+        client.get(path, params={"target": "en", "q": TEXTS, "key": "secret", "prettyprint": "false"}),
+    ):
+        assert (answer.status_code, answer.json()) == (200, ANSWER)
+
+
+def test_one_text_with_its_source() -> None:
+    answer = Client().post(PATHS[0], json={"target": "en-US", "source": "de", "q": "Bier", "model": "nmt"})
+    assert answer.json() == {"data": {"translations": [{"translatedText": "en:Bier"}]}}
+
+
+def test_html_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, seen = Client(), []
+    translate = client.app.state.services.translator.translate
+
+    async def watched(jobs: Any) -> Any:
+        seen.extend(job.format for job in jobs)
+        return await translate(jobs)
+
+    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+    for fields in ({}, {"format": "html"}, {"format": "text"}):
+        client.post(PATHS[0], json={"target": "en", "source": "de", "q": "<b>a</b>", **fields})
+    assert seen == ["html", "html", "text"]
+
+
+def test_chinese_as_google_spells_it() -> None:
+    client = Client(FakeEngine(loaded=[translator("zh-Hans", "en"), translator("en", "zh-Hans")]))
+    answer = client.post(PATHS[0], json={"target": "zh-CN", "source": "en", "q": "Hello", "format": "text"})
+    assert answer.json() == {"data": {"translations": [{"translatedText": "zh-Hans:Hello"}]}}
+    answer = client.post(PATHS[0], json={"target": "en", "q": "你好，世界", "format": "text"})
+    assert answer.json()["data"]["translations"][0]["detectedSourceLanguage"] == "zh-CN"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_languages_and_detection(path: str) -> None:
+    client = Client()
+    assert client.get(f"{path}/languages").json() == {
+        "data": {"languages": [{"language": "de"}, {"language": "en"}, {"language": "es"}]}
+    }
+    assert client.get(f"{path}/languages?target=en").json()["data"]["languages"][0] == {
+        "language": "de",
+        "name": "German",
+    }
+    answer = client.post(f"{path}/detect", json={"q": ["Ich möchte ein Bier", "12"]}).json()
+    (sure,), (unsure,) = answer["data"]["detections"]
+    assert (sure["language"], sure["isReliable"]) == ("de", False)
+    assert sure["confidence"] > 0.9
+    assert unsure["confidence"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"target": "fr"}, "There is no model into fr here. Loaded pairs: de → en, en → es, es → en."),
+        ({"target": "en", "format": "xml"}, '"format" is "xml"; it takes "html" or "text".'),
+        ({}, '"target" is missing; add it to the request, as the example at /docs does.'),
+    ],
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_errors_in_google_s_form(path: str, fields: dict[str, str], message: str) -> None:
+    for answer in (Client().post(path, json={"q": "a", **fields}), Client().get(path, params={"q": "a", **fields})):
+        assert answer.status_code == 400
+        assert answer.json() == {
+            "error": {
+                "code": 400,
+                "message": message,
+                "errors": [{"message": message, "domain": "global", "reason": "invalid"}],
+                "status": "INVALID_ARGUMENT",
+            }
+        }
+
+
+def test_detection_without_any_model() -> None:
+    answer = Client(FakeEngine(loaded=[])).post(f"{PATHS[0]}/detect", json={"q": ["a"]})
+    assert answer.json() == {"data": {"detections": [[]]}}

@@ -1,0 +1,65 @@
+"""A fake engine that says of each text it writes which tokens it has, and a reader of OpenAI's events."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.engine.insights import ScoreJob, ScoreReport
+from app.engine.jobs import Continuation, FinishReason, Generation, GenerationJob, Usage
+from app.engine.streaming import Show, TextStream
+from app.engine.token_texts import WrittenToken
+from tests.app.api.fake_engine import CAME, FEN, KAI, FakeEngine
+
+Top = tuple[tuple[int, str, float], ...]
+FIRST: Top = ((6, "后", -0.5), (9, "前", -1.25))
+SECOND: Top = ((8, "了", -0.25), (10, "了", -3.0))  # two that read alike
+
+
+@dataclass
+class Writer(FakeEngine):
+    """Writes a text of two tokens after a prompt of two, and ends as it is told to."""
+
+    reason: FinishReason = "length"
+
+    async def generate(self, job: GenerationJob) -> Generation:
+        found = await super().generate(job)
+        told = tuple(self._told(job, each) for each in found.continuations)
+        return replace(found, continuations=told, usage=Usage(2, 2 * job.n))
+
+    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
+        async def work(show: Show) -> Generation:
+            whole = await self.generate(job)
+            texts = [each.text for each in whole.continuations]
+            tokens = [each.tokens or () for each in whole.continuations]
+            for letter in range(2):
+                for index, text in enumerate(texts):
+                    show(text[letter], index, tokens[index][letter : letter + 1])
+                    await self._pause()
+                if self.late_failure is not None:
+                    raise self.late_failure
+            return whole
+
+        return TextStream.opened(work)
+
+    async def score(self, job: ScoreJob) -> ScoreReport:
+        await super().score(job)
+        came = replace(CAME, top=CAME.top[: job.top_k])
+        return ScoreReport(job.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
+
+    def _told(self, job: GenerationJob, each: Continuation) -> Continuation:
+        if not job.logprobs:
+            return replace(each, finish_reason=self.reason)
+        first, second = FIRST[: job.top_logprobs], SECOND[: job.top_logprobs]
+        tokens = WrittenToken(6, each.text[0], -0.5, first), WrittenToken(7, each.text[1], -2.5, second)
+        return replace(each, finish_reason=self.reason, tokens=tokens)
+
+
+def chunks(body: str) -> list[Any]:
+    """Strictly: a line each, an empty one behind, and at the end the word that ends all."""
+    *events, last, nothing = body.split("\n\n")
+    assert (last, nothing) == ("data: [DONE]", "")
+    assert all(each.startswith("data: ") and "\n" not in each for each in events)
+    return [json.loads(each.removeprefix("data: ")) for each in events]

@@ -1,0 +1,60 @@
+"""A server that wants a key: the page asks for it once, by the server's own sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.api.keyed import USE, keys_file
+from tests.browser.chromium import Watched
+from tests.serving import Server, serving
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def locked(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("locked")
+    with serving(tiny_checkpoints, folder, KEYS_FILE=str(keys_file(folder))) as server:
+        yield server
+
+
+@pytest.fixture
+def page(chromium: Any, locked: Server) -> Iterator[Any]:
+    with Watched.opened(chromium, locked.base) as watched:
+        page = watched.page
+        page.goto(locked.base + "/#models")
+        yield page
+        assert watched.foreign == []
+        assert not [error for error in watched.errors if "40" not in error]
+
+
+def test_the_key_is_asked_for_until_it_is_right_and_then_no_more(page: Any) -> None:
+    dialog = page.locator("dialog")
+    dialog.wait_for()
+    assert dialog.inner_text().startswith("This server needs an API key: send yours as the header")
+    field = page.get_by_label("API key")
+    assert field.evaluate("element => element === document.activeElement")
+    field.fill("wrong")
+    field.press("Enter")
+    page.get_by_text("Invalid API key").wait_for()
+    page.get_by_label("API key").fill(USE)
+    page.get_by_label("API key").press("Enter")
+    page.locator(".model h2").first.wait_for()
+    assert dialog.count() == 0
+    page.goto(page.url.replace("#models", "#translate"))
+    page.locator("textarea").first.fill("bier")
+    page.locator("[data-side=t]").first.wait_for()
+    assert dialog.count() == 0
+    assert page.evaluate("[localStorage, sessionStorage].map(each => JSON.stringify(each)).join()").find(USE) == -1
+
+
+def test_whoever_has_none_is_asked_once_and_told(page: Any) -> None:
+    page.locator("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
+    page.wait_for_timeout(2500)  # the page has asked the server again meanwhile
+    assert page.locator("dialog").count() == 0

@@ -1,0 +1,36 @@
+"""npm `deepl-node`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.conftest import Scripts
+from tests.clients.test_libretranslate_python import GERMAN, LINES, ours
+from tests.serving import Server
+
+pytestmark = pytest.mark.clients
+
+
+def test_translates_lists_and_keeps_glossaries(server: Server, node: Scripts) -> None:
+    found = node("deepl-node.mjs", server.base, "any", GERMAN, LINES)
+    assert found.pop("unknown")["message"].startswith("Bad request, message: There is no model for de → fr here.")
+    assert found == {
+        "translated": {"text": ours(server, GERMAN), "language": "de", "billed": len(GERMAN)},
+        "several": [ours(server, GERMAN), ours(server, LINES)],
+        "sources": ["de", "en"],
+        "targets": ["en-GB", "en-US", "es"],
+        "limited": False,
+        "glossary": {"bier": "beer", "haus": "house"},
+        "refused": None,
+        "usage": None,
+    }
+
+
+def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str], node: Scripts) -> None:
+    server, key = guarded
+    found = node("deepl-node.mjs", server.base, key, GERMAN, LINES)
+    assert found["translated"]["text"] == ours(server, GERMAN, Authorization=f"Bearer {key}")
+    refused = node("deepl-node.mjs", server.base, "wrong", GERMAN, LINES)
+    assert {name: each["kind"] for name, each in refused.items()} == dict.fromkeys(
+        ("refused", "usage", "unknown"), "AuthorizationError"
+    )

@@ -1,0 +1,60 @@
+"""npm `libretranslate-ts`, `libretranslate` and `translate`, which speak LibreTranslate's form."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.conftest import Scripts
+from tests.clients.test_libretranslate_python import GERMAN, ours
+from tests.serving import Server
+
+pytestmark = pytest.mark.clients
+
+PLAIN = "guten morgen welt"  # of which nothing has to come back as it is: other translations may be told
+NO_MODEL = "There is no model for de → {} here. Loaded pairs: de → en, en → es."
+NOT_FOUND = {"kind": "TypeError", "message": "This language was not found/does not exist."}  # its own, from our list
+
+
+def test_libretranslate_ts(server: Server, node: Scripts) -> None:
+    asked = {"q": PLAIN, "source": "de", "target": "en", "alternatives": 2}
+    found = node("libretranslate-ts.mjs", server.base, "any", GERMAN, PLAIN)
+    assert found == {
+        "translated": {"status": 200, "translatedText": ours(server, GERMAN)},
+        "alternatives": server.ask("/translate", asked)["alternatives"],
+        "detected": {"status": 200, "language": "de", "confidence": found["detected"]["confidence"]},
+        "languages": ["de", "en", "es"],
+        "unknown": {"status": 500, "translatedText": "", "error": NO_MODEL.format("zz")},
+    }
+    assert 50 < found["detected"]["confidence"] <= 100
+    assert len(set(found["alternatives"])) == 2
+
+
+def test_libretranslate(server: Server, node: Scripts) -> None:
+    found = node("libretranslate.mjs", server.base, "any", GERMAN)
+    assert found == {"translated": ours(server, GERMAN), "detected": ours(server, GERMAN), "unknown": NOT_FOUND}
+
+
+def test_translate(server: Server, node: Scripts) -> None:
+    assert node("translate.mjs", server.base, "any", GERMAN) == {
+        "translated": ours(server, GERMAN),
+        "refused": None,
+        "unknown": {"kind": "Error", "message": NO_MODEL.format("fr")},
+    }
+
+
+def test_with_their_key(guarded: tuple[Server, str], node: Scripts) -> None:
+    server, key = guarded
+    wanted = ours(server, GERMAN, Authorization=f"Bearer {key}")
+    assert node("libretranslate-ts.mjs", server.base, key, GERMAN, PLAIN)["translated"]["translatedText"] == wanted
+    assert node("libretranslate.mjs", server.base, key, GERMAN)["translated"] == wanted
+    assert node("translate.mjs", server.base, key, GERMAN)["translated"] == wanted
+
+
+def test_with_a_bad_key(guarded: tuple[Server, str], node: Scripts) -> None:
+    server, _ = guarded
+    first = node("libretranslate-ts.mjs", server.base, "wrong", GERMAN, PLAIN)
+    assert first["translated"]["error"].startswith("Invalid API key: ")
+    assert first["detected"]["error"] == first["translated"]["error"]
+    assert node("libretranslate.mjs", server.base, "wrong", GERMAN)["translated"] is None  # it tells its users nothing
+    third = node("translate.mjs", server.base, "wrong", GERMAN)
+    assert (third["translated"], third["refused"]["message"]) == (None, first["translated"]["error"])

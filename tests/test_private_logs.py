@@ -1,0 +1,147 @@
+"""No text, key or address that a client sends is in a log line or a metric's label, whatever goes wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.errors import EngineFailed, EngineUnavailable
+from app.logs import JsonLines, TextLines, set_up
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.keyed import USE, bearer, keys_file
+
+SECRET = "Geheimnis-Schmetterling"
+ADDRESS = "198.51.100.77"
+
+
+@pytest.fixture(params=[TextLines, JsonLines])
+def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """Everything that any logger says from DEBUG on, in our form."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(request.param())
+    handler.addFilter(lambda record: not record.name.startswith("httpx"))  # the client's own
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield stream
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def quoting() -> list[BaseException]:
+    """What Python and libraries raise about a value, with the value in it."""
+    found: list[BaseException] = [ValueError(SECRET), KeyError(SECRET), TypeError(f"bad {SECRET}")]
+    try:
+        f"{SECRET}\ud800".encode()
+    except UnicodeEncodeError as error:
+        found.append(error)
+    try:
+        raise EngineFailed("The model failed on this request.") from ValueError(SECRET)
+    except EngineFailed as error:
+        found.append(error)
+    found.append(ExceptionGroup("several", [ValueError(SECRET), EngineUnavailable("No device is ready.")]))
+    return found
+
+
+def everything_is_asked(client: Client) -> None:
+    def ask(method: str, path: str, **options: Any) -> None:
+        for failure in (client.engine.failure, client.engine.late_failure):
+            if failure is not None:
+                failure.__traceback__ = None  # it is raised again and again, and would grow
+        client.request(method, path, **options)
+
+    texts = {"q": SECRET, "source": "de", "target": "en"}
+    for key in ({}, bearer(USE), {"X-API-Key": SECRET}):
+        headers = {**key, "X-Forwarded-For": ADDRESS, "User-Agent": SECRET, "X-Request-Id": f"{SECRET} {SECRET}"}
+        for body in (texts, {**texts, "source": SECRET}, {**texts, "q": {SECRET: SECRET}}, {**texts, SECRET: 5}):
+            ask("POST", "/translate", json={**body, "api_key": USE}, headers=headers)
+        ask("POST", "/translate", params={**texts, "api_key": SECRET}, headers=headers)
+        ask("POST", "/translate", data={**texts, "api_key": SECRET}, headers=headers)
+        ask("POST", "/translate", json={**texts, "stream": True, "api_key": USE}, headers=headers)
+        ask("POST", "/generate", json={"prompt": SECRET, "model": SECRET, "n": SECRET}, headers=headers)
+        ask("POST", "/generate", json={"prompt": SECRET, "stream": True}, headers=headers)
+        ask("POST", "/attention", json={"source": SECRET, "layers": SECRET}, headers=headers)
+        ask("POST", "/score", content=f'{{"text": "{SECRET}'.encode(), headers=headers)
+        ask("GET", f"/{SECRET}", headers=headers)
+        ask("GET", f"/models/{SECRET}/curves", headers=headers)
+        ask("POST", f"/models/{SECRET}/load?{SECRET}={USE}", headers=headers)
+        ask(SECRET.upper().replace("-", ""), "/translate", headers=headers)
+
+
+@pytest.mark.parametrize("failure", [None, *quoting()], ids=lambda each: type(each).__name__)
+def test_nothing_of_a_request_is_logged_or_counted(
+    written: io.StringIO, tmp_path: Path, failure: BaseException | None
+) -> None:
+    keyed = {"keys_file": str(keys_file(tmp_path)), "rate_limit": "1000/minute"}
+    for settings, engine in (({}, FakeEngine(failure=failure)), (keyed, FakeEngine(late_failure=failure))):
+        client = Client(engine, admin_key="a-key-of-the-operators", trusted_proxies="127.0.0.1", **settings)
+        everything_is_asked(client)
+        assert client.engine.calls > 5
+        metrics = client.get("/metrics").text
+        for hidden in (SECRET, USE, ADDRESS, "a-key-of-the-operators"):
+            assert hidden.lower() not in metrics.lower()
+    text = written.getvalue()
+    assert text.count("/translate") > 20
+    for hidden in (SECRET, SECRET.replace("-", ""), USE, ADDRESS, "a-key-of-the-operators"):
+        assert hidden.lower() not in text.lower()
+
+
+def test_a_failure_tells_where_and_what_and_a_machines_words(written: io.StringIO) -> None:
+    client = Client(FakeEngine(failure=RuntimeError("CUDA out of memory")))
+    client.post("/generate", json={"prompt": "雨"})
+    assert "RuntimeError: CUDA out of memory" in written.getvalue()
+    client = Client(FakeEngine(failure=ValueError(SECRET)))
+    client.post("/generate", json={"prompt": "雨"})
+    text = written.getvalue()
+    assert "ValueError: its message is left out: it may quote a text" in text
+    assert "fake_engine.py" in text
+
+
+def test_a_json_line_says_what_was_answered(written: io.StringIO, tmp_path: Path) -> None:
+    if written.getvalue():
+        pytest.fail("nothing has been asked yet")
+    client = Client(keys_file=str(keys_file(tmp_path)))
+    headers = {**bearer(USE), "X-Request-Id": "abc-1"}
+    answer = client.post("/translate?target=en", json={"q": "bier", "source": "de", "target": "en"}, headers=headers)
+    line = next(line for line in written.getvalue().splitlines() if "app.requests" in line)
+    if not line.startswith("{"):
+        assert "POST /translate 200 " in line
+        assert line.endswith(f" ms {len(answer.content)} bytes, shop, abc-1")
+        return
+    fields: dict[str, Any] = json.loads(line)
+    assert 0 <= fields.pop("ms") < 10_000
+    assert fields.pop("time").endswith("+00:00")
+    assert fields.pop("message").startswith("POST /translate 200 ")
+    assert fields == {
+        "level": "info",
+        "logger": "app.requests",
+        "method": "POST",
+        "route": "/translate",
+        "status": 200,
+        "bytes": len(answer.content),
+        "caller": "shop",
+        "request_id": "abc-1",
+    }
+
+
+def test_the_request_log_can_be_off(written: io.StringIO) -> None:
+    client = Client(request_log=False)
+    client.get("/health")
+    assert "app.requests" not in written.getvalue()
+
+
+def test_uvicorns_own_line_of_each_request_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    access = logging.getLogger("uvicorn.access")
+    monkeypatch.setattr(access, "propagate", True)
+    access.addHandler(logging.NullHandler())
+    set_up("info", "text")
+    assert not access.hasHandlers(), "which is how uvicorn asks whether to write it"
