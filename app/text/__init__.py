@@ -7,4 +7,5 @@ languages.py   names of languages
 markup/        HTML around its texts
 protected.py   links, placeholders and numbers in a text
 sentences.py   where sentences end
+tags.py        language tags
 """

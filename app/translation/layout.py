@@ -8,13 +8,14 @@ placeholders beside numbers, is never translated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from app.text.characters import BREAK, MARK, has_letters, unspaced
+from app.text.characters import BREAK, MARK, ODD, has_letters, unspaced
 from app.text.protected import may_hold_links, without_links
 from app.text.sentences import sentence_spans
 
+_ENDS = ".!?…。！？"
 _LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))\s")
 
 
@@ -44,11 +45,22 @@ def layout_of(text: str, language: str, *, split: bool = True) -> Layout:
     for line_start, line_end in _lines(text):
         line = text[line_start:line_end]
         inner = sentence_spans(line, language) if split else [(0, len(line))]
-        for start, end in inner:
+        for start, end in _parted(line, inner) if split and ODD.search(line) else inner:
             start, end = trimmed(text, line_start + start, line_start + end)
             if start < end and translatable(text[start:end]):
                 spans.append((start, end))
     return Layout(text, language, tuple(spans))
+
+
+def _parted(line: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Also where an emoji or a wide space follows the end of a sentence: the splitter knows plain spaces alone."""
+    for start, end in spans:
+        for mark in MARK.finditer(line, start, end):
+            if mark[0] != " " and mark.start() > start and line[mark.start() - 1] in _ENDS:
+                yield start, mark.end()
+                start = mark.end()
+        if start < end:
+            yield start, end
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

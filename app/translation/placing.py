@@ -23,6 +23,8 @@ def placed(sentence: Sentence, translation: Translation) -> list[Edit]:
         if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING:  # before the comma, as there
             at -= _closing_length(translation.text[:at])
         at = max(least, at)
+        if mark.text.isspace():
+            at = _between_two_words(translation.text, at, least)
         edits.append(_edit(translation.text, at, mark))
         least = edits[-1].end
     return edits
@@ -66,6 +68,15 @@ def _between_words(text: str, at: int) -> int:
             break
         at += 1
     return at
+
+
+def _between_two_words(text: str, at: int, least: int) -> int:
+    """Wide spaces stand within the sentence, and apart: at its end, or beside others, they would be other layout."""
+    if least <= at and text[at : at + 1] == " " and at > 0:
+        return at
+    behind = text.find(" ", max(at, least + 1))
+    before = text.rfind(" ", least + 1, at)
+    return behind if behind >= 0 else before if before >= 0 else at
 
 
 def _closing_length(text: str) -> int:

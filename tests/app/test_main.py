@@ -95,3 +95,15 @@ def test_the_version_is_the_packages() -> None:
 def test_the_front_end_needs_no_torch() -> None:
     check = "import sys, app.main; sys.exit('torch' in sys.modules or 'py3langid' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
+
+
+def test_the_cache_has_the_memory_of_its_setting() -> None:
+    calls = []
+    for megabytes in (0, 1):
+        engine = FakeEngine()
+        client = Client(engine, cache_mb=megabytes)
+        for _ in range(2):
+            answer = client.post("/translate", json={"q": "hallo", "source": "de", "target": "en"})
+            assert answer.json() == {"translatedText": "en:hallo"}
+        calls.append(engine.calls)
+    assert calls == [2, 1]
