@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from unittest import mock
 
+import hypothesis
 import pytest
 
 from models.native import build
@@ -14,6 +15,10 @@ from models.native.variants import FP32, TRAINING, VARIANTS, cpu_flags
 pytest.register_assert_rewrite("tests.app", "tests.faults", "tests.models", "tests.training", "tests.serving")
 
 from tests import tiny  # noqa: E402
+
+# how long an example takes says how busy the machine is
+hypothesis.settings.register_profile("parlance", deadline=None)
+hypothesis.settings.load_profile("parlance")
 
 
 def pytest_configure(config: pytest.Config) -> None:

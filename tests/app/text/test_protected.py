@@ -99,4 +99,4 @@ def test_time_grows_with_the_length_alone(pattern: str) -> None:
     text = "http://" * (pattern == "http://)") + (pattern * 100_000)[:100_000]
     began = time.perf_counter()
     number_spans(text, kept_spans(text))
-    assert time.perf_counter() - began < 1.5
+    assert time.perf_counter() - began < 20  # no measure of speed: time that grows with the square takes minutes

@@ -46,6 +46,6 @@ def test_long_lines_take_little_time(pattern: str) -> None:
     line = (pattern * 100_000)[:100_000]
     began = time.perf_counter()
     spans = sentence_spans(line, "en")
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 20  # no measure of speed: time that grows with the square takes minutes
     assert spans[-1][1] == 100_000
     assert max(end - start for start, end in spans) <= 4000
