@@ -27,7 +27,7 @@ class LoopConfig:
     average_decay: float = 0.0  # of the weights' exponential moving average, per update; 0: off
     average_best: int = 0  # the mean of so many best validated weights is a candidate too; 0: off
     seed: int = 1  # of weights, order, dropout and held-out pairs
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # auto: what the device multiplies fastest with
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # auto: what the device trains fastest with
     compile: Literal["auto", "on", "off"] = "auto"  # a translator's step; auto: on CUDA (a CPU has kernels)
 
     def problems(self) -> Iterable[str]:

@@ -66,7 +66,7 @@ def test_one_pair_from_its_making_to_its_end(client: Client) -> None:
     gone = client.get(path)
     assert (gone.status_code, gone.json()) == (
         404,
-        {"message": "There is no glossary with this id here, or it is another's; GET /v3/glossaries lists yours."},
+        {"message": "You have no glossary with this id; GET /v3/glossaries lists yours."},
     )
 
 

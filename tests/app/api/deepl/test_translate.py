@@ -212,7 +212,7 @@ def test_a_glossary_reaches_the_translator(tmp_path: Path, monkeypatch: pytest.M
     unknown = client.post("/v2/translate", json=BIER | {"glossary_id": "559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"})
     assert (unknown.status_code, unknown.json()["message"]) == (
         404,
-        "There is no glossary with this id here, or it is another's; GET /v3/glossaries lists yours.",
+        "You have no glossary with this id; GET /v3/glossaries lists yours.",
     )
 
 
