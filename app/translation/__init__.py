@@ -9,7 +9,8 @@ sentence.py    a sentence without what the model cannot read
 asking.py      the engine is asked, each sentence once
 cache.py       what was asked before
 faithful.py    what a translation has to hold, it holds
-mending.py     numbers and terms that were lost
+mending.py     numbers that were lost
+terms.py       terms of a glossary, in their places
 placing.py     where what was taken out belongs
 edits.py       changes of a translation
 assembly.py    sentences become a text again
