@@ -6,6 +6,7 @@ translator.py  the way through
 layout.py      pieces to translate, and what stands between them
 halving.py     pieces that the model has no room for
 sentence.py    a sentence without what the model cannot read
+tidying.py     what the model writes, without layout of its own
 asking.py      the engine is asked, each sentence once
 cache.py       what was asked before
 faithful.py    what a translation has to hold, it holds

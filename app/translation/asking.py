@@ -13,6 +13,7 @@ from typing import TypeVar
 from app.engine.errors import InvalidRequest, Overloaded, TextTooLong
 from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob, Usage
 from app.translation.cache import Cache
+from app.translation.tidying import tidied
 
 T = TypeVar("T")
 GROUP_SENTENCES = 256
@@ -44,8 +45,8 @@ class Asker:
             answers = await _patiently(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _PATIENCE_S
             for job, model, answer in zip(group, served, answers, strict=True):
-                found[job] = answer
-                self._keep(job, model, answer)
+                found[job] = own = tidied(answer, job.prefix)
+                self._keep(job, model, own)
         return [_there(found[job]) for job in jobs]
 
     async def translated_or_none(self, jobs: Sequence[TranslationJob]) -> list[Translation | None]:

@@ -42,13 +42,20 @@ def with_terms(translation: Translation, terms: Sequence[Term], clean: str) -> T
         start, end = _place(translation, term, taken)
         if start < end:
             taken.append((start, end))
-            form = term.forms[-1] if not text[:start].strip() and text[:1].isupper() else term.forms[0]
-            edits.append(Edit(start, end, at_beginning(form, text, start)))
+            edits.append(Edit(start, end, _form(term, clean, text, start)))
     translation = edited(translation, sorted(edits, key=lambda edit: edit.start))
     for term in terms:  # nothing stands for it
         if not holds_term(translation.text, term.forms):
             translation = with_inserted(translation, clean, term.start, term.end, term.forms[0])
     return translation
+
+
+def _form(term: Term, clean: str, text: str, at: int) -> str:
+    """With a capital where it begins a translation whose source begins with one."""
+    if not any(character.isalnum() for character in clean[: term.start]):
+        return term.forms[-1] if not text[:at].strip() and text[:1].isupper() else term.forms[0]
+    begins = next((character for character in clean if character.isalnum()), "")
+    return at_beginning(term.forms[0], text, at) if begins.isupper() else term.forms[0]
 
 
 def obeys(free: Translation, bound: Translation, terms: Sequence[Term]) -> bool:

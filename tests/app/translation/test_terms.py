@@ -100,8 +100,9 @@ def test_each_term_at_its_own_place(text: str, terms: dict[str, str], wanted: st
 def test_a_term_that_begins_the_translation_has_its_capital_there() -> None:
     engine = compelled(None)
     engine.words = {"ein": "", "bier": "Beer", "hier": "here"}
-    assert translate(engine, "ein bier hier", {"bier": "ale"}).text == "Ale here"
-    assert translate(engine, "ein bier hier", {"bier": "iPhone"}).text == "iPhone here"
-    assert len(engine.asked) == 2
-    assert translate(engine, "ein bier hier", {"bier": "beer"}).text == "Beer here"
+    assert translate(engine, "Ein bier hier", {"bier": "ale"}).text == "Ale here"
+    assert translate(engine, "ein bier hier", {"bier": "ale"}).text == "ale here"
+    assert translate(engine, "Ein bier hier", {"bier": "iPhone"}).text == "iPhone here"
     assert len(engine.asked) == 3
+    assert translate(engine, "Ein bier hier", {"bier": "beer"}).text == "Beer here"
+    assert len(engine.asked) == 4
