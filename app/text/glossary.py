@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.text.characters import unspaced
@@ -55,7 +55,30 @@ class Glossary:
 
 def holds_term(text: str, forms: tuple[str, ...]) -> bool:
     """Whether one of its forms is there as a word of its own."""
-    return any(at >= 0 for form in forms for at in [find_term(text, form)])
+    return bool(term_places(text, forms))
+
+
+def term_places(text: str, forms: Sequence[str]) -> list[tuple[int, int]]:
+    """Spans of its forms, in order. What begins the text may have a capital there, whatever the forms."""
+    found = {span for form in forms for span in _spans(text, form)}
+    begins = next((at for at, character in enumerate(text) if character.isalnum()), 0)
+    for form in forms:
+        if text.startswith(_capital(form), begins) and _bounded(text, begins, begins + len(form)):
+            found.add((begins, begins + len(form)))
+    return sorted(found)
+
+
+def at_beginning(form: str, text: str, at: int) -> str:
+    """The form as it is written there: with a capital where it takes the place of one that begins the text."""
+    begins = not any(character.isalnum() for character in text[:at])
+    return _capital(form) if begins and text[at : at + 1].isupper() else form
+
+
+def _spans(text: str, form: str) -> Iterator[tuple[int, int]]:
+    at = find_term(text, form)
+    while at >= 0:
+        yield at, at + len(form)
+        at = find_term(text, form, at + len(form))
 
 
 def find_term(text: str, form: str, start: int = 0) -> int:
@@ -108,7 +131,14 @@ def _continues(text: str, at: int) -> bool:
     return _WORD.fullmatch(before) is not None and _WORD.fullmatch(after) is not None
 
 
+def _capital(form: str) -> str:
+    """iPhone and eBay stay as they are."""
+    first = form.split(maxsplit=1)[0]
+    capital = form[0].upper()
+    return capital + form[1:] if first.islower() and len(capital) == 1 else form
+
+
 def _forms(target: str, text: str, at: int) -> tuple[str, ...]:
-    capital = target[0].upper() + target[1:]
+    capital = _capital(target)
     begins = at == 0 or not any(character.isalnum() for character in text[:at])
     return (target, capital) if begins and text[at].isupper() and capital != target else (target,)

@@ -6,10 +6,12 @@ translator.py  the way through
 layout.py      pieces to translate, and what stands between them
 halving.py     pieces that the model has no room for
 sentence.py    a sentence without what the model cannot read
+tidying.py     what the model writes, without layout of its own
 asking.py      the engine is asked, each sentence once
 cache.py       what was asked before
 faithful.py    what a translation has to hold, it holds
-mending.py     numbers and terms that were lost
+mending.py     numbers that were lost
+terms.py       terms of a glossary, in their places
 placing.py     where what was taken out belongs
 edits.py       changes of a translation
 assembly.py    sentences become a text again

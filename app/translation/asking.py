@@ -10,9 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from app.engine.errors import Overloaded, TextTooLong
+from app.engine.errors import InvalidRequest, Overloaded, TextTooLong
 from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob, Usage
 from app.translation.cache import Cache
+from app.translation.tidying import tidied
 
 T = TypeVar("T")
 GROUP_SENTENCES = 256
@@ -21,6 +22,7 @@ _LONG_CHARACTERS = 4000  # of which layout and mending take a few milliseconds, 
 _MANY = 1000  # sentences after whose look-up others have their turn
 _PATIENCE_S = 30.0  # for room for the groups behind the first, of which some is done already
 _LONGEST_WAIT_S = 2.0
+_TERMS = "glossary"  # the field at fault where a model cannot write a term
 
 
 class Asker:
@@ -43,9 +45,21 @@ class Asker:
             answers = await _patiently(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _PATIENCE_S
             for job, model, answer in zip(group, served, answers, strict=True):
-                found[job] = answer
-                self._keep(job, model, answer)
+                found[job] = own = tidied(answer, job.prefix)
+                self._keep(job, model, own)
         return [_there(found[job]) for job in jobs]
+
+    async def translated_or_none(self, jobs: Sequence[TranslationJob]) -> list[Translation | None]:
+        """None for those with terms that the model has no tokens for; one of them is no fault of the others."""
+        try:
+            return list(await self.translate(jobs))
+        except InvalidRequest as refusal:
+            if refusal.field != _TERMS:
+                raise
+            if len(jobs) == 1:
+                return [None]
+        half = len(jobs) // 2
+        return [*await self.translated_or_none(jobs[:half]), *await self.translated_or_none(jobs[half:])]
 
     async def aligned(self, jobs: Sequence[TranslationJob], found: Sequence[Translation]) -> list[Translation]:
         """The same translations with their word alignments; without, where they are longer than the model reads."""

@@ -16,10 +16,14 @@ from app.text.glossary import Glossary, Term, holds_term
 from app.text.protected import Kept, kept_spans, may_be_a_word, missing, number_spans
 from app.translation.asking import Asker, aside
 from app.translation.edits import edited
-from app.translation.mending import numbers_there, with_numbers, with_terms
+from app.translation.mending import numbers_there, with_numbers
 from app.translation.placing import placed
 from app.translation.sentence import Sentence
+from app.translation.terms import in_place, obeys, with_terms
 from models.options import MOST_TERMS
+
+_PLACES: frozenset[Wanted] = frozenset({"alignment"})
+_WORDS: frozenset[Wanted] = frozenset({"alignment", "tokens"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +44,29 @@ class Task:
         kept = tuple(kept_spans(clean))
         inside = {at for each in kept for at in range(each.start, each.end)}
         terms = tuple(term for term in glossary.find(clean) if term.start not in inside) if glossary else ()
-        # of more terms than a search takes, the others are put in afterwards
-        required = tuple(dict.fromkeys(term.forms for term in terms))[:MOST_TERMS]
-        wants: frozenset[Wanted] = asked.wants | {"alignment"} if sentence.shown_marks else asked.wants
+        wants = asked.wants | (_WORDS if terms else _PLACES if sentence.shown_marks else frozenset())
         covered = [*kept, *(Kept(term.start, term.end, "") for term in terms)] if terms else kept
         numbers = tuple(number_spans(clean, covered))
-        return cls(sentence, _job(asked, clean, required, wants), kept, numbers, terms, glossary)
+        return cls(sentence, _job(asked, clean, wants), kept, numbers, terms, glossary)
 
     @property
     def plain(self) -> bool:
         """Whether its translation is right as it comes."""
         return not (self.sentence.shown_marks or self.kept or self.numbers or self.terms)
 
+    @property
+    def bound(self) -> TranslationJob:
+        """The same, of a model that is made to write the terms."""
+        # of more terms than a search takes, the others are put in afterwards
+        required = tuple(dict.fromkeys(term.forms for term in self.terms))[:MOST_TERMS]
+        return replace(self.job, required=required, alternatives=0)
+
     def without_links(self) -> Task:
         source = self.sentence.source
         return Task.of(Sentence.of(source, kept_spans(source)), self.job, self.glossary)
 
 
-def _job(
-    asked: TranslationJob, text: str, required: tuple[tuple[str, ...], ...], wants: frozenset[Wanted]
-) -> TranslationJob:
+def _job(asked: TranslationJob, text: str, wants: frozenset[Wanted]) -> TranslationJob:
     """As dataclasses.replace, in a fifth of its time: it is made for every sentence."""
     return TranslationJob(
         text,
@@ -71,7 +78,7 @@ def _job(
         asked.length_penalty,
         asked.max_new_tokens,
         asked.prefix,
-        required,
+        (),
         asked.no_repeat_ngram_size,
         wants,
     )
@@ -86,6 +93,7 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     again = await asker.translate([done[i].job for i in broken]) if broken else []
     for i, answer in zip(broken, again, strict=True):
         found[i] = replace(answer, usage=_sum(found[i].usage, answer.usage))
+    found = await with_obedient(asker, done, found)
     losing = [
         i
         for i, task in enumerate(done)
@@ -98,6 +106,26 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     return await aside(
         sum(len(task.sentence.source) for task in done if not task.plain), lambda: _all_whole(done, found)
     )
+
+
+async def with_obedient(asker: Asker, tasks: Sequence[Task], found: Sequence[Translation]) -> list[Translation]:
+    """Where terms are not in their places, what the model writes that is made to, if that is better."""
+    answers = list(found)
+    losing = [i for i, task in enumerate(tasks) if task.terms and not in_place(found[i], task.terms)]
+    bound = await asker.translated_or_none([tasks[i].bound for i in losing]) if losing else []
+    for i, answer in zip(losing, bound, strict=True):
+        if answer is None:
+            continue
+        usage = _sum(found[i].usage, answer.usage)
+        if obeys(found[i], answer, tasks[i].terms):
+            answers[i] = replace(answer, usage=usage, alternatives=found[i].alternatives, scores=_own(answer, found[i]))
+        else:
+            answers[i] = replace(found[i], usage=usage)
+    return answers
+
+
+def _own(best: Translation, others: Translation) -> tuple[float, ...] | None:
+    return best.scores and (*best.scores[:1], *(others.scores or ())[1:])
 
 
 def _all_whole(tasks: Sequence[Task], found: Sequence[Translation]) -> list[Translation]:

@@ -10,6 +10,7 @@ from app.engine.jobs import Engine, Translation
 from app.engine.streaming import Show
 from app.translation.asking import Asker
 from app.translation.faithful import Task, or_source
+from app.translation.tidying import Tidying, tidied
 
 _SIDE_BY_SIDE = 16  # as many as the default slots hold with beams of 4
 
@@ -75,16 +76,15 @@ async def shown_in_order(
 
 async def _streamed(task: Task, line: _Line, engine: Engine, *, first: bool) -> Translation:
     """As it is written. Those behind the first wait for room."""
-    wait, shown, pending = 0.05, False, ""
+    wait, shown, tidying = 0.05, False, Tidying(task.job.prefix)
     while True:
         try:
             async with engine.stream_translation(task.job) as stream:
                 async for delta in stream.deltas():
-                    pending += delta.text
-                    if pending.strip() or shown:
-                        line.put(pending)
-                        shown, pending = True, ""
-                result = stream.result
+                    if text := tidying.more(delta.text):
+                        line.put(text)
+                        shown = True
+                result = tidied(stream.result, task.job.prefix)
             if not shown:
                 result = or_source(task, result)
                 line.put(result.text)

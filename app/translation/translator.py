@@ -14,7 +14,7 @@ from app.translation.asking import Asker, aside
 from app.translation.assembly import whole
 from app.translation.cache import Cache
 from app.translation.faithful import Task, faithful
-from app.translation.halving import fitted, halves
+from app.translation.halving import at_spaces, fitted, halves, keeps_spaces
 from app.translation.job import TextJob, TranslatedText
 from app.translation.layout import Layout, layout_of, spaces
 from app.translation.pages import translated_pages
@@ -78,13 +78,17 @@ class Translator:
         return (await self._translated([task]))[0]
 
     async def _translated(self, tasks: Sequence[Task], halvings: int = _HALVINGS) -> list[Translation]:
-        """Those that ran into the model's own limit are translated again in halves."""
+        """Those that ran into the model's own limit are translated again in halves, those that found no places for
+        all spaces of the source in the parts between these."""
         found = await faithful(self._asker, tasks) if tasks else []
         again: list[tuple[int, Layout, list[Task]]] = []
         for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
             source = task.sentence.source
             cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
-            if cut and halvings and len(source) > _SHORT_CHARACTERS:
+            parted = None if keeps_spaces(source, translation.text) else at_spaces(source, task.job.source_language)
+            if parted is not None and parted.spans:
+                again.append((number, parted, _tasks(parted, task.job, task.glossary)))
+            elif cut and halvings and len(source) > _SHORT_CHARACTERS:
                 layout = halves(source, task.job.source_language)
                 if len(layout.spans) > 1:
                     again.append((number, layout, _tasks(layout, task.job, task.glossary)))

@@ -159,4 +159,4 @@ def test_all_that_has_to_come_over_does(parts: list[str], backwards: bool) -> No
     assert Counter(each.key for each in kept_spans(found)) == Counter(each.key for each in kept_spans(text))
     for number in NUMBERS:
         assert len(re.findall(rf"(?<!\S){re.escape(number)}(?!\S)", found)) == parts.count(number)
-    assert ("canine" in found) is ("hund" in parts)
+    assert ("canine" in found.lower()) is ("hund" in parts)  # with a capital where it begins the sentence
