@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _add(given: argparse.Namespace) -> int:
     found = _objects(given.file)
     if not keys.usable_name(given.name):
-        return _refused("A name has 1 to 64 printable characters.")
+        return _refused(f"A name has 1 to 64 printable characters, and is not {' or '.join(keys.TAKEN)}.")
     if any(each["name"] == given.name for each in found):
         return _refused(f'There is a key "{given.name}" already: remove it first, or take another name.')
     key = keys.new_key()

@@ -47,6 +47,7 @@ from app.api.docs import add_docs
 from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
 from app.api.extensions import family as extensions
+from app.api.heads import Heads
 from app.api.limits import Limits
 from app.api.metrics import HttpCounter
 from app.api.openai import completions
@@ -280,6 +281,7 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
     app.add_middleware(Turns)
+    app.add_middleware(Heads)
     if settings.request_log:
         app.add_middleware(RequestLog)
     if tracing is not None:
@@ -291,6 +293,6 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Content-Type", "Authorization", "X-API-Key", "KEY", HEADER],
+            allow_headers=["*"],  # OpenAI's client sends a dozen of its own; which pages may ask is said above
             expose_headers=[HEADER, "Retry-After", *access.HEADERS],
         )

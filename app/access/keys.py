@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.access.caller import SCOPES, Caller, Scope
+from app.access.caller import ANONYMOUS, SCOPES, Caller, Scope
 from app.access.rates import parse_quotas, parse_rates
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "plk_"  # so that people and scanners of secrets know what they have found
 LOOK_EVERY_S = 1.0
+TAKEN = (ANONYMOUS.name, "admin")  # the second: whoever has PARLANCE_ADMIN_KEY
 _NOBODY = hashlib.sha256(b"nobody's").digest()
 _FIELDS = {"name", "sha256", "scopes", "rate_limit", "quota", "created"}
 
@@ -157,7 +158,7 @@ def _key(path: Path, number: int, fields: dict[str, Any]) -> StoredKey:
         raise KeysUnreadable(f'{where} has a field "{unknown[0]}", which keys do not have.')
     name, scopes = fields.get("name"), fields.get("scopes", ["use"])
     if not isinstance(name, str) or not usable_name(name):
-        raise KeysUnreadable(f'{where} needs a "name" of 1 to 64 printable characters.')
+        raise KeysUnreadable(f'{where} needs a "name" of 1 to 64 printable characters, and not {" or ".join(TAKEN)}.')
     if not isinstance(scopes, list) or not scopes or not all(scope in SCOPES for scope in scopes):
         raise KeysUnreadable(f'{where} needs "scopes" of {" and ".join(SCOPES)}.')
     try:
@@ -181,8 +182,8 @@ def _scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def usable_name(name: str) -> bool:
-    """It goes into logs."""
-    return 0 < len(name) <= 64 and name.isprintable() and name.strip() == name
+    """It goes into logs, and what its key stores is kept under it: nobody is called as those without a key are."""
+    return 0 < len(name) <= 64 and name.isprintable() and name.strip() == name and name not in TAKEN
 
 
 def write(path: Path, objects: Iterable[Mapping[str, Any]]) -> None:

@@ -163,6 +163,7 @@ class Asking:
         translations: list[str] = []
         for part in _parts(texts):
             translations += await self._translated([self._job(text, pair, text_format, terms) for text in part])
+            await asyncio.sleep(0)  # texts without words are translated at once: of 50,000 of them all others wait
         return translations
 
     async def _found(self, texts: Sequence[str], text_format: TextFormat) -> tuple[str, str]:

@@ -6,6 +6,8 @@ import email.message
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -17,11 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive
 
+from app.access.errors import KeyMissing, KeyWrong
 from app.api.access import OPEN, caller_of, charge, identify
 from app.api.disconnect import ClientLeft
 from app.api.multipart import Upload, form_parts
+from app.api.sse import EventStream
 from app.api.wording import shown, value_shown
-from app.engine.errors import InvalidRequest
+from app.engine.errors import EngineError, InvalidRequest
 
 ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]  # a status and our own body of an error -> theirs
 _OBJECT = "a JSON object as /docs shows it"
@@ -72,13 +76,13 @@ class JsonRoute(APIRoute):
     async def answer(self, request: Request) -> Response:
         """Read, validate, call, encode. `app.api.errors` answers what this raises."""
         assert self.body_field is not None
-        fields = await self.fields_of(request)
         if request.app.state.services.gate.idle:
+            fields = await self.fields_of(request)
             body = validated(self.body_field.field_info.annotation, fields)
             services = request.app.state.services
             answer = await self.endpoint(body=body, request=request, services=services, **request.path_params)
         else:
-            answer = await self._charged(request, fields)
+            answer = await self._charged(request, await self._charged_fields(request))
         if isinstance(answer, Response):
             return answer
         content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
@@ -88,6 +92,18 @@ class JsonRoute(APIRoute):
         return await read(
             request, takes_forms=self.takes_forms, takes_files=self.takes_files, repeated=self.repeated_fields
         )
+
+    async def _charged_fields(self, request: Request) -> dict[str, Any]:
+        """A body that nobody can read costs a request as well: of the key in a header, or else of the address."""
+        try:
+            return await self.fields_of(request)
+        except ClientLeft:
+            raise
+        except (EngineError, HTTPException):
+            with suppress(KeyMissing, KeyWrong):  # the key may stand in what cannot be read; `identify` has charged it
+                await identify(request, {}, self.key_fields)
+                await charge(request, 1, 0)
+            raise
 
     async def _charged(self, request: Request, fields: dict[str, Any]) -> Any:
         """The endpoint's answer, if the request has a key that may ask and its cost fits: a request for each text.
@@ -103,11 +119,15 @@ class JsonRoute(APIRoute):
         characters = sum(map(len, texts))
         await charge(request, max(1, len(texts)), characters)
         services = request.app.state.services
+        give_back = partial(services.gate.give_back, caller_of(request), characters)
         try:
-            return await self.endpoint(body=body, request=request, services=services, **request.path_params)
+            answer = await self.endpoint(body=body, request=request, services=services, **request.path_params)
         except Exception:
-            await services.gate.give_back(caller_of(request), characters)
+            await give_back()
             raise
+        if isinstance(answer, EventStream):
+            answer.on_refusal = give_back
+        return answer
 
     def texts_of(self, body: Any) -> Iterator[str]:
         """Every text that the request wants worked on."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
@@ -98,12 +98,14 @@ class EventStream(Response, Generic[T]):
         self._opened, self._done, self._indexed = opened, done, indexed
         self._write_timeout_s = write_timeout_s
         self._begun = False
+        self.on_refusal: Callable[[], Awaitable[None]] | None = None  # awaited if it ends before its first text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await while_connected(Request(scope, receive), self._stream(scope, send))
         except ClientLeft:
             if not self._begun:
+                await self._refused()
                 raise
         except ReaderStuck:
             logger.warning(
@@ -111,6 +113,14 @@ class EventStream(Response, Generic[T]):
                 scope["state"]["request_id"],
                 self._write_timeout_s,
             )
+        except Exception:
+            if not self._begun:
+                await self._refused()
+            raise
+
+    async def _refused(self) -> None:
+        if self.on_refusal is not None:
+            await self.on_refusal()
 
     async def _stream(self, scope: Scope, send: Send) -> None:
         async with self._opened as stream:

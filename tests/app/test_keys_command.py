@@ -42,7 +42,8 @@ def test_a_key_is_printed_once_and_opens(tmp_path: Path, capsys: pytest.CaptureF
     ("arguments", "words"),
     [
         (["add", "shop"], 'There is a key "shop" already'),
-        (["add", "a\tb"], "A name has 1 to 64 printable characters."),
+        (["add", "a\tb"], "A name has 1 to 64 printable characters, and is not anonymous or admin."),
+        (["add", "anonymous"], "is not anonymous or admin."),
         (["add", "b", "--rate-limit", "often"], "--rate-limit often cannot be used: it takes a number"),
         (["add", "b", "--quota", "5/hour"], "--quota 5/hour cannot be used"),
         (["remove", "b"], 'There is no key "b" in'),

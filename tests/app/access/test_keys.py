@@ -98,6 +98,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_keeps_the_keys(
         (json.dumps(line(nam="x")), 'has a field "nam", which keys do not have'),
         (json.dumps({**line(), "name": ""}), 'needs a "name" of 1 to 64 printable characters'),
         (json.dumps({**line(), "name": "a\nb"}), 'needs a "name"'),
+        (json.dumps({**line(), "name": "anonymous"}), "and not anonymous or admin"),
         (json.dumps(line(scopes=["root"])), 'needs "scopes" of use and admin'),
         (json.dumps(line(scopes=[])), 'needs "scopes"'),
         (json.dumps({**line(), "sha256": "ab"}), "64 hexadecimal digits"),

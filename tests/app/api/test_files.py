@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from app.api.files import Asking
+from app.api.schemas.translation import TranslationOptions
 from app.documents import Ask
 from app.engine.errors import InvalidRequest, Overloaded
 from app.engine.jobs import Translation, TranslationJob
@@ -106,6 +108,26 @@ class Busy(FakeEngine):
         if self.calls in self.full_at:
             raise Overloaded("Full.", retry_after_s=7)
         return found
+
+
+def test_texts_without_words_leave_turns_to_others(tmp_path: Path) -> None:
+    """50,000 of them are translated without any device, and so without any wait in which others would be heard."""
+    asking = Asking(TranslationOptions(**PAIR), Client(data=tmp_path).app.state.services)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        counting = asyncio.create_task(count())
+        assert await asking([""] * 6400, "text") == [""] * 6400
+        counting.cancel()
+
+    asyncio.run(work())
+    assert turns >= 100
 
 
 def test_a_full_server_refuses_a_file_at_the_door_but_waits_with_one_that_is_begun(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.engine.jobs import PoolStatus
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
@@ -40,3 +42,11 @@ def test_not_ready_says_why() -> None:
         "models": 1,
         "problems": ["cuda:0 is restarting after a fault."],
     }
+
+
+@pytest.mark.parametrize("path", ["/health", "/languages", "/v2/usage", "/nothing", "/translate"])
+def test_a_head_says_of_every_path_what_a_get_says_without_its_body(path: str) -> None:
+    get, head = Client().get(path), Client().request("HEAD", path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    for name in ("content-type", "content-length"):
+        assert head.headers[name] == get.headers[name]

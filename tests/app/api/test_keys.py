@@ -183,7 +183,7 @@ def test_other_origins_may_send_keys_and_read_limits(tmp_path: Path) -> None:
     asked = {
         "Origin": "https://example.org",
         "Access-Control-Request-Method": "DELETE",
-        "Access-Control-Request-Headers": "authorization, x-api-key, key",
+        "Access-Control-Request-Headers": "authorization, x-api-key, key, x-stainless-os, traceparent",
     }
     assert client.request("OPTIONS", "/translate", headers=asked).status_code == 200, "without a key"
     answer = client.post("/translate", json=TEXTS, headers={"Origin": "https://example.org", **bearer(USE)})

@@ -238,3 +238,24 @@ def test_usage(tmp_path: Path, path: str, body: dict[str, object], characters: i
     assert asyncio.run(gate.usage(use)) == Usage(characters, None)
     assert asyncio.run(gate.usage(other)) == Usage(characters, 500)
     assert asyncio.run(gate.usage(Caller("anonymous"))) == Usage(0, None)
+
+
+def test_a_body_that_nobody_can_read_costs_a_request_of_its_key_or_else_of_its_address(tmp_path: Path) -> None:
+    client = Client()
+    with_gate(client, keys_file(tmp_path, rate_limit="2/minute"), rates="3/minute")
+    broken = {"content": b"{", "headers": {"Content-Type": "application/json"}}
+    assert [client.post("/translate", **broken).status_code for _ in range(4)] == [400, 400, 400, 429]
+    broken["headers"] = {"Content-Type": "image/png", **bearer(OTHER)}
+    assert [client.post("/translate", **broken).status_code for _ in range(3)] == [415, 415, 429]
+    assert client.post("/translate", json=TEXTS, headers=bearer(OTHER)).status_code == 429
+    assert client.engine.calls == 0
+
+
+def test_a_stream_that_is_refused_costs_no_characters(tmp_path: Path) -> None:
+    engine = FakeEngine(failure=EngineUnavailable("Try again."))
+    client = Client(engine)
+    with_gate(client, keys_file(tmp_path, quota="8/day"))
+    stream = {"json": {**TEXTS, "stream": True}, "headers": bearer(OTHER)}
+    assert [client.post("/translate", **stream).status_code for _ in range(4)] == [503] * 4
+    engine.failure = None
+    assert [client.post("/translate", **stream).status_code for _ in range(3)] == [200, 200, 429]
