@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from app.engine.jobs import Translation, TranslationJob, Usage, Wanted
 from app.text.glossary import Glossary, Term, holds_term
+from app.text.plain import one_plain_sentence
 from app.text.protected import Kept, kept_spans, may_be_a_word, missing, number_spans
 from app.translation.asking import Asker, aside
 from app.translation.edits import edited
@@ -36,6 +37,8 @@ class Task:
     def of(cls, sentence: Sentence, asked: TranslationJob, glossary: Glossary) -> Task:
         """asked: the job but for its text and its terms."""
         clean = sentence.clean
+        if not glossary and not sentence.marks and one_plain_sentence(clean):
+            return cls(sentence, _job(asked, clean, (), asked.wants), (), (), (), glossary)
         kept = tuple(kept_spans(clean))
         inside = {at for each in kept for at in range(each.start, each.end)}
         terms = tuple(term for term in glossary.find(clean) if term.start not in inside) if glossary else ()
@@ -78,6 +81,8 @@ def _job(
 async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     """The translations of the sentences as they stand in the text, alignments counted there."""
     found, done = await asker.translate([task.job for task in tasks]), list(tasks)
+    if all(map(_right_as_it_comes, done, found)):
+        return found
     broken = [i for i, task in enumerate(done) if not _links_come_over(task, found[i].text)]
     for i in broken:
         done[i] = done[i].without_links()
@@ -96,6 +101,11 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     return await aside(
         sum(len(task.sentence.source) for task in done if not task.plain), lambda: _all_whole(done, found)
     )
+
+
+def _right_as_it_comes(task: Task, translation: Translation) -> bool:
+    """As nearly all are, which then cost nothing more."""
+    return task.plain and not task.sentence.marks and translation.text.strip() != ""
 
 
 def _all_whole(tasks: Sequence[Task], found: Sequence[Translation]) -> list[Translation]:

@@ -40,6 +40,8 @@ class Sentence:
     @classmethod
     def of(cls, source: str, out: Sequence[Kept] = ()) -> Sentence:
         """out: what is taken out beside marks; in order, none within another."""
+        if not out and not ODD.search(source):
+            return cls(source, source)
         clean: list[str] = []
         marks: list[Mark] = []
         at = length = 0
@@ -73,8 +75,6 @@ class Sentence:
 
 def _taken_out(source: str, out: Sequence[Kept]) -> Iterator[tuple[int, int, str]]:
     """Start, end and text of each run of marks and of what is `out`: neighbours are one."""
-    if not out and not ODD.search(source):
-        return
     spans = sorted([*_marks(source), *(_with_brackets(source, each) for each in out)])
     if spans and spans[0][0] == 0:  # the comma behind a name at the beginning goes with it
         pause = _PAUSE.match(source, spans[0][1])
