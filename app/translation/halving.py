@@ -18,8 +18,10 @@ Count = Callable[[Sequence[str]], Awaitable[list[int]]]
 
 
 def surely_fits(layout: Layout, room: int) -> bool:
-    """Whether every piece does by its characters alone: four bytes each at most."""
-    return all(end - start < room // 4 for start, end in layout.spans)
+    """Whether every piece does by its bytes alone; a character has four at most."""
+    return all(
+        end - start < room // 4 or len(layout.text[start:end].encode()) < room - 2 for start, end in layout.spans
+    )
 
 
 async def fitted(layout: Layout, room: int, count: Count, *, certain: bool = False) -> Layout:
