@@ -7,8 +7,8 @@ it: what is raised about a value (ValueError, KeyError, UnicodeError, …) tends
 from __future__ import annotations
 
 import logging
+import time
 import traceback
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
@@ -27,6 +27,20 @@ class TextLines(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__(TEXT)
+        self._second = -1, ""  # the last one that was written, and how: it is that of most lines
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        return f"{self._to_seconds(record.created)},{int(record.msecs):03d}"
+
+    def _to_seconds(self, created: float) -> str:
+        second, written = self._second
+        if second != int(created):
+            written = self._written(int(created))
+            self._second = int(created), written
+        return written
+
+    def _written(self, second: int) -> str:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text = None  # another handler may have kept its own words there
@@ -45,9 +59,12 @@ class TextLines(logging.Formatter):
 class JsonLines(TextLines):
     """One object in each line. What a record brings as `fields` stands beside the rest."""
 
+    def _written(self, second: int) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": f"{self._to_seconds(record.created)}.{int(record.msecs):03d}+00:00",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

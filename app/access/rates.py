@@ -92,7 +92,7 @@ def _parts(text: str, units: tuple[str, ...], example: str) -> list[tuple[int, s
     if text.strip() in ("", _NONE):
         return found
     for part in text.split(";"):
-        match = re.fullmatch(rf"\s*(\d{{1,12}})\s*/\s*({'|'.join(units)})\s*", part, re.ASCII)
+        match = re.fullmatch(rf"\s*(\d{{1,13}})\s*/\s*({'|'.join(units)})\s*", part, re.ASCII)
         if not match or not 0 < int(match[1]) <= MOST:
             raise ValueError(f'it takes a number from 1 per {", ".join(units)}, such as "{example}"')
         if match[2] in [unit for _, unit in found]:

@@ -51,7 +51,7 @@ async def identify(request: Request, fields: Mapping[str, Any], key_fields: Sequ
     if gate.idle:
         return ANONYMOUS
     try:
-        caller = gate.caller(given_keys(request, fields, key_fields), _place(key_fields))
+        caller = gate.caller(given_keys(request, fields, key_fields), _place(tuple(key_fields)))
     except (KeyMissing, KeyWrong):
         await charge(request, 1, 0)
         raise
@@ -81,7 +81,7 @@ def given_keys(request: Request, fields: Mapping[str, Any], key_fields: Sequence
             scheme, _, rest = value.strip().partition(b" ")
             if scheme.lower() in _SCHEMES and (key := rest.strip()):
                 yield key.decode("latin-1")
-    query = _query(request) if key_fields and request.url.query else {}
+    query = _query(request) if key_fields and request.scope["query_string"] else {}
     for found in (fields, query):
         for field in key_fields:
             if isinstance(sent := found.get(field), str) and sent:
@@ -89,18 +89,10 @@ def given_keys(request: Request, fields: Mapping[str, Any], key_fields: Sequence
 
 
 def limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:
-    least = min(windows, key=lambda each: (each.remaining, -each.rate.window_s))
-    resets = [each.wait_s(each.rate.requests) for each in windows]
-    now = ", ".join(
-        f'"{each.rate.unit}";r={each.remaining};t={reset}' for each, reset in zip(windows, resets, strict=True)
-    )
-    values = (
-        least.rate.requests,
-        least.remaining,
-        resets[windows.index(least)],
-        now,
-        _policy(tuple(each.rate for each in windows)),
-    )
+    left = [(each.rate, each.remaining, each.wait_s(each.rate.requests)) for each in windows]
+    rate, remaining, reset = min(left, key=lambda each: (each[1], -each[0].window_s))
+    now = ", ".join([f'"{each.unit}";r={rest};t={until}' for each, rest, until in left])
+    values = (rate.requests, remaining, reset, now, _policy(tuple([each for each, *_ in left])))
     return [(name, str(value).encode()) for name, value in zip(_NAMES, values, strict=True)]
 
 
@@ -116,6 +108,7 @@ def _query(request: Request) -> dict[str, str]:
         return {}
 
 
-def _place(key_fields: Sequence[str]) -> str:
+@lru_cache(maxsize=64)
+def _place(key_fields: tuple[str, ...]) -> str:
     fields = "".join(f', or as "{field}"' for field in key_fields)
     return f"as the header Authorization: Bearer KEY{fields}"

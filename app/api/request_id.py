@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
-import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,7 +29,7 @@ class RequestIds:
             await self.app(scope, receive, send)
             return
         given = header(scope, _NAME)
-        request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
+        request_id = given if _ACCEPTED.fullmatch(given) else f"{random.getrandbits(128):032x}"
         scope.setdefault("state", {})["request_id"] = request_id
         started = False
 

@@ -11,6 +11,7 @@ from app.access.caller import ANONYMOUS
 from app.api.metrics import METHODS
 
 logger = logging.getLogger("app.requests")
+_LINE = "%(method)s %(route)s %(status)d %(ms).1f ms %(bytes)d bytes, %(caller)s, %(request_id)s"
 
 
 class RequestLog:
@@ -52,5 +53,7 @@ def _say(scope: Scope, status: int, ms: float, size_bytes: int) -> None:
         "caller": state.get("caller", ANONYMOUS).name,
         "request_id": state.get("request_id", ""),
     }
-    line = "%(method)s %(route)s %(status)d %(ms).1f ms %(bytes)d bytes, %(caller)s, %(request_id)s"
-    logger.info(line, fields, extra={"fields": fields})
+    # not logger.info: it walks the stack for the place of its call, which is always this one
+    record = logging.getLogRecordFactory()(logger.name, logging.INFO, __file__, 0, _LINE, (fields,), None, "_say")
+    record.fields = fields
+    logger.handle(record)

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
+from opentelemetry import context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,31 +48,34 @@ class TracedRequests:
             return
         carried = {_CARRIED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIED}
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
-        with self._tracer.start_as_current_span(
-            method,
-            self._parents.extract(carried),
-            SpanKind.SERVER,
-            {"http.request.method": method},
-            record_exception=False,  # its message may quote a text
-            set_status_on_exception=False,
-        ) as span:
+        parent = self._parents.extract(carried) if carried else None
+        span = self._tracer.start_span(method, parent, SpanKind.SERVER, {"http.request.method": method})
 
-            async def watched(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    _answered(span, scope, method, message["status"])
-                await send(message)
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _answered(span, scope, method, message["status"])
+            await send(message)
 
+        # By hand: the library's context managers cost as much as the spans, and note messages that may quote a text.
+        current = context.attach(set_span_in_context(span))
+        try:
             await self.app(scope, receive, watched)
+        finally:
+            context.detach(current)
+            span.end()
 
 
 def _answered(span: Span, scope: Scope, method: str, status: int) -> None:
     state, route = scope.get("state", {}), getattr(scope.get("route"), "path", None)
+    told: dict[str, str | int] = {
+        "http.response.status_code": status,
+        "parlance.request_id": state.get("request_id", ""),
+        "parlance.caller": state.get("caller", ANONYMOUS).name,
+    }
     if route is not None:
         span.update_name(f"{method} {route}")
-        span.set_attribute("http.route", route)
-    span.set_attribute("http.response.status_code", status)
-    span.set_attribute("parlance.request_id", state.get("request_id", ""))
-    span.set_attribute("parlance.caller", state.get("caller", ANONYMOUS).name)
+        told["http.route"] = route
+    span.set_attributes(told)
     if status >= 500:
         span.set_status(StatusCode.ERROR)
 
@@ -119,27 +123,30 @@ class TracedEngine:
 
     @contextmanager
     def _span(self, name: str, sequences: int) -> Iterator[Span]:
-        counted = {"parlance.sequences": sequences}
-        with self._tracer.start_as_current_span(
-            name, attributes=counted, record_exception=False, set_status_on_exception=False
-        ) as span:
-            try:
-                yield span
-            except Exception as error:
-                span.set_attribute("error.type", getattr(error, "code", type(error).__name__))
-                span.set_status(StatusCode.ERROR)
-                raise
+        """Within the request's; nothing has a span within this one."""
+        span = self._tracer.start_span(name, attributes={"parlance.sequences": sequences})
+        try:
+            yield span
+        except Exception as error:
+            span.set_attribute("error.type", getattr(error, "code", type(error).__name__))
+            span.set_status(StatusCode.ERROR)
+            raise
+        finally:
+            span.end()
 
 
 def _took(span: Span, usages: Sequence[Usage], model: str) -> None:
     """Times of the sequence that took longest; they count from its admission."""
     if not usages:
         return
-    span.set_attribute("parlance.model", model)
-    span.set_attribute("parlance.read_tokens", sum(each.read_tokens for each in usages))
-    span.set_attribute("parlance.new_tokens", sum(each.new_tokens for each in usages))
+    told: dict[str, str | int | float] = {
+        "parlance.model": model,
+        "parlance.read_tokens": sum(each.read_tokens for each in usages),
+        "parlance.new_tokens": sum(each.new_tokens for each in usages),
+    }
     queued = [each.queued_s for each in usages if each.queued_s is not None]
     first = [each.first_token_s for each in usages if each.first_token_s is not None]
     for name, values in (("queued", queued), ("first_token", first), ("total", [each.total_s for each in usages])):
         if values:
-            span.set_attribute(f"parlance.{name}_ms", round(1000 * max(values), 3))
+            told[f"parlance.{name}_ms"] = round(1000 * max(values), 3)
+    span.set_attributes(told)

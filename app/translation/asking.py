@@ -33,6 +33,8 @@ class Asker:
         self._engine, self._cache = engine, cache
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+        if len(jobs) == 1 and not self._cache.max_bytes:
+            return await self._engine.translate(jobs)
         found: dict[TranslationJob, Translation | None] = {}
         for start in range(0, len(jobs), _MANY):
             found.update((job, self.known(job)) for job in jobs[start : start + _MANY])

@@ -19,10 +19,17 @@ Span = tuple[int, int]
 Count = Callable[[Sequence[str]], Awaitable[list[int]]]
 
 
+def surely_fits(layout: Layout, room: int) -> bool:
+    """Whether every piece does by its bytes alone; a character has four at most."""
+    return all(
+        end - start < room // 4 or len(layout.text[start:end].encode()) < room - 2 for start, end in layout.spans
+    )
+
+
 async def fitted(layout: Layout, room: int, count: Count, *, certain: bool = False) -> Layout:
     """The same text in pieces that all fit. count: the tokens of each text. certain: whether even pieces are counted
     whose bytes are fewer than the room: there may be more tokens than bytes only where the tokenizer rewrites signs."""
-    if not certain and all(end - start < room // 4 for start, end in layout.spans):  # four bytes each at most
+    if not certain and surely_fits(layout, room):
         return layout
     done: list[Span] = []
     open_spans = list(layout.spans)

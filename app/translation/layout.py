@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+<<<<<<< HEAD
 from app.text.characters import BREAK, MARK, ODD, has_letters, unspaced
+=======
+from app.text.characters import BREAK, MARK, has_letters, unspaced
+from app.text.plain import one_plain_sentence
+>>>>>>> perf
 from app.text.protected import may_hold_links, without_links
 from app.text.sentences import sentence_spans
 
@@ -41,6 +46,8 @@ class Layout:
 
 def layout_of(text: str, language: str, *, split: bool = True) -> Layout:
     """split: whether lines are cut into sentences."""
+    if one_plain_sentence(text):
+        return Layout(text, language, ((0, len(text)),))
     spans = []
     for line_start, line_end in _lines(text):
         line = text[line_start:line_end]

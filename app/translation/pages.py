@@ -25,6 +25,8 @@ async def translated_pages(jobs: Sequence[TextJob], ask: Ask) -> list[Translated
     """Answers in the order of the jobs, of both formats: those of plain text go on as they are. All texts of all pages
     are asked at once. A page has no alternatives, no tokens and no alignment: they are those of its texts, not of HTML.
     Its `scores` are the mean of its texts', its prefix begins the first of them."""
+    if all(job.format != "html" for job in jobs):
+        return await ask(jobs) if jobs else []
     pages = [await _read(job.text) if job.format == "html" else None for job in jobs]
     asked = [_asked(job, page) for job, page in zip(jobs, pages, strict=True)]
     together = [each for one in asked for each in one]

@@ -40,6 +40,8 @@ class Sentence:
     @classmethod
     def of(cls, source: str, out: Sequence[Kept] = ()) -> Sentence:
         """out: what is taken out beside marks; in order, none within another."""
+        if not out and not ODD.search(source):
+            return cls(source, source)
         clean: list[str] = []
         marks: list[Mark] = []
         at = length = 0
@@ -73,12 +75,16 @@ class Sentence:
 
 def _taken_out(source: str, out: Sequence[Kept]) -> Iterator[tuple[int, int, str]]:
     """Start, end and text of each run of marks and of what is `out`: neighbours are one."""
+<<<<<<< HEAD
     if not out and not ODD.search(source):
         return
     marks = list(_marks(source))
     if not out:  # a link or a placeholder with a mark within is taken out as a whole
         out = [each for each in kept_spans(source) if ODD.search(source, each.start, each.end)]
     spans = sorted([*marks, *(_with_brackets(source, each) for each in out)])
+=======
+    spans = sorted([*_marks(source), *(_with_brackets(source, each) for each in out)])
+>>>>>>> perf
     if spans and spans[0][0] == 0:  # the comma behind a name at the beginning goes with it
         pause = _PAUSE.match(source, spans[0][1])
         spans[0] = (0, pause.end() if pause else spans[0][1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from app.engine.errors import TextTooLong
 from app.engine.jobs import Engine, Translation, TranslationJob
@@ -14,13 +15,18 @@ from app.translation.asking import Asker, aside
 from app.translation.assembly import whole
 from app.translation.cache import Cache
 from app.translation.faithful import Task, faithful
+<<<<<<< HEAD
 from app.translation.halving import at_spaces, fitted, halves, keeps_spaces
+=======
+from app.translation.halving import fitted, halves, surely_fits
+>>>>>>> perf
 from app.translation.job import TextJob, TranslatedText
 from app.translation.layout import Layout, layout_of, spaces
 from app.translation.pages import translated_pages
 from app.translation.sentence import Sentence
 from app.translation.showing import shown_in_order
 
+Model = tuple[str | None, str, str]
 _NO_TERMS = Glossary({})
 _HALVINGS = 2  # of a sentence whose translation did not end
 _SHORT_CHARACTERS = 60  # a sentence of so few has room enough: its translation goes round in circles
@@ -83,12 +89,18 @@ class Translator:
         found = await faithful(self._asker, tasks) if tasks else []
         again: list[tuple[int, Layout, list[Task]]] = []
         for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
+            if translation.finish_reason != "length" or not halvings:
+                continue
             source = task.sentence.source
+<<<<<<< HEAD
             cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
             parted = None if keeps_spaces(source, translation.text) else at_spaces(source, task.job.source_language)
             if parted is not None and parted.spans:
                 again.append((number, parted, _tasks(parted, task.job, task.glossary)))
             elif cut and halvings and len(source) > _SHORT_CHARACTERS:
+=======
+            if task.job.max_new_tokens is None and len(source) > _SHORT_CHARACTERS:
+>>>>>>> perf
                 layout = halves(source, task.job.source_language)
                 if len(layout.spans) > 1:
                     again.append((number, layout, _tasks(layout, task.job, task.glossary)))
@@ -101,16 +113,21 @@ class Translator:
     async def _plans(self, jobs: Sequence[TextJob], *, certain: bool) -> list[Plan]:
         size = sum(len(job.text) for job in jobs)
         layouts = await aside(size, lambda: [layout_of(job.text, job.source_language, split=job.split) for job in jobs])
-        pairs = list(zip(jobs, layouts, strict=True))
-        pairs = [(job, await self._fitted(job, layout, certain=certain)) for job, layout in pairs]
+        pairs = await self._fitted(list(zip(jobs, layouts, strict=True)), certain=certain)
         return await aside(size, lambda: _plans_of(pairs))
 
-    async def _fitted(self, job: TextJob, layout: Layout, *, certain: bool) -> Layout:
-        if not layout.spans:
-            return layout
-        model = job.model, job.source_language, job.target_language
-        room = self._engine.source_room(*model)
-        return await fitted(layout, room, lambda texts: self._engine.source_tokens(*model, texts), certain=certain)
+    async def _fitted(self, pairs: Sequence[tuple[TextJob, Layout]], *, certain: bool) -> list[tuple[TextJob, Layout]]:
+        rooms: dict[Model, int] = {}
+        found = []
+        for job, layout in pairs:
+            if layout.spans:
+                model = job.model, job.source_language, job.target_language
+                room = rooms[model] if model in rooms else rooms.setdefault(model, self._engine.source_room(*model))
+                if certain or not surely_fits(layout, room):
+                    count = partial(self._engine.source_tokens, *model)
+                    layout = await fitted(layout, room, count, certain=certain)
+            found.append((job, layout))
+        return found
 
 
 def _plans_of(pairs: Sequence[tuple[TextJob, Layout]]) -> list[Plan]:
@@ -143,6 +160,8 @@ def _asked(job: TextJob) -> TranslationJob:
 
 def _tasks(layout: Layout, asked: TranslationJob, glossary: Glossary) -> list[Task]:
     """The prefix is for the first sentence alone."""
+    if layout.spans == ((0, len(layout.text)),):
+        return [Task.of(Sentence.of(layout.text), asked, glossary)]
     others = replace(asked, prefix="") if asked.prefix else asked
     return [
         Task.of(Sentence.of(piece), others if number else asked, glossary) for number, piece in enumerate(layout.pieces)
