@@ -17,7 +17,7 @@ SKIPPED_IN_A_ROW = 30  # the scale is then 2^-26, and no smaller one will help
 
 
 def format_for(device: torch.device, wanted: str) -> Format:
-    """`auto` is what trains fastest: bf16 on CUDA devices that have it and on CPUs with AMX, fp16 on older CUDA devices,
+    """`auto` is what trains fastest: bf16 on CUDA devices that have it and CPUs with AMX, fp16 on older CUDA devices,
     fp32 elsewhere. AVX512-BF16 alone multiplies in bf16 too, but in 3 times the time of this project's fp32 kernels."""
     if wanted in ("fp32", "bf16", "fp16"):
         return wanted  # type: ignore[return-value]

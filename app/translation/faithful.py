@@ -43,7 +43,7 @@ class Task:
         """asked: the job but for its text and its terms."""
         clean = sentence.clean
         if not glossary and not sentence.marks and one_plain_sentence(clean):
-            return cls(sentence, _job(asked, clean, (), asked.wants), (), (), (), glossary)
+            return cls(sentence, _job(asked, clean, asked.wants), (), (), (), glossary)
         kept = tuple(kept_spans(clean))
         inside = {at for each in kept for at in range(each.start, each.end)}
         terms = tuple(term for term in glossary.find(clean) if term.start not in inside) if glossary else ()
@@ -113,7 +113,6 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     )
 
 
-<<<<<<< HEAD
 async def with_obedient(asker: Asker, tasks: Sequence[Task], found: Sequence[Translation]) -> list[Translation]:
     """Where terms are not in their places, what the model writes that is made to, if that is better."""
     answers = list(found)
@@ -132,11 +131,11 @@ async def with_obedient(asker: Asker, tasks: Sequence[Task], found: Sequence[Tra
 
 def _own(best: Translation, others: Translation) -> tuple[float, ...] | None:
     return best.scores and (*best.scores[:1], *(others.scores or ())[1:])
-=======
+
+
 def _right_as_it_comes(task: Task, translation: Translation) -> bool:
     """As nearly all are, which then cost nothing more."""
     return task.plain and not task.sentence.marks and translation.text.strip() != ""
->>>>>>> perf
 
 
 def _all_whole(tasks: Sequence[Task], found: Sequence[Translation]) -> list[Translation]:

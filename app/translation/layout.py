@@ -11,12 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-<<<<<<< HEAD
 from app.text.characters import BREAK, MARK, ODD, has_letters, unspaced
-=======
-from app.text.characters import BREAK, MARK, has_letters, unspaced
 from app.text.plain import one_plain_sentence
->>>>>>> perf
 from app.text.protected import may_hold_links, without_links
 from app.text.sentences import sentence_spans
 

@@ -75,16 +75,12 @@ class Sentence:
 
 def _taken_out(source: str, out: Sequence[Kept]) -> Iterator[tuple[int, int, str]]:
     """Start, end and text of each run of marks and of what is `out`: neighbours are one."""
-<<<<<<< HEAD
     if not out and not ODD.search(source):
         return
     marks = list(_marks(source))
     if not out:  # a link or a placeholder with a mark within is taken out as a whole
         out = [each for each in kept_spans(source) if ODD.search(source, each.start, each.end)]
     spans = sorted([*marks, *(_with_brackets(source, each) for each in out)])
-=======
-    spans = sorted([*_marks(source), *(_with_brackets(source, each) for each in out)])
->>>>>>> perf
     if spans and spans[0][0] == 0:  # the comma behind a name at the beginning goes with it
         pause = _PAUSE.match(source, spans[0][1])
         spans[0] = (0, pause.end() if pause else spans[0][1])

@@ -15,11 +15,7 @@ from app.translation.asking import Asker, aside
 from app.translation.assembly import whole
 from app.translation.cache import Cache
 from app.translation.faithful import Task, faithful
-<<<<<<< HEAD
-from app.translation.halving import at_spaces, fitted, halves, keeps_spaces
-=======
-from app.translation.halving import fitted, halves, surely_fits
->>>>>>> perf
+from app.translation.halving import at_spaces, fitted, halves, keeps_spaces, surely_fits
 from app.translation.job import TextJob, TranslatedText
 from app.translation.layout import Layout, layout_of, spaces
 from app.translation.pages import translated_pages
@@ -89,18 +85,12 @@ class Translator:
         found = await faithful(self._asker, tasks) if tasks else []
         again: list[tuple[int, Layout, list[Task]]] = []
         for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
-            if translation.finish_reason != "length" or not halvings:
-                continue
             source = task.sentence.source
-<<<<<<< HEAD
             cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
             parted = None if keeps_spaces(source, translation.text) else at_spaces(source, task.job.source_language)
             if parted is not None and parted.spans:
                 again.append((number, parted, _tasks(parted, task.job, task.glossary)))
             elif cut and halvings and len(source) > _SHORT_CHARACTERS:
-=======
-            if task.job.max_new_tokens is None and len(source) > _SHORT_CHARACTERS:
->>>>>>> perf
                 layout = halves(source, task.job.source_language)
                 if len(layout.spans) > 1:
                     again.append((number, layout, _tasks(layout, task.job, task.glossary)))
