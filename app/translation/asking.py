@@ -34,7 +34,7 @@ class Asker:
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
         if len(jobs) == 1 and not self._cache.max_bytes:
-            return await self._engine.translate(jobs)
+            return [tidied(answer, jobs[0].prefix) for answer in await self._engine.translate(jobs)]
         found: dict[TranslationJob, Translation | None] = {}
         for start in range(0, len(jobs), _MANY):
             found.update((job, self.known(job)) for job in jobs[start : start + _MANY])
