@@ -1,4 +1,4 @@
-"""python examples/clients/openai_sdk.py [http://127.0.0.1:8000]: a lyricist through OpenAI's SDK (pip install openai)."""
+"""python examples/clients/openai_sdk.py [http://127.0.0.1:8000]: a lyricist writes (pip install openai)."""
 
 from __future__ import annotations
 
