@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 
-from app.text.characters import WIDE
+from app.text.characters import MARK, ODD, WIDE
 from app.text.protected import kept_spans
 from app.translation.layout import Layout, translatable, trimmed
 from app.translation.sentence import Sentence
@@ -50,15 +50,16 @@ def halves(text: str, language: str) -> Layout:
 
 def keeps_spaces(source: str, text: str) -> bool:
     """Whether a translation of a sentence has its wide and double spaces, in their order, and none at its edges."""
-    if not WIDE.search(source):
+    if not ODD.search(source):
         return True
     return text == text.strip() and WIDE.findall(text) == WIDE.findall(source)
 
 
 def at_spaces(text: str, language: str) -> Layout | None:
-    """A sentence in the parts between its wide and double spaces; None without any."""
+    """A sentence in the parts between its wide and double spaces, or else between its emoji; None without any."""
     inside = {at for each in kept_spans(text) for at in range(each.start, each.end)}
     cuts = [found.span() for found in WIDE.finditer(text) if found.start() not in inside]
+    cuts = cuts or [found.span() for found in MARK.finditer(text) if found[0] != " " and found.start() not in inside]
     starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
     spans = [trimmed(text, start, end) for start, end in zip(starts, ends, strict=True)]
     spans = [(start, end) for start, end in spans if start < end and translatable(text[start:end])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,8 +37,10 @@ async def _at_home(asker: Asker, tasks: Sequence[Task], found: Sequence[Translat
     answers = list(found)
     lost = [(i, term) for i, task in enumerate(tasks) if task.terms for term in homeless(found[i], task.terms)]
     alone = await asker.translate([_alone(tasks[i], term) for i, term in lost]) if lost else []
-    for i in dict.fromkeys(i for i, _ in lost):
-        own = [(term, each.text) for (number, term), each in zip(lost, alone, strict=True) if number == i]
+    known: defaultdict[int, list[tuple[Term, str]]] = defaultdict(list)
+    for (i, term), each in zip(lost, alone, strict=True):
+        known[i].append((term, each.text))
+    for i, own in known.items():
         answers[i] = with_known_words(answers[i], own)
     return answers
 
@@ -59,9 +62,11 @@ async def _with_alternatives(asker: Asker, tasks: Sequence[Task], found: Sequenc
         return answers
     aligned = await asker.aligned([tasks[i].job for i, _ in others], [each for _, each in others])
     aligned = await _at_home(asker, [tasks[i] for i, _ in others], aligned)
-    for i in dict.fromkeys(i for i, _ in others):
-        own = [each for (number, _), each in zip(others, aligned, strict=True) if number == i]
-        answers[i] = replace(answers[i], alternatives=tuple(_text(tasks[i], each) for each in own))
+    texts: defaultdict[int, list[str]] = defaultdict(list)
+    for (i, _), each in zip(others, aligned, strict=True):
+        texts[i].append(_text(tasks[i], each))
+    for i, own in texts.items():
+        answers[i] = replace(answers[i], alternatives=tuple(own))
     return answers
 
 
