@@ -9,9 +9,11 @@ sentence.py    a sentence without what the model cannot read
 tidying.py     what the model writes, without layout of its own
 asking.py      the engine is asked, each sentence once
 cache.py       what was asked before
+task.py        a sentence, and what its translation has to hold
 faithful.py    what a translation has to hold, it holds
 mending.py     numbers that were lost
-terms.py       terms of a glossary, in their places
+obeying.py     sentences with terms of a glossary
+terms.py       terms, each in its place
 placing.py     where what was taken out belongs
 edits.py       changes of a translation
 assembly.py    sentences become a text again

@@ -9,82 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from app.engine.jobs import Translation, TranslationJob, Usage, Wanted
-from app.text.glossary import Glossary, Term, holds_term
-from app.text.plain import one_plain_sentence
-from app.text.protected import Kept, kept_spans, may_be_a_word, missing, number_spans
+from app.engine.jobs import Translation
+from app.text.glossary import holds_term
+from app.text.protected import kept_spans, may_be_a_word, missing
 from app.translation.asking import Asker, aside
 from app.translation.edits import edited
 from app.translation.mending import numbers_there, with_numbers
+from app.translation.obeying import with_glossary
 from app.translation.placing import placed
-from app.translation.sentence import Sentence
-from app.translation.terms import in_place, obeys, with_terms
-from models.options import MOST_TERMS
-
-_PLACES: frozenset[Wanted] = frozenset({"alignment"})
-_WORDS: frozenset[Wanted] = frozenset({"alignment", "tokens"})
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A sentence, what the engine is asked for it, and what the translation has to hold."""
-
-    sentence: Sentence
-    job: TranslationJob
-    kept: tuple[Kept, ...]
-    numbers: tuple[Kept, ...]
-    terms: tuple[Term, ...]
-    glossary: Glossary
-
-    @classmethod
-    def of(cls, sentence: Sentence, asked: TranslationJob, glossary: Glossary) -> Task:
-        """asked: the job but for its text and its terms."""
-        clean = sentence.clean
-        if not glossary and not sentence.marks and one_plain_sentence(clean):
-            return cls(sentence, _job(asked, clean, asked.wants), (), (), (), glossary)
-        kept = tuple(kept_spans(clean))
-        inside = {at for each in kept for at in range(each.start, each.end)}
-        terms = tuple(term for term in glossary.find(clean) if term.start not in inside) if glossary else ()
-        wants = asked.wants | (_WORDS if terms else _PLACES if sentence.shown_marks else frozenset())
-        covered = [*kept, *(Kept(term.start, term.end, "") for term in terms)] if terms else kept
-        numbers = tuple(number_spans(clean, covered))
-        return cls(sentence, _job(asked, clean, wants), kept, numbers, terms, glossary)
-
-    @property
-    def plain(self) -> bool:
-        """Whether its translation is right as it comes."""
-        return not (self.sentence.shown_marks or self.kept or self.numbers or self.terms)
-
-    @property
-    def bound(self) -> TranslationJob:
-        """The same, of a model that is made to write the terms."""
-        # of more terms than a search takes, the others are put in afterwards
-        required = tuple(dict.fromkeys(term.forms for term in self.terms))[:MOST_TERMS]
-        return replace(self.job, required=required, alternatives=0)
-
-    def without_links(self) -> Task:
-        source = self.sentence.source
-        return Task.of(Sentence.of(source, kept_spans(source)), self.job, self.glossary)
-
-
-def _job(asked: TranslationJob, text: str, wants: frozenset[Wanted]) -> TranslationJob:
-    """As dataclasses.replace, in a fifth of its time: it is made for every sentence."""
-    return TranslationJob(
-        text,
-        asked.source_language,
-        asked.target_language,
-        asked.model,
-        asked.alternatives,
-        asked.beam_size,
-        asked.length_penalty,
-        asked.max_new_tokens,
-        asked.prefix,
-        (),
-        asked.no_repeat_ngram_size,
-        wants,
-    )
+from app.translation.task import Task, summed
+from app.translation.terms import with_terms
 
 
 async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
@@ -97,8 +33,8 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
         done[i] = done[i].without_links()
     again = await asker.translate([done[i].job for i in broken]) if broken else []
     for i, answer in zip(broken, again, strict=True):
-        found[i] = replace(answer, usage=_sum(found[i].usage, answer.usage))
-    found = await with_obedient(asker, done, found)
+        found[i] = replace(answer, usage=summed(found[i].usage, answer.usage))
+    found = await with_glossary(asker, done, found)
     losing = [
         i
         for i, task in enumerate(done)
@@ -111,26 +47,6 @@ async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
     return await aside(
         sum(len(task.sentence.source) for task in done if not task.plain), lambda: _all_whole(done, found)
     )
-
-
-async def with_obedient(asker: Asker, tasks: Sequence[Task], found: Sequence[Translation]) -> list[Translation]:
-    """Where terms are not in their places, what the model writes that is made to, if that is better."""
-    answers = list(found)
-    losing = [i for i, task in enumerate(tasks) if task.terms and not in_place(found[i], task.terms)]
-    bound = await asker.translated_or_none([tasks[i].bound for i in losing]) if losing else []
-    for i, answer in zip(losing, bound, strict=True):
-        if answer is None:
-            continue
-        usage = _sum(found[i].usage, answer.usage)
-        if obeys(found[i], answer, tasks[i].terms):
-            answers[i] = replace(answer, usage=usage, alternatives=found[i].alternatives, scores=_own(answer, found[i]))
-        else:
-            answers[i] = replace(found[i], usage=usage)
-    return answers
-
-
-def _own(best: Translation, others: Translation) -> tuple[float, ...] | None:
-    return best.scores and (*best.scores[:1], *(others.scores or ())[1:])
 
 
 def _right_as_it_comes(task: Task, translation: Translation) -> bool:
@@ -177,19 +93,15 @@ def or_source(task: Task, translation: Translation) -> Translation:
 
 def _with_whole_alternatives(task: Task, translation: Translation) -> Translation:
     """Only those that hold it too: where their words stand for which, nobody says."""
-    texts, scores = [], list(translation.scores[:1]) if translation.scores else []
+    texts: list[str] = []
+    scores = list(translation.scores[:1]) if translation.scores else []
+    best = edited(translation, placed(task.sentence, translation)).text
     for number, text in enumerate(translation.alternatives, 1):
         if _links_come_over(task, text) and not _loses(task, text):
             other = Translation(text, (), "stop", "")
-            texts.append(edited(other, placed(task.sentence, other)).text)
+            whole = edited(other, placed(task.sentence, other)).text
+            if whole in (best, *texts):  # since its terms are in it
+                continue
+            texts.append(whole)
             scores += translation.scores[number : number + 1] if translation.scores else ()
     return replace(translation, alternatives=tuple(texts), scores=translation.scores and tuple(scores))
-
-
-def _sum(first: Usage, second: Usage) -> Usage:
-    return replace(
-        first,
-        read_tokens=first.read_tokens + second.read_tokens,
-        new_tokens=first.new_tokens + second.new_tokens,
-        total_s=first.total_s + second.total_s,
-    )

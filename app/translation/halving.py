@@ -7,12 +7,13 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 
-from app.text.characters import WIDE
+from app.text.characters import MARK, ODD, WIDE
 from app.text.protected import kept_spans
 from app.translation.layout import Layout, translatable, trimmed
 from app.translation.sentence import Sentence
 
 _CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？）」』،؛]")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”»)\]]*\s")
 _SPARE = 0.9  # of the room: a part may have more tokens for its length than the whole
 _GLUE = "\u200d\ufe0e\ufe0f\u20e3"
 Span = tuple[int, int]
@@ -45,7 +46,7 @@ async def fitted(layout: Layout, room: int, count: Count, *, certain: bool = Fal
                 done.append((start, end))
             else:
                 size = max(1, min(int((end - start) * room * _SPARE / tokens), (end - start + 1) // 2))
-                parts += _cut(layout.text, start, end, size)
+                parts += _at_ends(layout.text, start, end) or _cut(layout.text, start, end, size)
         open_spans = parts
     return Layout(layout.text, layout.language, tuple(sorted(done)))
 
@@ -57,19 +58,27 @@ def halves(text: str, language: str) -> Layout:
 
 def keeps_spaces(source: str, text: str) -> bool:
     """Whether a translation of a sentence has its wide and double spaces, in their order, and none at its edges."""
-    if not WIDE.search(source):
+    if not ODD.search(source):
         return True
     return text == text.strip() and WIDE.findall(text) == WIDE.findall(source)
 
 
 def at_spaces(text: str, language: str) -> Layout | None:
-    """A sentence in the parts between its wide and double spaces; None without any."""
+    """A sentence in the parts between its wide and double spaces, or else between its emoji; None without any."""
     inside = {at for each in kept_spans(text) for at in range(each.start, each.end)}
     cuts = [found.span() for found in WIDE.finditer(text) if found.start() not in inside]
+    cuts = cuts or [found.span() for found in MARK.finditer(text) if found[0] != " " and found.start() not in inside]
     starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
     spans = [trimmed(text, start, end) for start, end in zip(starts, ends, strict=True)]
     spans = [(start, end) for start, end in spans if start < end and translatable(text[start:end])]
     return Layout(text, language, tuple(spans)) if cuts else None
+
+
+def _at_ends(text: str, start: int, end: int) -> list[Span]:
+    """The sentences of what was too long to be one, for instance where all letters are small; none where it is one."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text, start, end) if found.end() < end]
+    spans = [trimmed(text, *span) for span in zip([start, *ends], [*ends, end], strict=True)] if ends else []
+    return [span for span in spans if span[0] < span[1] and translatable(text[span[0] : span[1]])]
 
 
 def _cut(text: str, start: int, end: int, size: int) -> list[Span]:

@@ -9,7 +9,8 @@ from app.engine.errors import Overloaded
 from app.engine.jobs import Engine, Translation
 from app.engine.streaming import Show
 from app.translation.asking import Asker
-from app.translation.faithful import Task, or_source
+from app.translation.faithful import or_source
+from app.translation.task import Task
 from app.translation.tidying import Tidying, tidied
 
 _SIDE_BY_SIDE = 16  # as many as the default slots hold with beams of 4

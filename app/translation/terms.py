@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from app.engine.jobs import Translation
+from app.engine.jobs import AlignedWord, Translation
 from app.text.characters import unspaced
-from app.text.glossary import Term, at_beginning, holds_term, term_places
+from app.text.glossary import Term, at_beginning, find_term, holds_term, term_places
 from app.translation.edits import Edit, edited
 from app.translation.mending import aligned_spans, touches, with_inserted
 
@@ -30,12 +31,35 @@ def in_place(translation: Translation, terms: Sequence[Term]) -> bool:
     return None not in _claims(translation, terms)
 
 
+def homeless(translation: Translation, terms: Sequence[Term]) -> list[Term]:
+    """Those that are not there, and for whose source no word stands."""
+    claims = _claims(translation, terms)
+    taken = [claim for claim in claims if claim is not None]
+    pairs = zip(terms, claims, strict=True)
+    return [term for term, claim in pairs if claim is None and _place(translation, term, taken) == (0, 0)]
+
+
+def with_known_words(translation: Translation, alone: Sequence[tuple[Term, str]]) -> Translation:
+    """alone: what the sources of these terms become by themselves. Where that stands in the translation, it stands for
+    them, whatever the alignment says."""
+    words = list(translation.alignment or ())
+    for term, text in alone:
+        core = _CORE.search(text.lower())
+        at = -1 if core is None else find_term(translation.text.lower(), core[0])
+        if core is None or at < 0:
+            continue
+        end = at + len(core[0])
+        words = [word for word in words if not touches(word.target_start, word.target_end, [(at, end)])]
+        words.append(AlignedWord(at, end, term.start, term.end, 0.0))
+    return replace(translation, alignment=tuple(sorted(words, key=lambda word: word.target_start)))
+
+
 def with_terms(translation: Translation, terms: Sequence[Term], clean: str) -> Translation:
     """terms: of `clean`. A lost one takes the place of the words that stand for its source."""
     text = translation.text
     claims = _claims(translation, terms) if terms else []
     taken = [claim for claim in claims if claim is not None]
-    edits = []
+    edits, lost = [], []
     for term, claim in zip(terms, claims, strict=True):
         if claim is not None:
             continue
@@ -43,8 +67,10 @@ def with_terms(translation: Translation, terms: Sequence[Term], clean: str) -> T
         if start < end:
             taken.append((start, end))
             edits.append(Edit(start, end, _form(term, clean, text, start)))
+        else:
+            lost.append(term)
     translation = edited(translation, sorted(edits, key=lambda edit: edit.start))
-    for term in terms:  # nothing stands for it
+    for term in lost:  # nothing stands for it
         if not holds_term(translation.text, term.forms):
             translation = with_inserted(translation, clean, term.start, term.end, term.forms[0])
     return translation

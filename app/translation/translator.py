@@ -14,13 +14,14 @@ from app.text.glossary import Glossary
 from app.translation.asking import Asker, aside
 from app.translation.assembly import whole
 from app.translation.cache import Cache
-from app.translation.faithful import Task, faithful
+from app.translation.faithful import faithful
 from app.translation.halving import at_spaces, fitted, halves, keeps_spaces, surely_fits
 from app.translation.job import TextJob, TranslatedText
 from app.translation.layout import Layout, layout_of, spaces
 from app.translation.pages import translated_pages
 from app.translation.sentence import Sentence
 from app.translation.showing import shown_in_order
+from app.translation.task import Task
 
 Model = tuple[str | None, str, str]
 _NO_TERMS = Glossary({})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
 
 from app.engine.errors import UnknownCharacters
-from app.engine.jobs import Translation, TranslationJob
+from app.engine.jobs import AlignedWord, Translation, TranslationJob
 from app.engine.token_texts import WrittenToken
 from app.translation.job import TextJob, TranslatedText
 from app.translation.translator import Translator
@@ -106,3 +107,35 @@ def test_a_term_that_begins_the_translation_has_its_capital_there() -> None:
     assert len(engine.asked) == 3
     assert translate(engine, "Ein bier hier", {"bier": "beer"}).text == "Beer here"
     assert len(engine.asked) == 4
+
+
+def test_terms_that_the_alignment_does_not_know() -> None:
+    class Aside(Compelled):
+        def _pairs(self, job):  # type: ignore[no-untyped-def]
+            written, words = super()._pairs(job)
+            return written, tuple(replace(word, source_start=0, source_end=3) for word in words)
+
+    engine = Aside(words=WORDS)
+    assert translate(engine, "ich möchte ein bier", {"bier": "tea"}).text == "i want a tea"
+    assert engine.asked == ["ich möchte ein bier", "bier"]
+
+
+def test_alternatives_have_terms_in_their_places_too() -> None:
+    class Several(Compelled):
+        def _translation(self, job: TranslationJob) -> Translation:
+            found = super()._translation(job)
+            others = ("i want an beer", "i want some beer", "i want a wine")[: job.alternatives]
+            return replace(found, alternatives=others, scores=(-0.1, -0.2, -0.3, -0.4)[: len(others) + 1])
+
+        async def align(self, model, source_language, target_language, pairs):  # type: ignore[no-untyped-def]
+            words = [list(re.finditer(r"\S+", text)) for pair in pairs for text in pair]
+            return [
+                tuple(AlignedWord(*b.span(), *a.span(), 0.9) for a, b in zip(*both, strict=True))
+                for both in zip(words[::2], words[1::2], strict=True)
+            ]
+
+    found = translate(
+        Several(words=WORDS), "ich möchte ein bier", {"bier": "tea"}, alternatives=3, wants=frozenset({"scores"})
+    )
+    assert (found.text, found.alternatives) == ("i want a tea", ("i want an tea", "i want some tea"))
+    assert found.scores == (-0.1, -0.2, -0.3)  # the third became the best itself

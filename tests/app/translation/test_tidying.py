@@ -86,6 +86,11 @@ def test_a_prefix_stays_as_it_is() -> None:
     assert tidy("😀  Ja  nein", "😀  Ja") == "😀  Ja nein"
 
 
+def test_emoji_between_words_that_became_one() -> None:
+    found = translate(WordEngine(words={"b": "", "c": ""}), "Wort 😀 b 👍 c 🎉 da").text
+    assert layout(found) == ([], Counter("😀👍🎉"))
+
+
 def test_a_placeholder_with_spaces_within() -> None:
     engine = WordEngine(backwards=True)
     assert translate(engine, "Hallo {a  b} da").text == "DA HALLO {a  b}"  # behind its word
