@@ -70,6 +70,12 @@ from app.translation.translator import Translator
 
 VERSION = "0.1.0"
 _LARGEST_BEAM = 64
+_ROUTERS = (
+    *(family.router for family in (translate, languages, files, suggest, generate, attention, walkthrough)),
+    *(family.router for family in (gates, score, completions, openai_models, models, health, metrics)),
+    *deepl.routers,
+    *extensions.routers,
+)
 
 _DESCRIPTION = """\
 Translate between your own language pairs, let character models write on, and look inside both.
@@ -129,11 +135,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
-    for family in (translate, languages, files, suggest, generate, attention, walkthrough):
-        app.include_router(family.router)
-    for family in (gates, score, completions, openai_models, models, health, metrics):
-        app.include_router(family.router)
-    for router in (*deepl.routers, *extensions.routers):
+    for router in _ROUTERS:
         app.include_router(router)
     add_docs(app)
     add_page(app)
@@ -277,7 +279,13 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Trac
         Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
     )
     uploads = dict.fromkeys(("/translate_file", "/v2/document"), settings.max_file_bytes)
-    app.add_middleware(BodyLimit, max_body_bytes=settings.max_body_bytes, uploads=uploads)
+    app.add_middleware(
+        BodyLimit,
+        max_body_bytes=settings.max_body_bytes,
+        max_pause_s=settings.request_timeout_s,
+        uploads=uploads,
+        routers=_ROUTERS,
+    )
     app.add_middleware(RequestIds)
     app.add_middleware(HttpCounter, metrics=counted)
     app.add_middleware(Turns)

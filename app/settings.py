@@ -89,7 +89,8 @@ class Settings(BaseSettings):
         default=60,
         gt=0,
         le=3600,
-        description="Seconds until a request without an answer is given up (504), or a stream that nobody reads.",
+        description="Seconds until a request without an answer is given up (504), a stream that nobody reads, or a body"
+        " of which nothing comes (408).",
     )
     stream_interval_ms: float = Field(
         default=20,

@@ -1,10 +1,13 @@
-"""The byte limit of request bodies, kept before anything parses them."""
+"""The limits of request bodies, kept before anything parses them: bytes, and seconds in which nothing comes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from fastapi.routing import APIRouter
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_answer
@@ -12,16 +15,28 @@ from app.api.request_id import header
 
 
 class BodyLimit:
-    """Pure ASGI. Answers 413 from Content-Length alone where there is one, or else as soon as too much came.
+    """Pure ASGI. Answers 413 from Content-Length alone where there is one, or else as soon as too much came; 408 once
+    nothing came for `max_pause_s`: what has come is held in memory for as long.
 
     The body is read here and replayed: an exception raised inside `receive` would be taken by the framework for
     a malformed body.
     """
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int, uploads: Mapping[str, int] = MappingProxyType({})) -> None:
-        """uploads: paths that take larger bodies, in bytes."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        max_body_bytes: int,
+        max_pause_s: float,
+        uploads: Mapping[str, int] = MappingProxyType({}),
+        routers: Sequence[APIRouter] = (),
+    ) -> None:
+        """uploads: paths that take larger bodies, in bytes. routers: all whose routes have a form of their own for
+        refusals."""
         self.app = app
         self.max_body_bytes = max_body_bytes
+        self.max_pause_s = max_pause_s
+        self.routers = routers
         self.uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -30,12 +45,20 @@ class BodyLimit:
             return
         declared = header(scope, b"content-length")
         limit = self.uploads.get(scope["path"], self.max_body_bytes)
-        messages = None if _too_many(declared, limit) else await _read(receive, limit)
+        try:
+            messages = None if _too_many(declared, limit) else await _read(receive, limit, self.max_pause_s)
+        except TimeoutError:
+            sentence = f"Nothing of this request's body came for {self.max_pause_s:g} seconds; send it again."
+            headers = {"Connection": "close"}  # the rest of the body would be read as the next request
+            await error_answer(self._routed(scope), 408, "body_too_slow", sentence, headers=headers)(
+                scope, receive, send
+            )
+            return
         if messages is None:
             sentence = (
                 f"This request's body is larger than the {limit:,} bytes that this server takes; send it in parts."
             )
-            await error_answer(scope, 413, "body_too_large", sentence)(scope, receive, send)
+            await error_answer(self._routed(scope), 413, "body_too_large", sentence)(scope, receive, send)
             return
 
         async def replay() -> Message:
@@ -43,18 +66,27 @@ class BodyLimit:
 
         await self.app(scope, replay, send)
 
+    def _routed(self, scope: Scope) -> Scope:
+        """With the route that would have answered: clients of other services get a refusal in their own form."""
+        for route in (route for router in self.routers for route in router.routes):
+            if route.matches(scope)[0] is Match.FULL:
+                scope["route"] = route
+                break
+        return scope
+
 
 def _too_many(declared: str, limit: int) -> bool:
     # By its length first: a number of thousands of digits cannot be parsed.
     return declared.isdecimal() and (len(declared) > 18 or int(declared) > limit)
 
 
-async def _read(receive: Receive, limit: int) -> list[Message] | None:
+async def _read(receive: Receive, limit: int, max_pause_s: float) -> list[Message] | None:
     """Messages up to the end of the body (or the client's leaving); None when they exceed the limit."""
     chunks: list[bytes] = []
     size_bytes, more = 0, True
     while more:
-        message = await receive()
+        async with asyncio.timeout(max_pause_s):
+            message = await receive()
         if message["type"] != "http.request":
             return [message]
         chunks.append(message.get("body", b""))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -43,7 +45,7 @@ def call(messages: list[Message], headers: list[tuple[bytes, bytes]]) -> tuple[l
         sent.append(message)
 
     scope = {"type": "http", "headers": headers, "method": "POST", "path": "/"}
-    asyncio.run(BodyLimit(app, max_body_bytes=10)(scope, receive, send))
+    asyncio.run(BodyLimit(app, max_body_bytes=10, max_pause_s=1)(scope, receive, send))
     return seen, sent
 
 
@@ -69,3 +71,45 @@ def test_a_declared_length_is_refused_unread(length: bytes) -> None:
     assert seen == []
     assert sent[0]["status"] == 413
     assert len(messages) == 1
+
+
+def test_a_body_that_stops_midway_is_answered_and_its_connection_closed() -> None:
+    sent: list[Message] = []
+    messages = [chunk(b"abc", True)]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError
+
+    async def receive() -> Message:
+        if not messages:
+            await asyncio.sleep(10)
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [], "method": "POST", "path": "/"}
+    asyncio.run(BodyLimit(app, max_body_bytes=10, max_pause_s=0.02)(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert json.loads(sent[1]["body"])["error"] == (
+        "Nothing of this request's body came for 0.02 seconds; send it again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        ("/translate", lambda body: body["error"]),
+        ("/v2/translate", lambda body: body["message"]),
+        ("/v1/completions", lambda body: body["error"]["message"]),
+        ("/language/translate/v2", lambda body: body["error"]["errors"][0]["message"]),
+        ("/v2/document", lambda body: body["message"]),
+        ("/deeplx", lambda body: body["message"]),
+        ("/nothing", lambda body: body["error"]),
+    ],
+)
+def test_each_family_is_refused_in_its_own_form(path: str, where: Callable[[Any], str]) -> None:
+    answer = Client(max_body_bytes=1024, max_file_bytes=1024).post_raw(path, b" " * 1025)
+    assert answer.status_code == 413
+    assert where(answer.json()).startswith("This request's body is larger than the 1,024 bytes")
