@@ -39,7 +39,7 @@ def test_what_was_asked_is_what_is_counted(tiny_checkpoints: Path, tmp_path: Pat
         server.ask("/translate", {"q": GERMAN, "source": "de", "target": "en"})
         server.ask("/translate", {"q": GERMAN[0], "source": "de", "target": "en"})
         with pytest.raises(urllib.error.HTTPError):
-            server.ask("/translate", {"q": "ich " * 40, "source": "de", "target": "en"})
+            server.ask("/attention", {"source": "ich " * 40, "model": "tiny-de-en"})
         found = scrape(server)
         asked = len(GERMAN) + 1
         ends = [found["request_success_total", "cpu", reason, "tiny-de-en"] for reason in ("stop", "length")]
@@ -52,7 +52,7 @@ def test_what_was_asked_is_what_is_counted(tiny_checkpoints: Path, tmp_path: Pat
         assert 0 < found["e2e_request_latency_seconds_sum", *of] < 60 * asked
         assert found["request_refused_total", "text_too_long"] == 1
         assert found["http_requests_total", "POST", "/translate", "200"] == 2
-        assert found["http_requests_total", "POST", "/translate", "422"] == 1
+        assert found["http_requests_total", "POST", "/attention", "422"] == 1
         assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
         assert found["e2e_request_latency_seconds_count", "cpu", "tiny-en-es"] == 0
         device_said(server, asked)

@@ -92,9 +92,10 @@ def test_a_generation_comes_token_by_token_and_ends_before_its_stop_string(serve
 
 
 def test_what_is_refused_is_refused_with_its_status(server: Server) -> None:
-    with begun(server, "/translate", {"q": "ich " * 40, "source": "de", "target": "en", "stream": True}) as answer:
+    asked = {"q": "ich", "source": "de", "target": "en", "stream": True, "prefix": "i " * 40}
+    with begun(server, "/translate", asked) as answer:
         assert (answer.status, answer.getheader("content-type")) == (422, "application/json")
-        assert "has 41 tokens; the model takes 32" in json.load(answer)["error"]
+        assert "has 40 tokens; the model takes 32" in json.load(answer)["error"]
 
 
 def test_a_reader_that_leaves_makes_room_for_the_next(server: Server) -> None:
