@@ -10,9 +10,9 @@ import pytest
 from app.engine.jobs import TranslationJob
 from app.text.glossary import Glossary
 from app.text.plain import one_plain_sentence
-from app.translation.faithful import Task
 from app.translation.layout import Layout, layout_of
 from app.translation.sentence import Sentence
+from app.translation.task import Task
 
 NO_TERMS = Glossary({})
 LANGUAGES = ("de", "en", "fr", "es", "el", "ru", "zh", "ja", "hi", "my", "xx")
@@ -58,7 +58,7 @@ def test_both_ways_find_the_same() -> None:
         short = ways(text, language)
         with (
             patch("app.translation.layout.one_plain_sentence", return_value=False),
-            patch("app.translation.faithful.one_plain_sentence", return_value=False),
+            patch("app.translation.task.one_plain_sentence", return_value=False),
         ):
             assert ways(text, language) == short, text
     assert seen > 700

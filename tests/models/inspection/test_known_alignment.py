@@ -19,7 +19,7 @@ def error(candidate: Candidate, given: Sequence[Example]) -> float:
 @pytest.mark.slow  # half a minute of training
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_reversed_sentence_is_aligned_by_what_was_chosen(seed: int) -> None:
-    network = trained(1000, seed)
+    network = trained(1500, seed)  # after 1,000 updates some processors' rounding leaves seed 0 short of it
     choice = choose(examples(network, 50, seed))
     best, held_out = choice.best, examples(network, 50, seed + 100)
     assert best.convention == "predicting"
