@@ -20,6 +20,7 @@ from app.api.schemas.translate import AlignedWordAnswer, TranslateAnswer, Transl
 from app.api.services import ServicesDependency
 from app.api.sse import EventStream, documented_stream
 from app.api.terms import glossaries_of
+from app.engine.jobs import AlignedWord
 from app.text.detection import Detection
 from app.translation.job import TextJob, TranslatedText
 
@@ -134,10 +135,7 @@ def _told(body: TranslateRequest, translations: Sequence[TranslatedText]) -> dic
     if "tokens" in body.wanted:
         told["tokens"] = [[written_fields(token) for token in each.tokens or ()] for each in translations]
     if "alignment" in body.wanted:
-        told["alignment"] = [
-            [AlignedWordAnswer.model_validate(word).model_dump() for word in each.alignment or ()]
-            for each in translations
-        ]
+        told["alignment"] = [[_aligned(word) for word in each.alignment or ()] for each in translations]
     return told
 
 
@@ -151,3 +149,8 @@ def _done(
         "usage": {"source_tokens": usage.read_tokens, "new_tokens": usage.new_tokens},
         "timing": TimingAnswer.of(usage).model_dump(exclude_none=True),
     }
+
+
+def _aligned(word: AlignedWord) -> dict[str, Any]:
+    """Digits that mean something: the weight is a share of what was computed in fp32."""
+    return {**AlignedWordAnswer.model_validate(word).model_dump(), "weight": round(word.weight, 6)}
