@@ -1,4 +1,4 @@
-// From what is typed to what is shown. An older answer that comes late is dropped: its request is aborted.
+// From what is typed to what is shown. The request of an older text is aborted.
 
 import { aborted, features, post } from "../shell/api.js";
 import { problemOf } from "../shell/problem.js";
@@ -43,7 +43,8 @@ async function answerTo(store, signal) {
 }
 
 // Beside what it is shown: the languages and the model, the text, or the maps.
-function causeOf({ field }, phase) {
+function causeOf({ field, code }, phase) {
+  if (code === "text_too_long") return "text";
   if (phase === "inspecting") return "maps";
   return ["source", "target", "model"].includes(field) ? "choice" : "text";
 }
@@ -62,7 +63,7 @@ async function translated(store, state, can, signal) {
   });
 }
 
-// One request for all that is shown; where it would be too large, only the kind that is looked at, then one layer.
+// One request for all that is shown; where that is too large, the kind that is looked at, then one layer.
 async function inspect(store, state, can, signal) {
   const body = inspection(state, can);
   const smaller = [{}, { kinds: [state.kind === "rollout" ? "cross" : state.kind] }, { kinds: ["cross"], layers: [-1] }];
