@@ -50,7 +50,8 @@ RUN set -eu; \
     find bin -type f ! -name torch_shm_manager -delete
 RUN set -eu; \
     /opt/parlance/bin/python -c 'import tomllib; \
-print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > requirements.txt; \
+p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+print(*p["dependencies"], *p["optional-dependencies"]["otel"], sep="\n")' > requirements.txt; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python install -c constraints.txt -r requirements.txt; \
     /opt/parlance/bin/python -c 'import sys, torch; got = "cuda" if torch.version.cuda else "cpu"; \
 sys.exit(0 if got == sys.argv[1] else f"TORCH={sys.argv[1]}, but {torch.__version__} is for {got}: set TORCH_INDEX")' \

@@ -167,7 +167,9 @@ class Settings(BaseSettings):
     )
     suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
     max_file_bytes: int = Field(
-        default=10_000_000, ge=1024, description="Largest body of POST /translate_file in bytes; beyond that it is 413."
+        default=10_000_000,
+        ge=1024,
+        description="Largest form with a file to translate, in bytes; beyond that it is 413.",
     )
     max_kept_files_bytes: int = Field(
         default=1_000_000_000, ge=1024, description="Bytes of all translated files kept; beyond that it is 429."

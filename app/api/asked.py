@@ -22,7 +22,7 @@ NO_LANGUAGE = frozenset({"", "auto", "-"})  # what clients send for "find out"
 # and what is translated needlessly does less harm than what is not translated.
 SURE = 90.0
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
-_PAIRED = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200})?(?:/>|>.{0,10000}?</\1\s?>)", re.DOTALL)
+_NAMED = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200}?)?(/?)>")
 
 
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -40,7 +40,14 @@ def format_of(text: str) -> TextFormat:
     """For clients that do not say. Immersive Translate and Kiss Translator put <b1>…</b1> or <i2/> around what is bold
     or a link in the page, and look for them in the answer. As HTML, tags are no words and stand around the words that
     they stood around; as text they would only be kept. One tag alone (a < b > c) makes no HTML."""
-    return "html" if "<" in text and _PAIRED.search(text) else "text"
+    opened: set[str] = set()
+    for found in _NAMED.finditer(text) if "<" in text else ():
+        closes, name, alone = found.groups()
+        if alone or (closes and name in opened):
+            return "html"
+        if not closes:
+            opened.add(name)
+    return "text"
 
 
 async def asked(texts: Sequence[str], source: str | None, target: str, services: Services) -> list[Asked]:

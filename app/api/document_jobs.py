@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 4  # documents in work; each asks for a few dozen sentences at a time
 MOST_WAITING = 64
 _RETRY_AFTER_S = 10
+T = TypeVar("T")
 State = Literal["queued", "translating", "done", "error"]
 Work = Callable[[], Awaitable[tuple[bytes, int]]]  # gives the file, and its characters
 
@@ -62,6 +63,11 @@ class DocumentJobs:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job
+
+    async def in_turn(self, work: Awaitable[T]) -> T:
+        """Of somebody who waits for the answer: no more than AT_ONCE are read and written at a time."""
+        async with self._room:
+            return await work
 
     def find(self, document_id: str, key: str) -> DocumentJob | None:
         """None: there is none, or its key is another."""

@@ -88,7 +88,9 @@ async def translate_file(
     services.limits.check_search(body.beam_size, body.max_new_tokens)
     asking = Asking(body, services, owner_of(request))
     await asking.check()
-    content = await while_connected(request, documents.translated(extension, body.file.content, asking))
+    content = await while_connected(
+        request, services.documents.in_turn(documents.translated(extension, body.file.content, asking))
+    )
     try:
         name = await run_in_threadpool(services.files.keep, extension, content)
     except OSError:

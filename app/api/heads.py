@@ -19,4 +19,8 @@ class Heads:
         async def without_body(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        await self.app({**scope, "method": "GET"}, receive, without_body)
+        asked = {**scope, "method": "GET"}
+        try:
+            await self.app(asked, receive, without_body)
+        finally:  # for the log and the traces around this
+            scope.update({name: asked[name] for name in ("route", "state") if name in asked})

@@ -119,7 +119,7 @@ class TracedEngine:
             async with opened as stream:
                 yield stream
                 if stream.ended:
-                    _took(span, [stream.result.usage], stream.result.model)
+                    _streamed_usage(span, stream)
 
     @contextmanager
     def _span(self, name: str, sequences: int) -> Iterator[Span]:
@@ -150,3 +150,14 @@ def _took(span: Span, usages: Sequence[Usage], model: str) -> None:
         if values:
             told[f"parlance.{name}_ms"] = round(1000 * max(values), 3)
     span.set_attributes(told)
+
+
+def _streamed_usage(span: Span, stream: TextStream[Any]) -> None:
+    """What ended a stream late was told to its reader, and is not raised a second time."""
+    try:
+        found = stream.result
+    except Exception as error:
+        span.set_attribute("error.type", getattr(error, "code", type(error).__name__))
+        span.set_status(StatusCode.ERROR)
+    else:
+        _took(span, [found.usage], found.model)

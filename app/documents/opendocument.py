@@ -79,39 +79,42 @@ def _fill(element: Element, pieces: Iterable[Piece], *, first: bool = True) -> N
     for child in element.children:
         element.delete(child, keep_tail=False)
     element.text = None
+    last: Element | None = None  # `element.children` makes all of them anew at every look
     for piece in pieces:
         if piece.kind == "text":
-            _append_text(element, piece.text, first=first)
+            last = _append_text(element, last, piece.text, first=first)
         else:
             piece.handle.tail = None
             element.append(piece.handle)
+            last = piece.handle
             if piece.kind == "group":
                 _fill(piece.handle, piece.within, first=first)
         first = False
 
 
-def _append_text(element: Element, text: str, *, first: bool) -> None:
-    """Spaces in a row are one space to OpenDocument, the others are written as elements."""
+def _append_text(element: Element, last: Element | None, text: str, *, first: bool) -> Element | None:
+    """Spaces in a row are one space to OpenDocument, the others are written as elements. Gives the last child."""
     from odfdo import Element
 
     for part in re.split(r"( {2,})", text):
         if (first and part.startswith(" ")) or part.startswith("  "):
             spaces = len(part) - len(part.lstrip(" "))
             shown = 0 if first else 1
-            _append(element, " " * shown)
+            _append(element, last, " " * shown)
             made = Element.from_tag("text:s")
             made.set_attribute("text:c", str(spaces - shown))
             element.append(made)
+            last = made
             part = part[spaces:]
-        _append(element, part)
+        _append(element, last, part)
         first = first and not part
+    return last
 
 
-def _append(element: Element, text: str) -> None:
-    children = element.children
+def _append(element: Element, last: Element | None, text: str) -> None:
     if not text:
         return
-    if children:
-        children[-1].tail = (children[-1].tail or "") + text
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         element.text = (element.text or "") + text

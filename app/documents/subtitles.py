@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.documents.document import readable
 from app.documents.plain import decoded
+from app.engine.errors import InvalidRequest
 from app.translation.job import TextFormat
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _SPEAKER = re.compile(r"\s*(?:<[^>\n]*>)*[-–—‐]")
 _MARKUP = re.compile(r"(</?(?:i|b|u|s|font|c|v)\b[^<>\n]*>)", re.IGNORECASE)
 _WORD = re.compile(r"(?:<[^<>]*>|\S)+")
 _TAG = re.compile(r"<[^<>]*>")
+_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the library's time grows with the cube of longer ones
 
 
 class Subtitles:
@@ -34,8 +36,13 @@ class Subtitles:
 
         self._mark, self._encoding, text = decoded(content)
         self._line_end = "\r\n" if "\r\n" in text else "\n"
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if _RUN.search(text):
+            raise InvalidRequest(
+                "The subtitles have 20 digits or 100 white spaces in a row; take them out.", field="file"
+            )
         with readable("subtitles (.srt)"):
-            self._subtitles = list(srt.parse(text.replace("\r\n", "\n")))
+            self._subtitles = list(srt.parse(text))
         self._blank = content if not self._subtitles else None
         self._parts = [list(_parts(each)) for each in self._subtitles]
         self.texts = [_page(" ".join(lines)) for parts in self._parts for lines in parts]

@@ -12,6 +12,7 @@ from app.translation.job import TextFormat
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _LOOKED_AT = 1024  # bytes in which a page has to name its encoding
+_NO_CHARSETS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 
 
 class WebPage:
@@ -27,7 +28,7 @@ class WebPage:
             self._mark, self._encoding = b"", said
             try:
                 text = content.decode(said)
-            except UnicodeDecodeError as failure:
+            except UnicodeError as failure:
                 raise InvalidRequest(f"The page says that it is in {said} and is not; save it as UTF-8.") from failure
         self.texts = [text] if text.strip() else []
         self._blank = text
@@ -52,7 +53,10 @@ def _said(content: bytes) -> str | None:
         return "cp1252"
     try:
         name = codecs.lookup(label).name
-        b"".decode(name)
-    except LookupError as failure:
+        if name in _NO_CHARSETS:
+            raise LookupError(name)
+        b"x".decode(name)  # what is no text encoding says so
+        "\u4f60".encode(name, "xmlcharrefreplace")
+    except (LookupError, UnicodeError) as failure:
         raise InvalidRequest(f"The page's encoding {label!r} is not known here; save it as UTF-8.") from failure
     return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else name

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from app.engine.errors import InvalidRequest, Overloaded, TextTooLong
-from app.engine.jobs import Engine, ModelInfo, Translation, TranslationJob, Usage
+from app.engine.jobs import AlignedWord, Engine, ModelInfo, Translation, TranslationJob, Usage
 from app.translation.cache import Cache
 from app.translation.tidying import tidied
 
@@ -22,26 +22,28 @@ _LONG_CHARACTERS = 4000  # of which layout and mending take a few milliseconds, 
 _MANY = 1000  # sentences after whose look-up others have their turn
 _PATIENCE_S = 30.0  # for room for the groups behind the first, of which some is done already
 _LONGEST_WAIT_S = 2.0
+_PAIRS = 128  # of a sentence and its translation that are aligned at once: some 8,000 tokens
 _TERMS = "glossary"  # the field at fault where a model cannot write a term
 
 
 class Asker:
     """`translate` answers in the order of its jobs. If the engine has no room for the first group, all of them are
-    refused; those behind it wait for room."""
+    refused, unless they belong to what has begun (patient); those behind it wait for room."""
 
     def __init__(self, engine: Engine, cache: Cache) -> None:
         self._engine, self._cache = engine, cache
 
-    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+    async def translate(self, jobs: Sequence[TranslationJob], *, patient: bool = False) -> list[Translation]:
+        deadline = time.monotonic() + _PATIENCE_S if patient else 0.0
         if len(jobs) == 1 and not self._cache.max_bytes:
-            return [tidied(answer, jobs[0].prefix) for answer in await self._engine.translate(jobs)]
+            answers = await _patiently(partial(self._engine.translate, jobs), deadline)
+            return [tidied(answer, jobs[0].prefix) for answer in answers]
         found: dict[TranslationJob, Translation | None] = {}
         for start in range(0, len(jobs), _MANY):
             found.update((job, self.known(job)) for job in jobs[start : start + _MANY])
             if start:
                 await asyncio.sleep(0)
         unknown = [job for job, translation in found.items() if translation is None]
-        deadline = 0.0
         for group in _groups(unknown):
             served = [self._model(job) for job in group]
             answers = await _patiently(partial(self._engine.translate, group), deadline)
@@ -54,7 +56,7 @@ class Asker:
     async def translated_or_none(self, jobs: Sequence[TranslationJob]) -> list[Translation | None]:
         """None for those with terms that the model has no tokens for; one of them is no fault of the others."""
         try:
-            return list(await self.translate(jobs))
+            return list(await self.translate(jobs, patient=True))
         except InvalidRequest as refusal:
             if refusal.field != _TERMS:
                 raise
@@ -70,15 +72,26 @@ class Asker:
             by_model.setdefault((job.model, job.source_language, job.target_language), []).append(number)
         answers = list(found)
         for model, numbers in by_model.items():
-            pairs = [(jobs[number].text, found[number].text) for number in numbers]
-            deadline = time.monotonic() + _PATIENCE_S
-            try:
-                alignments = await _patiently(partial(self._engine.align, *model, pairs), deadline)
-            except TextTooLong:
-                continue
-            for number, alignment in zip(numbers, alignments, strict=True):
-                answers[number] = replace(found[number], alignment=alignment)
+            for start in range(0, len(numbers), _PAIRS):
+                group = numbers[start : start + _PAIRS]
+                told = await self._alignments(model, [(jobs[number].text, found[number].text) for number in group])
+                for number, alignment in zip(group, told, strict=True):
+                    if alignment is not None:
+                        answers[number] = replace(found[number], alignment=alignment)
         return answers
+
+    async def _alignments(
+        self, model: tuple[str | None, str, str], pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...] | None]:
+        """None for a pair that is longer than the model reads, which is no fault of the others."""
+        try:
+            deadline = time.monotonic() + _PATIENCE_S
+            return list(await _patiently(partial(self._engine.align, *model, pairs), deadline))
+        except TextTooLong:
+            if len(pairs) == 1:
+                return [None]
+        half = len(pairs) // 2
+        return [*await self._alignments(model, pairs[:half]), *await self._alignments(model, pairs[half:])]
 
     # What is known already --------------------------------------------------------------------------------
 

@@ -23,15 +23,16 @@ from app.translation.task import Task, summed
 from app.translation.terms import with_terms
 
 
-async def faithful(asker: Asker, tasks: Sequence[Task]) -> list[Translation]:
-    """The translations of the sentences as they stand in the text, alignments counted there."""
-    found, done = await asker.translate([task.job for task in tasks]), list(tasks)
+async def faithful(asker: Asker, tasks: Sequence[Task], *, patient: bool = False) -> list[Translation]:
+    """The translations of the sentences as they stand in the text, alignments counted there. patient: they belong to a
+    text that has begun."""
+    found, done = await asker.translate([task.job for task in tasks], patient=patient), list(tasks)
     if all(map(_right_as_it_comes, done, found)):
         return found
     broken = [i for i, task in enumerate(done) if not _links_come_over(task, found[i].text)]
     for i in broken:
         done[i] = done[i].without_links()
-    again = await asker.translate([done[i].job for i in broken]) if broken else []
+    again = await asker.translate([done[i].job for i in broken], patient=True) if broken else []
     for i, answer in zip(broken, again, strict=True):
         found[i] = replace(answer, usage=summed(found[i].usage, answer.usage))
     found = await with_glossary(asker, done, found)

@@ -84,8 +84,12 @@ def _at_ends(text: str, start: int, end: int) -> list[Span]:
 def _cut(text: str, start: int, end: int, size: int) -> list[Span]:
     """Spans of at most about so many characters, without what stands around their words."""
     spans = []
+    links = [(start + each.start, start + each.end) for each in kept_spans(text[start:end])]
     while start < end:
         stop = end if end - start <= size else _best_cut(text, start, start + size)
+        for first, last in links:  # of half a link nobody would know that it is one
+            if first < stop < last:
+                stop = first if first > start else last
         span = trimmed(text, start, stop)
         if span[0] < span[1] and translatable(text[span[0] : span[1]]):
             spans.append(span)

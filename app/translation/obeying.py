@@ -36,7 +36,7 @@ async def _at_home(asker: Asker, tasks: Sequence[Task], found: Sequence[Translat
     """Terms for whose sources no word stands are looked for by what these become by themselves."""
     answers = list(found)
     lost = [(i, term) for i, task in enumerate(tasks) if task.terms for term in homeless(found[i], task.terms)]
-    alone = await asker.translate([_alone(tasks[i], term) for i, term in lost]) if lost else []
+    alone = await asker.translate([_alone(tasks[i], term) for i, term in lost], patient=True) if lost else []
     known: defaultdict[int, list[tuple[Term, str]]] = defaultdict(list)
     for (i, term), each in zip(lost, alone, strict=True):
         known[i].append((term, each.text))

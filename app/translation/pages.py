@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from app.engine.jobs import AlignedWord, FinishReason, Usage
 from app.text.markup.page import Page, read_page
 from app.text.markup.words import Word
+from app.translation.asking import aside
 from app.translation.job import TextJob, TranslatedText
 
 Ask = Callable[[Sequence[TextJob]], Awaitable[list[TranslatedText]]]
 _WORST: tuple[FinishReason, ...] = ("stop", "length", "repetition")
-_QUICK = 2000  # characters; more are parsed in a thread, so that nobody else waits
 
 
 async def translated_page(job: TextJob, ask: Ask) -> TranslatedText:
@@ -27,19 +26,16 @@ async def translated_pages(jobs: Sequence[TextJob], ask: Ask) -> list[Translated
     Its `scores` are the mean of its texts', its prefix begins the first of them."""
     if all(job.format != "html" for job in jobs):
         return await ask(jobs) if jobs else []
-    pages = [await _read(job.text) if job.format == "html" else None for job in jobs]
+    size = sum(len(job.text) for job in jobs if job.format == "html")
+    pages = await aside(size, lambda: [read_page(job.text) if job.format == "html" else None for job in jobs])
     asked = [_asked(job, page) for job, page in zip(jobs, pages, strict=True)]
     together = [each for one in asked for each in one]
     found = iter(await ask(together) if together else [])
-    answers = []
-    for job, page, own in zip(jobs, pages, asked, strict=True):
-        texts = [next(found) for _ in own]
-        answers.append(texts[0] if page is None else await _written(job, page, texts))
-    return answers
-
-
-async def _read(text: str) -> Page:
-    return read_page(text) if len(text) <= _QUICK else await asyncio.to_thread(read_page, text)
+    texts = [[next(found) for _ in own] for own in asked]
+    written = zip(jobs, pages, texts, strict=True)
+    return await aside(
+        size, lambda: [own[0] if page is None else _written(job, page, own) for job, page, own in written]
+    )
 
 
 def _asked(job: TextJob, page: Page | None) -> list[TextJob]:
@@ -50,12 +46,8 @@ def _asked(job: TextJob, page: Page | None) -> list[TextJob]:
     return [replace(plain, text=text, prefix="" if i else job.prefix) for i, text in enumerate(page.texts)]
 
 
-async def _written(job: TextJob, page: Page, texts: Sequence[TranslatedText]) -> TranslatedText:
-    translations = [(each.text, [_word(word) for word in each.alignment or ()]) for each in texts]
-    if len(job.text) <= _QUICK:
-        pieces = page.pieces(translations)
-    else:
-        pieces = await asyncio.to_thread(page.pieces, translations)
+def _written(job: TextJob, page: Page, texts: Sequence[TranslatedText]) -> TranslatedText:
+    pieces = page.pieces([(each.text, [_word(word) for word in each.alignment or ()]) for each in texts])
     return TranslatedText(
         "".join(pieces),
         (),

@@ -33,10 +33,11 @@ async def shown_in_order(
     between: Sequence[str],
     engine: Engine,
     asker: Asker,
-    mended: Callable[[Task], Awaitable[Translation]],
+    mended: Callable[[Task, bool], Awaitable[Translation]],
     show: Show,
 ) -> list[Translation]:
-    """between: what stands before each sentence, and after the last. What goes wrong with the first before it has a
+    """between: what stands before each sentence, and after the last. mended: of a task, and whether others have begun.
+    What goes wrong with the first before it has a
     text is raised before anything was shown."""
     room = asyncio.Semaphore(_SIDE_BY_SIDE)
     lines = [_Line() for _ in tasks]
@@ -44,9 +45,10 @@ async def shown_in_order(
     async def one(number: int) -> Translation:
         async with room:
             try:
-                if tasks[number].plain and asker.known(tasks[number].job) is None:
+                as_written = tasks[number].plain and not tasks[number].sentence.marks
+                if as_written and asker.known(tasks[number].job) is None:
                     return await _streamed(tasks[number], lines[number], engine, first=number == 0)
-                translation = await mended(tasks[number])
+                translation = await mended(tasks[number], number > 0)
                 lines[number].put(translation.text)
                 return translation
             finally:

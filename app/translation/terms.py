@@ -43,9 +43,10 @@ def with_known_words(translation: Translation, alone: Sequence[tuple[Term, str]]
     """alone: what the sources of these terms become by themselves. Where that stands in the translation, it stands for
     them, whatever the alignment says."""
     words = list(translation.alignment or ())
+    small = "".join(each.lower() if len(each.lower()) == 1 else each for each in translation.text)  # places stay
     for term, text in alone:
         core = _CORE.search(text.lower())
-        at = -1 if core is None else find_term(translation.text.lower(), core[0])
+        at = -1 if core is None else find_term(small, core[0])
         if core is None or at < 0:
             continue
         end = at + len(core[0])

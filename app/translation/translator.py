@@ -63,7 +63,8 @@ class Translator:
 
     def stream(self, job: TextJob) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
         """The same answer, its text as it is found: sentences are translated side by side and shown in their order,
-        those that may have to be mended when they are whole, and so are pages."""
+        those that may have to be mended when they are whole, and so are pages. But a sentence that runs into the
+        model's own limit while it is shown stays as it is: it cannot be taken back and translated in halves."""
 
         async def work(show: Show) -> TranslatedText:
             if job.format == "html":
@@ -77,13 +78,15 @@ class Translator:
 
         return TextStream.opened(work)
 
-    async def _mended(self, task: Task) -> Translation:
-        return (await self._translated([task]))[0]
+    async def _mended(self, task: Task, patient: bool) -> Translation:
+        return (await self._translated([task], patient=patient))[0]
 
-    async def _translated(self, tasks: Sequence[Task], halvings: int = _HALVINGS) -> list[Translation]:
+    async def _translated(
+        self, tasks: Sequence[Task], halvings: int = _HALVINGS, *, patient: bool = False
+    ) -> list[Translation]:
         """Those that ran into the model's own limit are translated again in halves, those that found no places for
         all spaces of the source in the parts between these."""
-        found = await faithful(self._asker, tasks) if tasks else []
+        found = await faithful(self._asker, tasks, patient=patient) if tasks else []
         again: list[tuple[int, Layout, list[Task]]] = []
         for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
             source = task.sentence.source
@@ -91,12 +94,13 @@ class Translator:
             parted = None if keeps_spaces(source, translation.text) else at_spaces(source, task.job.source_language)
             if parted is not None and parted.spans:
                 again.append((number, parted, _tasks(parted, task.job, task.glossary)))
-            elif cut and halvings and len(source) > _SHORT_CHARACTERS:
+            elif cut and halvings > 0 and len(source) > _SHORT_CHARACTERS:
                 layout = halves(source, task.job.source_language)
                 if len(layout.spans) > 1:
                     again.append((number, layout, _tasks(layout, task.job, task.glossary)))
         if again:
-            parts = iter(await self._translated([task for *_, own in again for task in own], halvings - 1))
+            tasks_again = [task for *_, own in again for task in own]
+            parts = iter(await self._translated(tasks_again, halvings - 1, patient=True))
             for number, layout, own in again:
                 found[number] = whole(layout, [next(parts) for _ in own], tasks[number].job.target_language)
         return found

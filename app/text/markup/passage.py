@@ -71,6 +71,9 @@ class Draft:
     def add_text(self, token: Token) -> None:
         self.raw.append(token.raw)
         self._said = self._said or bool(token.text.strip())
+        if token.kind == "reference" and token.text and token.text in SPACES and not self._preformatted:
+            self._space.append(token.raw)
+            return None
         if token.kind == "reference":
             self._reference = self._reference or "\xa0" in token.text
             return self._write(token.text)

@@ -1,8 +1,8 @@
-// Every request of the page. Addresses are relative, so that it also works below a prefix.
+// Every request of the page. Addresses are relative: it also works below a prefix.
 
 import { el } from "./dom.js";
 
-let key; // of a server that wants one; "": nobody gave it, nor is asked again
+let key; // "": nobody gave it, nor is asked again
 let asking;
 
 export class ApiError extends Error {
@@ -42,7 +42,7 @@ export async function asked(path, options) {
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
-  if (body.code?.startsWith("key_") && key !== "" && (mine !== key || (key = await askedFor(body.error)))) return asked(path, options);
+  if (body.code?.startsWith("key_") && key !== "" && !options.headers?.["X-Api-Key"] && (mine !== key || (key = await askedFor(body.error)))) return asked(path, options);
   throw new ApiError(answer.status, body);
 }
 
