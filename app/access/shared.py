@@ -48,8 +48,8 @@ class SharedCounts:
             socket_connect_timeout=LIMIT_S,
             retry=Retry(NoBackoff(), 1),  # a connection that Redis has closed meanwhile is none that it refuses
         )
-        self._script = (files("app.access") / "take.lua").read_text(encoding="utf-8")
-        self._sha = hashlib.sha1(self._script.encode(), usedforsecurity=False).hexdigest()
+        self._scripts: dict[str, str] = {}  # by their SHA-1, as Redis knows them
+        self._take, self._give_back = self._known("take.lua"), self._known("give_back.lua")
         self._failed, self._clock = failed, clock
         self._alone = LocalCounts(clock or time.time)
         self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
@@ -67,10 +67,15 @@ class SharedCounts:
         return Taken(fits == 1, now_s, tuple(windows), tuple(int(each) for each in rest[count:]))
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:
+        """Where Redis does not answer, to this server's own count, which is what was taken from since."""
+        if not quotas or characters <= 0:
+            return
         now = self._now_s()
-        with contextlib.suppress(Unreachable):
-            for quota in quotas:
-                await self._asked("DECRBY", _counter(caller, quota.period, now), characters)
+        keys = [_counter(caller, quota.period, now) for quota in quotas]
+        try:
+            await self._asked("EVALSHA", self._give_back, len(keys), *keys, characters)
+        except Unreachable:
+            await self._alone.give_back(caller, quotas, characters)
 
     async def characters(self, caller: str, period: Period) -> int:
         try:
@@ -85,6 +90,12 @@ class SharedCounts:
                 await self._sender
         await self._redis.aclose()
 
+    def _known(self, name: str) -> str:
+        script = (files("app.access") / name).read_text(encoding="utf-8")
+        sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+        self._scripts[sha] = script
+        return sha
+
     def _now_s(self) -> float:
         return (self._clock or time.time)()
 
@@ -95,7 +106,7 @@ class SharedCounts:
         numbers = [each for rate in ask.rates for each in (rate.requests, rate.window_s)]
         numbers += [each for quota in ask.quotas for each in (quota.characters, _KEEP_S[quota.period])]
         given = "" if self._clock is None else repr(now)
-        return "EVALSHA", self._sha, len(keys), *keys, given, ask.requests, ask.characters, len(ask.rates), *numbers
+        return "EVALSHA", self._take, len(keys), *keys, given, ask.requests, ask.characters, len(ask.rates), *numbers
 
     async def _asked(self, *command: Any) -> Any:
         """The answer to one command, which goes with all others that wait."""
@@ -131,9 +142,10 @@ class SharedCounts:
 
     async def _answers(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         answers = await self._piped(commands)
-        if any(isinstance(each, NoScriptError) for each in answers):  # a Redis that has just started: none of it ran
-            await self._redis.script_load(self._script)
-            missing = [n for n, each in enumerate(answers) if isinstance(each, NoScriptError)]
+        missing = [n for n, each in enumerate(answers) if isinstance(each, NoScriptError)]
+        if missing:  # a Redis that has just started: none of it ran
+            for sha in {commands[n][1] for n in missing}:
+                await self._redis.script_load(self._scripts[sha])
             for n, answer in zip(missing, await self._piped([commands[n] for n in missing]), strict=True):
                 answers[n] = answer
         for each in answers:

@@ -11,18 +11,22 @@ import hashlib
 import logging
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from app.engine.errors import InvalidRequest, UnknownGlossary
-from app.storage.files import locked, written
+from app.engine.errors import EngineUnavailable, InvalidRequest, UnknownGlossary
+from app.storage.files import locked, writing, written
 from app.text.languages import closest
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -67,7 +71,7 @@ class Glossary(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GlossaryLimits:
-    """Those of DeepL, but for the entries, which it counts in bytes alone."""
+    """Those of DeepL, but for the entries, which it counts in bytes alone, and for all of an owner's together."""
 
     glossaries_per_owner: int = 1000
     dictionaries: int = 100
@@ -75,6 +79,7 @@ class GlossaryLimits:
     term_bytes: int = 1024
     name_characters: int = 1024
     file_bytes: int = 10_000_000
+    bytes_per_owner: int = 50_000_000
 
 
 class Glossaries:
@@ -95,20 +100,22 @@ class Glossaries:
                 )
             return self._save(owner, glossary)
 
-    def all(self, owner: str) -> list[Glossary]:
-        """The oldest first. A file that cannot be read is left out, and the log says so."""
-        found = []
-        for path in self._of(owner).glob("*.json"):
+    def all(self, owner: str, shown: Callable[[Glossary], T]) -> list[T]:
+        """What is shown of each, the oldest first; the entries of no more than one are in memory. A file that cannot
+        be read is left out, and the log says so."""
+
+        def row(path: Path) -> tuple[datetime, str, T] | None:
             try:
-                found.append(self._read(path))
+                glossary = self._read(path)
             except UnknownGlossary:
-                continue
-        return sorted(found, key=lambda each: (each.created, each.id))
+                return None
+            return glossary.created, glossary.id, shown(glossary)
+
+        rows = [found for path in self._of(owner).glob("*.json") if (found := row(path)) is not None]
+        return [each for _, _, each in sorted(rows, key=lambda found: found[:2])]
 
     def get(self, owner: str, glossary_id: str) -> Glossary:
-        if not _ID.fullmatch(glossary_id):
-            raise _unknown()
-        return self._read(self._of(owner) / f"{glossary_id}.json")
+        return self._read(self._path(owner, glossary_id))
 
     def find(self, owner: str, glossary_id: str, source: str, target: str) -> Mapping[str, str]:
         """The entries for a translation of this pair; `InvalidRequest` where the glossary has none for it."""
@@ -121,13 +128,12 @@ class Glossaries:
         )
 
     def rename(self, owner: str, glossary_id: str, name: str) -> Glossary:
-        with locked(self._of(owner)):
-            return self._save(owner, msgspec.structs.replace(self.get(owner, glossary_id), name=name))
+        with self._changing(owner, glossary_id) as glossary:
+            return self._save(owner, msgspec.structs.replace(glossary, name=name))
 
     def merge(self, owner: str, glossary_id: str, dictionaries: Sequence[Dictionary]) -> Glossary:
         """Terms that are there get their new translation, the others are added."""
-        with locked(self._of(owner)):
-            glossary = self.get(owner, glossary_id)
+        with self._changing(owner, glossary_id) as glossary:
             for each in dictionaries:
                 there = [d.entries for d in glossary.dictionaries if (d.source, d.target) == (each.source, each.target)]
                 entries = (there[0] if there else {}) | each.entries
@@ -136,13 +142,12 @@ class Glossaries:
 
     def put(self, owner: str, glossary_id: str, dictionary: Dictionary) -> Glossary:
         """In the place of whatever this pair had."""
-        with locked(self._of(owner)):
-            return self._save(owner, self.get(owner, glossary_id).with_dictionary(dictionary))
+        with self._changing(owner, glossary_id) as glossary:
+            return self._save(owner, glossary.with_dictionary(dictionary))
 
     def drop(self, owner: str, glossary_id: str, source: str, target: str) -> Glossary:
         """Without the dictionary of this pair, which has to be there."""
-        with locked(self._of(owner)):
-            glossary = self.get(owner, glossary_id)
+        with self._changing(owner, glossary_id) as glossary:
             dropped = glossary.dictionary(source, target)
             if dropped is None:
                 raise UnknownGlossary(f"This glossary has no dictionary for {source} → {target}.")
@@ -150,9 +155,23 @@ class Glossaries:
             return self._save(owner, msgspec.structs.replace(glossary, dictionaries=kept))
 
     def delete(self, owner: str, glossary_id: str) -> None:
+        with self._changing(owner, glossary_id), writing(self._of(owner)):
+            self._path(owner, glossary_id).unlink(missing_ok=True)
+
+    @contextmanager
+    def _changing(self, owner: str, glossary_id: str) -> Iterator[Glossary]:
+        """Alone with one that is there: for an unknown id no folder is made."""
+        with writing(self._of(owner)):
+            there = self._path(owner, glossary_id).is_file()
+        if not there:
+            raise _unknown()
         with locked(self._of(owner)):
-            self.get(owner, glossary_id)
-            (self._of(owner) / f"{glossary_id}.json").unlink(missing_ok=True)
+            yield self.get(owner, glossary_id)
+
+    def _path(self, owner: str, glossary_id: str) -> Path:
+        if not _ID.fullmatch(glossary_id):
+            raise _unknown()
+        return self._of(owner) / f"{glossary_id}.json"
 
     def _of(self, owner: str) -> Path:
         return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
@@ -160,8 +179,11 @@ class Glossaries:
     def _read(self, path: Path) -> Glossary:
         try:
             return msgspec.json.decode(path.read_bytes(), type=Glossary)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise _unknown() from None
+        except OSError as error:
+            logger.error("%s cannot be read: %s", path, error)
+            raise EngineUnavailable("This server cannot read glossaries in its folder PARLANCE_DATA.") from error
         except (msgspec.DecodeError, UnicodeDecodeError):
             logger.error("%s is not a glossary of this server and is left out", path)
             raise _unknown() from None
@@ -174,7 +196,15 @@ class Glossaries:
                 f"This glossary would have {len(content):,} bytes; one may have {self._limits.file_bytes:,}. Make"
                 " several of it."
             )
-        written(self._of(owner) / f"{glossary.id}.json", content)
+        path = self._path(owner, glossary.id)
+        sizes = {each: each.stat().st_size for each in path.parent.glob("*.json")}
+        before = sizes.pop(path, 0)
+        if sum(sizes.values()) + len(content) > self._limits.bytes_per_owner and len(content) > before:
+            raise InvalidRequest(
+                "Your glossaries take all the room that one caller has"
+                f" ({self._limits.bytes_per_owner:,} bytes); delete some."
+            )
+        written(path, content)
         return glossary
 
     def _check(self, glossary: Glossary) -> None:

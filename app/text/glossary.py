@@ -1,11 +1,14 @@
-"""Terms of a glossary in a text: found by their first word, so that a thousand of them cost no more than ten."""
+"""Terms of a glossary in a text: found by their first word, and those that share it by halving, so that a thousand of
+them cost no more than ten, whatever they are."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from app.text.characters import unspaced
 
@@ -32,8 +35,7 @@ class Glossary:
             source, target = source.strip(), target.strip()
             if source and target:
                 self._by_beginning[_beginning(source)].append((source, target))
-        for entries in self._by_beginning.values():
-            entries.sort(key=lambda entry: (-len(entry[0]), entry[0].islower()))
+        self._alike: dict[str, _Alike] = {}  # made as texts need them
 
     def __bool__(self) -> bool:
         return bool(self._by_beginning)
@@ -42,15 +44,70 @@ class Glossary:
         """From left to right, the longest at each place, none within another."""
         found: list[Term] = []
         end = 0
-        for at, beginning in _places(text) if self._by_beginning else ():
-            if at < end:
+        if not self._by_beginning:
+            return found
+        folded, first = _folded(text), _first_sign(text)
+        stops = cache(lambda at: not _continues(text, at))
+        for at, beginning in _places(text):
+            if at < end or beginning not in self._by_beginning or not stops(at):
                 continue
-            for source, target in self._by_beginning.get(beginning, ()):
-                if _stands(text, source, at):
-                    end = at + len(source)
-                    found.append(Term(at, end, _forms(target, text, at)))
-                    break
+            if there := self._beginning_with(beginning).longest(text, folded, at, stops):
+                length, target = there
+                end = at + length
+                found.append(Term(at, end, _forms(target, text, at, begins=at <= first)))
         return found
+
+    def _beginning_with(self, beginning: str) -> _Alike:
+        if beginning not in self._alike:
+            self._alike[beginning] = _Alike(self._by_beginning[beginning])
+        return self._alike[beginning]
+
+
+class _Alike:
+    """Terms that share their first word. Of two that are the same the first one counts."""
+
+    def __init__(self, entries: Sequence[tuple[str, str]]) -> None:
+        self._lower = {source: target for source, target in reversed(entries) if source.islower()}
+        self._exact = {source: target for source, target in reversed(entries) if not source.islower()}
+        self._lower_prefixes = _Prefixes({_folded(source) for source in self._lower})
+        self._exact_prefixes = _Prefixes(self._exact)
+
+    def longest(self, text: str, folded: str, at: int, stops: Callable[[int], bool]) -> tuple[int, str] | None:
+        """Length and target of the longest that the text has there and that ends where a word may, and of two that are
+        as long the one that is found as it is written. `folded` is the same text."""
+        lengths = [(-length, False) for length in self._exact_prefixes.lengths(text, at) if stops(at + length)]
+        lengths += [(-length, True) for length in self._lower_prefixes.lengths(folded, at) if stops(at + length)]
+        for minus_length, lower in sorted(lengths):
+            there = text[at : at - minus_length]
+            target = self._lower.get(there.lower()) if lower else self._exact[there]
+            if target is not None:
+                return -minus_length, target
+        return None
+
+
+class _Prefixes:
+    """Strings, in order, each with the longest other one that it begins with: of all that a text goes on with, the
+    longest is the last string that is not beyond the text, or one that this begins with."""
+
+    def __init__(self, strings: Collection[str]) -> None:
+        self._strings = sorted(strings)
+        self._longest = max(map(len, strings), default=0)
+        self._shorter: list[int] = []
+        within: list[int] = []
+        for number, string in enumerate(self._strings):
+            while within and not string.startswith(self._strings[within[-1]]):
+                within.pop()
+            self._shorter.append(within[-1] if within else -1)
+            within.append(number)
+
+    def lengths(self, text: str, at: int) -> Iterator[int]:
+        """Of those that the text has there, the longest first."""
+        there = text[at : at + self._longest]
+        number = bisect_right(self._strings, there) - 1
+        while number >= 0:
+            if there.startswith(self._strings[number]):
+                yield len(self._strings[number])
+            number = self._shorter[number]
 
 
 def holds_term(text: str, forms: tuple[str, ...]) -> bool:
@@ -111,10 +168,14 @@ def _places(text: str) -> Iterator[tuple[int, str]]:
         yield at, text[at].lower()
 
 
-def _stands(text: str, term: str, at: int) -> bool:
-    there = text[at : at + len(term)]
-    same = there == term or (term.islower() and there.lower() == term)
-    return same and _bounded(text, at, at + len(term))
+def _folded(text: str) -> str:
+    """In small letters, each in its place: \u03a3 becomes one or the other by what is around it, \u0130 becomes two."""
+    return text.replace("\u03a3", "\u03c3").replace("\u0130", " ").lower().replace("\u03c2", "\u03c3")
+
+
+def _first_sign(text: str) -> int:
+    """Where the first letter or digit is, or the end."""
+    return next((at for at, character in enumerate(text) if character.isalnum()), len(text))
 
 
 def _bounded(text: str, start: int, end: int) -> bool:
@@ -138,7 +199,6 @@ def _capital(form: str) -> str:
     return capital + form[1:] if first.islower() and len(capital) == 1 else form
 
 
-def _forms(target: str, text: str, at: int) -> tuple[str, ...]:
+def _forms(target: str, text: str, at: int, *, begins: bool) -> tuple[str, ...]:
     capital = _capital(target)
-    begins = at == 0 or not any(character.isalnum() for character in text[:at])
     return (target, capital) if begins and text[at].isupper() and capital != target else (target,)

@@ -75,8 +75,8 @@ async def deepl_add_glossary(body: DeepLGlossaryRequest, request: Request, servi
 )
 async def deepl_glossaries(request: Request, services: ServicesDependency) -> DeepLGlossaries:
     """Yours that have one pair."""
-    found = await run_in_threadpool(services.glossaries.all, owner_of(request))
-    return DeepLGlossaries(glossaries=[DeepLGlossary.shown(each) for each in found if len(each.dictionaries) == 1])
+    found = await run_in_threadpool(services.glossaries.all, owner_of(request), _shown_if_single)
+    return DeepLGlossaries(glossaries=[each for each in found if each is not None])
 
 
 @router.get(
@@ -117,6 +117,10 @@ async def deepl_delete_glossary(glossary_id: GlossaryId, request: Request, servi
     await _single(glossary_id, request, services)
     await run_in_threadpool(services.glossaries.delete, owner_of(request), glossary_id)
     return Response(status_code=204)
+
+
+def _shown_if_single(glossary: Glossary) -> DeepLGlossary | None:
+    return DeepLGlossary.shown(glossary) if len(glossary.dictionaries) == 1 else None
 
 
 async def _single(glossary_id: str, request: Request, services: Services) -> Glossary:

@@ -52,8 +52,8 @@ async def deepl_add_multilingual(body: DeepLMultilingualRequest, request: Reques
 )
 async def deepl_multilinguals(request: Request, services: ServicesDependency) -> DeepLMultilinguals:
     """All of yours."""
-    found = await run_in_threadpool(services.glossaries.all, owner_of(request))
-    return DeepLMultilinguals(glossaries=[DeepLMultilingual.shown(each) for each in found])
+    found = await run_in_threadpool(services.glossaries.all, owner_of(request), DeepLMultilingual.shown)
+    return DeepLMultilinguals(glossaries=found)
 
 
 @router.get(

@@ -125,6 +125,43 @@ def test_what_is_kept_ends_and_names_no_address(redis: Redis, server: RedisServe
     assert 61 * 86_400 < redis.ttl(quota) <= 62 * 86_400
 
 
+def test_nothing_is_given_back_to_a_counter_that_has_ended_or_has_less(redis: Redis, server: RedisServer) -> None:
+    day = Quota(100, "day")
+
+    async def give() -> None:
+        counts = SharedCounts(server.url)
+        await counts.give_back("a", (MONTH, day), 50)
+        assert redis.keys() == [], "nobody has taken any"
+        await counts.take(Ask("a", (), 1, (MONTH, day), 60))
+        redis.delete(*redis.keys("*characters:????-??"))
+        await counts.take(Ask("a", (), 1, (MONTH,), 7))
+        await counts.give_back("a", (MONTH, day), 50)
+        assert await counts.characters("a", "month") == 7, "taken since"
+        assert await counts.characters("a", "day") == 10
+        await asyncio.gather(*(counts.give_back("a", (MONTH,), 3) for _ in range(5)))
+        assert await counts.characters("a", "month") == 1
+        assert (await counts.take(Ask("a", (), 1, (MONTH,), 100))).charged is False
+        await counts.close()
+
+    run(give)
+    assert all(redis.ttl(key) > 0 for key in redis.scan_iter())
+
+
+def test_while_redis_is_gone_this_server_s_own_count_gets_its_characters_back(tmp_path: Path) -> None:
+    async def outage(server: RedisServer) -> None:
+        counts = SharedCounts(server.url)
+        server.stop()
+        assert (await counts.take(Ask("a", (), 1, (MONTH,), 60))).charged
+        assert not (await counts.take(Ask("a", (), 1, (MONTH,), 60))).charged
+        await counts.give_back("a", (MONTH,), 50)
+        assert await counts.characters("a", "month") == 10
+        assert (await counts.take(Ask("a", (), 1, (MONTH,), 60))).characters == (70,)
+        await counts.close()
+
+    with redis_server(tmp_path) as server:
+        run(lambda: outage(server))
+
+
 def test_a_redis_that_is_gone_stops_nobody_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,38 @@ def test_a_thousand_terms_cost_little() -> None:
     )  # no measure of speed: 0.04 ms each, so that looking for each term would show
 
 
+def test_terms_that_share_their_first_word_cost_little() -> None:
+    text = "a " * 1950
+    glossaries = [
+        {f"a b{number}": "x" for number in range(20_000)},
+        {"A " * length + "b": "x" for length in range(1, 400)} | {"a " * length + "b": "x" for length in range(1, 400)},
+        {f"{'a ' * length}a b": "x" for length in range(400)},
+    ]
+    began = time.perf_counter()
+    for terms in glossaries:
+        assert Glossary(terms).find(text) == []
+    assert len(Glossary(glossaries[0]).find(f"{text} A B19999, a b7.")) == 2
+    assert len(Glossary({"+": "plus"}).find("+ " * 1950)) == 1950
+    assert time.perf_counter() - began < 5  # no measure of speed: 0.1 s; 16 s where each term is looked at
+
+
+def test_of_the_same_terms_that_as_written_and_then_the_first_counts() -> None:
+    terms = {"the us": "a", "The US": "b", " the us ": "c", "the us army": "d", "The": "e", "the": "f"}
+    assert found("So The US, the us armynot, The us ARMY, THE, The", terms) == [
+        ("The US", ("b",)),
+        ("the us", ("a",)),
+        ("The us ARMY", ("d",)),
+        ("THE", ("f",)),
+        ("The", ("e",)),
+    ]
+
+
+def test_letters_whose_small_forms_differ() -> None:
+    assert found("ο ΛΟΓΟΣ μας", {"λογος": "word"}) == [("ΛΟΓΟΣ", ("word",))]
+    assert found("ο ΛΟΓΟΣ μας", {"λογοσ": "word"}) == []
+    assert found("at İzmir, at izmir", {"izmir": "Smyrna"}) == [("izmir", ("Smyrna",))]
+
+
 def test_an_empty_glossary_finds_nothing() -> None:
     assert not Glossary({})
     assert Glossary({}).find("dog") == []

@@ -166,3 +166,17 @@ def test_nothing_to_change_and_languages_that_are_missing(client: Client) -> Non
         404,
         {"message": "This glossary has no dictionary for these languages; GET it to see which it has."},
     )
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault_of_the_request(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()  # root may write to every folder, and nobody into a file
+    client = Client(data=tmp_path / "data")
+    for path, body in (("/v2/glossaries", PUB), ("/v3/glossaries", MANY)):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["message"] == (
+            "This server cannot keep glossaries: it cannot write to its folder PARLANCE_DATA."
+        )
+        assert "Retry-After" in answer.headers
+        assert client.get(path).json() == {"glossaries": []}
+        assert client.request("DELETE", f"{path}/00000000-0000-0000-0000-000000000000").status_code == 404
