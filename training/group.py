@@ -103,7 +103,7 @@ class Group(Workers):
         return device
 
     def leave(self) -> None:
-        """The end of this process too: a thread of PyTorch's that is still there when the interpreter goes aborts it."""
+        """Ends this process too: a thread of PyTorch's that is there when the interpreter goes would abort it."""
         distributed.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()
