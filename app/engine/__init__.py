@@ -64,4 +64,5 @@ translator_look.py  its looks into a translator: maps, steps, statistics, alignm
 looking.py     its looks at gates and at the probability of a text
 looking_threads.py  and with how many threads
 numbers.py     a model that computes none has nothing to show
+out_of_memory.py  less work at once could succeed where this failed
 """

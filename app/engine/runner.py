@@ -47,7 +47,6 @@ log = logging.getLogger(__name__)
 
 
 # of the CPU's allocator, of CUDA itself and of its libraries, none of which has an error class of its own
-NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 ASKED_AS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
@@ -280,13 +279,6 @@ class Runner:
         """Give what the allocator only keeps for later back to the device."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether less work at once could succeed where this failed."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 def _options(request: Decode) -> DecodingOptions:

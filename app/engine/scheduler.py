@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from app.engine import messages as m
 from app.engine.lane import Lane
 from app.engine.loading import Loading, Read, read
+from app.engine.out_of_memory import out_of_memory
 from app.engine.rewriting import Rewriting
-from app.engine.runner import CannotInspect, Runner, out_of_memory
+from app.engine.runner import CannotInspect, Runner
 from app.engine.telling import Telling
 from app.engine.waiting import Ticket
 from models.beam import Hypothesis

@@ -13,7 +13,7 @@ import torch
 
 from app.engine import messages as m
 from app.engine.expectations import array
-from app.engine.runner import out_of_memory
+from app.engine.out_of_memory import out_of_memory
 from app.engine.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding import DecodingOptions, TokenRules, decode
