@@ -1,9 +1,9 @@
 """What keys, limits, quotas, JSON logs and traces cost: our server with all of it on against the same server without.
 
-python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--redis redis-server] [--before FOLDER] [--rounds 7]
-                             [--json] [--results FILE]
+python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--sizes base] [--redis redis-server] [--before FOLDER]
+                             [--rounds 7] [--json] [--results FILE]
 
-Servers take turns, 16 clients that each send a sentence and wait for it; what counts is the median over the rounds of
+With the network as it is and at the size of base (`benchmarks.widened`). Servers take turns, 16 clients that each send a sentence and wait for it; what counts is the median over the rounds of
 the ratio within a round. --redis also measures it with limits and quotas counted in that program. --before FOLDER is a
 checkout of an earlier version of this project, measured as it comes. Spans go to a collector that only says yes.
 """
@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import contextlib
 import http.server
-import shutil
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from benchmarks import wire
 from benchmarks.libretranslate import rate, sentences
 from benchmarks.report import finish, goal
 from benchmarks.servers import ROOT, Server, free_port, ours
+from benchmarks.widened import SIZES, sized
 
 CLIENTS, ASKED = 16, 400
 
@@ -113,10 +113,12 @@ def turns(servers: dict[str, tuple[Server, str | None]], texts: Sequence[str], r
     return rows
 
 
-def started(stack: contextlib.ExitStack, arguments: argparse.Namespace) -> dict[str, tuple[Server, str | None]]:
+def started(
+    stack: contextlib.ExitStack, size: str, arguments: argparse.Namespace
+) -> dict[str, tuple[Server, str | None]]:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     served = folder / "checkpoints"
-    shutil.copytree(arguments.checkpoint, served / "de-en", ignore=shutil.ignore_patterns("resume"))
+    sized(size, arguments.checkpoint, served / "de-en")
     file, secret = key(folder)
     guarded = {
         "keys_file": file,
@@ -142,19 +144,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     top.add_argument("--data", type=Path, required=True, help="Multi30k's folder")
     top.add_argument("--checkpoint", type=Path, required=True, help="a de→en translator")
+    top.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES)
     top.add_argument("--redis", metavar="PROGRAM")
     top.add_argument("--before", type=Path)
     top.add_argument("--rounds", type=int, default=7)
     top.add_argument("--results", type=Path)
     top.add_argument("--json", action="store_true")
     arguments = top.parse_args(argv)
-    with contextlib.ExitStack() as stack:
-        rows = turns(started(stack, arguments), sentences(arguments.data), arguments.rounds)
-    goals = [
-        goal(f"throughput with {row['server']} against none of it", row["ratio"], 0.9, "×", "higher")
-        for row in rows
-        if row["server"].startswith("all of it")
-    ]
+    rows, goals = [], []
+    for size in arguments.sizes:
+        with contextlib.ExitStack() as stack:
+            found = turns(started(stack, size, arguments), sentences(arguments.data), arguments.rounds)
+        rows += [{"network": size, **row} for row in found]
+        goals += [
+            goal(f"{size}: throughput with {row['server']} against none of it", row["ratio"], 0.9, "×", "higher")
+            for row in found
+            if row["server"].startswith("all of it")
+        ]
     finish("guarded", rows, goals, as_json=arguments.json, out=arguments.results)
 
 

@@ -1,13 +1,14 @@
 """Our server against LibreTranslate itself, with the same weights, beam and sentences under the same load.
 
-python -m benchmarks.libretranslate --libretranslate PYTHON --checkpoint FOLDER --data FOLDER [--beam 4] [--rounds 5]
-                                    [--json] [--results FILE]
+python -m benchmarks.libretranslate --libretranslate PYTHON --checkpoint FOLDER --data FOLDER [--sizes base] [--beam 4]
+                                    [--rounds 5] [--json] [--results FILE]
 
 PYTHON is the interpreter of an environment into which LibreTranslate was installed (pip install libretranslate). It
-gets FOLDER's weights as an Argos package, and of its settings those that a scan finds fastest here. The sentences are
-those of Multi30k's test set that are one sentence without digits. Throughput is of a closed loop, rounds in turns: of
-clients that send a sentence each, and of one that sends lists of them. Latency is of an open loop (Poisson) at a share
-of what LibreTranslate can do, the same arrivals for both.
+gets FOLDER's weights as an Argos package, and of its settings those that a scan finds fastest here. Raced twice: with
+the network as it is, and at the size of the packages that LibreTranslate downloads (`benchmarks.widened`), where a
+sentence costs what its users pay. The sentences are those of Multi30k's test set that are one sentence without digits.
+Throughput is of a closed loop, rounds in turns: of clients that send a sentence each, and of one that sends lists of
+them. Latency is of an open loop (Poisson) at a share of what LibreTranslate can do, the same arrivals for both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,12 +29,14 @@ from benchmarks.peers import libretranslate as peer
 from benchmarks.report import finish, goal
 from benchmarks.servers import Server, libretranslate, ours
 from benchmarks.serving_sentences import SOURCE, TARGET, multi30k
+from benchmarks.widened import SIZES, sized
 
 SETTINGS = [
     peer.Setting("int8", 2, 1),
     peer.Setting("int8", 1, 2),
     peer.Setting("float32", 2, 1),
     peer.Setting("int8", 2, 1, threads=16),
+    peer.Setting("int8_float32", 2, 1, threads=16),
 ]
 CLIENTS = (1, 16, 64)
 PAGE = 50  # sentences of a list
@@ -166,16 +168,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     top.add_argument("--libretranslate", type=Path, required=True, metavar="PYTHON")
     top.add_argument("--checkpoint", type=Path, required=True, help="a de→en translator with a joint vocabulary")
     top.add_argument("--data", type=Path, required=True, help="Multi30k's folder")
+    top.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES)
     top.add_argument("--beam", type=int, default=4)
     top.add_argument("--rounds", type=int, default=5)
     top.add_argument("--results", type=Path)
     top.add_argument("--json", action="store_true")
     arguments = top.parse_args(argv)
+    rows, goals = [], []
+    for size in arguments.sizes:
+        found, reached = raced_at(size, arguments)
+        rows += [{"network": size, **row} for row in found]
+        goals += reached
+    finish("libretranslate", rows, goals, as_json=arguments.json, out=arguments.results)
+
+
+def raced_at(size: str, arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of a network's race, and what it shows of the goals."""
     texts = sentences(arguments.data)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         served, packages = Path(name) / "checkpoints", Path(name) / "packages"
-        shutil.copytree(arguments.checkpoint, served / "de-en", ignore=shutil.ignore_patterns("resume"))
-        peer.packages_of(arguments.checkpoint, packages, SOURCE, TARGET)
+        network = sized(size, arguments.checkpoint, served / "de-en")
+        peer.packages_of(network, packages, SOURCE, TARGET)
         setting, rows = fastest(arguments.libretranslate, packages, arguments.beam, texts)
         us = stack.enter_context(ours(served, beam_size=arguments.beam, length_penalty=LENGTH_PENALTY))
         them = stack.enter_context(
@@ -187,10 +200,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         waited = waits(us, them, texts, capacity)
     ours_p99, theirs_p99 = (row["p99"] for row in waited)
     goals = [
-        goal("sentences a second, 16 clients, against LibreTranslate", round(ratio, 2), 3.0, "×", "higher"),
-        goal("p99 at 0.7 of its capacity, against its own", round(ours_p99 / theirs_p99, 3), 1.0, "×", "lower"),
+        goal(f"{size}: sentences a second, 16 clients, against LibreTranslate", round(ratio, 2), 3.0, "×", "higher"),
+        goal(
+            f"{size}: p99 at 0.7 of its capacity, against its own", round(ours_p99 / theirs_p99, 3), 1.0, "×", "lower"
+        ),
     ]
-    finish("libretranslate", [*rows, *raced_rows, *waited], goals, as_json=arguments.json, out=arguments.results)
+    return [*rows, *raced_rows, *waited], goals
 
 
 if __name__ == "__main__":
