@@ -3,9 +3,10 @@
 python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--sizes base] [--redis redis-server] [--before FOLDER]
                              [--rounds 7] [--json] [--results FILE]
 
-With the network as it is and at the size of base (`benchmarks.widened`). Servers take turns, 16 clients that each send a sentence and wait for it; what counts is the median over the rounds of
-the ratio within a round. --redis also measures it with limits and quotas counted in that program. --before FOLDER is a
-checkout of an earlier version of this project, measured as it comes. Spans go to a collector that only says yes.
+With the network as it is and at the size of base (`benchmarks.widened`). Servers take turns, 16 clients that each send
+a sentence and wait for it; what counts is the median over the rounds of the ratio within a round. --redis also measures
+it with limits and quotas counted in that program. --before FOLDER is a checkout of an earlier version of this project,
+measured as it comes. Spans go to a collector that only says yes.
 """
 
 from __future__ import annotations
