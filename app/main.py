@@ -58,6 +58,7 @@ from app.api.request_log import RequestLog
 from app.api.services import Services
 from app.api.turns import Turns
 from app.api.usage import CountedHere
+from app.engine.counting import CountingEngine
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
@@ -224,10 +225,9 @@ def _tracing(settings: Settings, engine: Engine) -> _Tracing | None:
             "Parlance cannot start: PARLANCE_OTLP_ENDPOINT needs OpenTelemetry; install it with"
             " pip install 'parlance[otel]'."
         ) from None
-    provider = telemetry.provider_to(settings.otlp_endpoint)
-    tracer = provider.get_tracer("parlance", VERSION)
-    around = partial(telemetry.TracedRequests, tracer=tracer)
-    return _Tracing(cast(Engine, telemetry.TracedEngine(engine, tracer)), around, provider.shutdown)
+    spans = telemetry.spans_to(settings.otlp_endpoint)
+    around = partial(telemetry.TracedRequests, spans=spans)
+    return _Tracing(cast(Engine, CountingEngine(engine)), around, spans.close)
 
 
 def _pool(settings: Settings, counted: Metrics) -> Engine:

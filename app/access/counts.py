@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.access.rates import Period, Quota, Rate, Window, label, used
 
 MOST_CALLERS = 200_000  # of whom each window knows: beyond that, those who have not come for longest are forgotten
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What one request would take: so many requests of each rate, so many characters of each quota. All or nothing."""
+class Ask(NamedTuple):
+    """What one request would take: so many requests of each rate, so many characters of each quota. All or nothing.
+    It and the like are tuples, for one of each is made for every request."""
 
     caller: str
     rates: Sequence[Rate]
@@ -24,8 +23,7 @@ class Ask:
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """charged: whether it fitted. windows, characters: as they are then, in the order of the rates and quotas."""
 
     charged: bool
@@ -59,13 +57,15 @@ class LocalCounts:
         return self.take_now(ask)
 
     def take_now(self, ask: Ask) -> Taken:
-        now = self._clock()
+        now, fits = self._clock(), True
         spans = [self._span(ask.caller, rate.window_s, now) for rate in ask.rates]
+        for rate, (_, current, previous) in zip(ask.rates, spans, strict=True):
+            if used(previous, current, now, rate.window_s) + ask.requests > rate.requests:
+                fits = False
         counted = [self._counted(ask.caller, quota.period, now) for quota in ask.quotas]
-        fits = all(
-            used(previous, current, now, rate.window_s) + ask.requests <= rate.requests
-            for rate, (_, current, previous) in zip(ask.rates, spans, strict=True)
-        ) and all(have + ask.characters <= quota.characters for quota, have in zip(ask.quotas, counted, strict=True))
+        for quota, have in zip(ask.quotas, counted, strict=True):
+            if have + ask.characters > quota.characters:
+                fits = False
         if fits:
             spans = [(index, current + ask.requests, previous) for index, current, previous in spans]
             for rate, span in zip(ask.rates, spans, strict=True):

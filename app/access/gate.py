@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.access.addresses import counted_as
 from app.access.caller import ANONYMOUS, Caller
@@ -24,8 +25,7 @@ class Usage:
     limit: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """windows: where the caller stands with each of its rates. refusal: what to answer instead."""
 
     windows: tuple[Window, ...] = ()

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Period = Literal["day", "month"]
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
@@ -41,8 +41,7 @@ class Quota:
     period: Period
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """One rate, and how far it is used."""
 
     rate: Rate

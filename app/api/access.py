@@ -90,10 +90,15 @@ def given_keys(request: Request, fields: Mapping[str, Any], key_fields: Sequence
 
 def limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:
     left = [(each.rate, each.remaining, each.wait_s(each.rate.requests)) for each in windows]
-    rate, remaining, reset = min(left, key=lambda each: (each[1], -each[0].window_s))
+    rate, remaining, reset = left[0] if len(left) == 1 else min(left, key=_tightest)
     now = ", ".join([f'"{each.unit}";r={rest};t={until}' for each, rest, until in left])
     values = (rate.requests, remaining, reset, now, _policy(tuple([each for each, *_ in left])))
     return [(name, str(value).encode()) for name, value in zip(_NAMES, values, strict=True)]
+
+
+def _tightest(one: tuple[Rate, int, int]) -> tuple[int, int]:
+    rate, remaining, _ = one
+    return remaining, -rate.window_s
 
 
 @lru_cache(maxsize=1024)

@@ -1,15 +1,17 @@
-"""OpenTelemetry: a span of each request and of the engine's work, and nothing of what was said."""
+"""OpenTelemetry: a span of each request with the engine's work, and nothing of what was said."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -38,77 +40,111 @@ class Timed(FakeEngine):
 
 
 @pytest.fixture
-def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     kept = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    monkeypatch.setattr(telemetry, "provider_to", lambda endpoint: provider)
-    yield kept
-    provider.shutdown()
+    monkeypatch.setattr(
+        telemetry, "spans_to", lambda endpoint: telemetry.Spans(TracerProvider(), SimpleSpanProcessor(kept))
+    )
+    return kept
 
 
 def traced(engine: FakeEngine | None = None, **settings: Any) -> Client:
     return Client(engine or Timed(), otlp_endpoint="http://localhost:4318/v1/traces", **settings)
 
 
-def spans(exporter: InMemorySpanExporter) -> tuple[ReadableSpan, ReadableSpan]:
-    """The engine's, which ends first, and the request's."""
-    inner, outer = exporter.get_finished_spans()
-    assert inner.parent is not None
-    assert outer.context is not None
-    assert inner.parent.span_id == outer.context.span_id
-    return inner, outer
+def only(exporter: InMemorySpanExporter) -> tuple[ReadableSpan, dict[str, Any]]:
+    (span,) = exporter.get_finished_spans()
+    exporter.clear()
+    return span, dict(span.attributes or {})
 
 
 def test_a_request_and_the_engines_work(exporter: InMemorySpanExporter, tmp_path: Path) -> None:
     client = traced(keys_file=str(keys_file(tmp_path)))
     headers = {**bearer(USE), "X-Request-Id": "abc-1", "traceparent": f"00-{TRACE}-{PARENT}-01"}
+    before = time.time_ns()
     assert client.post("/translate", json={**TEXTS, "q": ["bier", "wein"]}, headers=headers).status_code == 200
-    inner, outer = spans(exporter)
-    assert (outer.name, outer.kind) == ("POST /translate", SpanKind.SERVER)
-    assert dict(outer.attributes or {}) == {
+    span, told = only(exporter)
+    assert (span.name, span.kind) == ("POST /translate", SpanKind.SERVER)
+    assert told == {
         "http.request.method": "POST",
         "http.route": "/translate",
         "http.response.status_code": 200,
         "parlance.request_id": "abc-1",
         "parlance.caller": "shop",
-    }
-    assert inner.name == "engine.translate"
-    assert dict(inner.attributes or {}) == {
         "parlance.sequences": 2,
         "parlance.model": "tiny-de-en",
         "parlance.read_tokens": 6,
         "parlance.new_tokens": 8,
         "parlance.queued_ms": 1.0,
         "parlance.first_token_ms": 2.0,
-        "parlance.total_ms": 250.0,
+        "parlance.engine_ms": 250.0,
     }
-    assert outer.parent is not None
-    assert (f"{outer.parent.trace_id:032x}", f"{outer.parent.span_id:016x}") == (TRACE, PARENT)
+    assert span.parent is not None
+    assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
+    assert span.start_time is not None and span.end_time is not None
+    assert before <= span.start_time < span.end_time <= time.time_ns()
+
+
+def test_a_request_without_a_parent_begins_a_trace(exporter: InMemorySpanExporter) -> None:
+    client = traced()
+    client.get("/health/live")
+    client.get("/health/live", headers={"traceparent": "00-nonsense"})
+    first, second = exporter.get_finished_spans()
+    assert first.parent is None and second.parent is None
+    assert first.context is not None and second.context is not None
+    assert first.context.trace_id != second.context.trace_id
+
+
+def test_the_sampler_of_the_environment_decides(
+    exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+    client = traced()
+    client.get("/health/live")
+    client.get("/health/live", headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+    client.get("/health/live", headers={"traceparent": f"00-{TRACE}-{PARENT}-00"})
+    span, _ = only(exporter)
+    assert span.parent is not None and f"{span.parent.span_id:016x}" == PARENT, "the caller wanted this one"
 
 
 def test_streams_and_generations(exporter: InMemorySpanExporter) -> None:
     client = traced()
     assert client.post("/generate", json={"prompt": "雨", "n": 2}).status_code == 200
-    inner, outer = spans(exporter)
-    assert (inner.name, outer.name) == ("engine.generate", "POST /generate")
-    assert inner.attributes is not None
-    assert (inner.attributes["parlance.sequences"], inner.attributes["parlance.total_ms"]) == (2, 500.0)
-    assert "parlance.queued_ms" not in inner.attributes, "the engine has not said it"
-    exporter.clear()
+    span, told = only(exporter)
+    assert span.name == "POST /generate"
+    assert (told["parlance.sequences"], told["parlance.engine_ms"]) == (2, 500.0)
+    assert "parlance.queued_ms" not in told, "the engine has not said it"
     client.post("/translate", json={**TEXTS, "stream": True})
-    inner, _ = spans(exporter)
-    assert inner.attributes is not None
-    assert (inner.name, inner.attributes["parlance.new_tokens"]) == ("engine.translate", len("en:bier"))
+    span, told = only(exporter)
+    assert (span.name, told["parlance.new_tokens"]) == ("POST /translate", len("en:bier"))
+
+
+def test_requests_at_the_same_time_are_not_mixed_up(exporter: InMemorySpanExporter) -> None:
+    class Slow(Timed):
+        async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+            await asyncio.sleep(0.01 * len(jobs))
+            return await super().translate(jobs)
+
+    client = traced(Slow())
+
+    async def all_of_them() -> None:
+        transport = httpx.ASGITransport(app=client.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as asking:
+            lists = (["eins", "zwei", "drei"], ["vier"], ["fünf", "sechs"])
+            asked = [asking.post("/translate", json={**TEXTS, "q": each}) for each in lists]
+            assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 3
+
+    asyncio.run(all_of_them())
+    found = [(each.attributes or {}) for each in exporter.get_finished_spans()]
+    assert sorted((one["parlance.sequences"], one["parlance.new_tokens"]) for one in found) == [(1, 4), (2, 8), (3, 12)]
 
 
 def test_failures_are_named_and_not_quoted(exporter: InMemorySpanExporter) -> None:
     client = traced(FakeEngine(failure=EngineUnavailable("secret words")))
     assert client.post("/translate", json={**TEXTS, "q": "secret words"}).status_code == 503
-    inner, outer = spans(exporter)
-    assert inner.attributes is not None
-    assert (inner.attributes["error.type"], inner.status.status_code) == ("engine_unavailable", StatusCode.ERROR)
-    assert outer.status.status_code is StatusCode.ERROR
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes is not None
+    assert (span.attributes["error.type"], span.status.status_code) == ("engine_unavailable", StatusCode.ERROR)
     client.engine.failure = ValueError("secret words")
     client.post("/translate?q=secret+words", json={**TEXTS, "q": "secret words"})
     client.get("/secret words")
