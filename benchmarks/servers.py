@@ -87,13 +87,12 @@ def knows(setting: str) -> bool:
 
 @contextlib.contextmanager
 def ours(checkpoints: Path, root: Path = ROOT, **settings: Any) -> Iterator[Server]:
-    """What `make serve` starts, without its access log. settings: those of `app.settings`; others must not be given.
+    """What `make serve` starts. settings: those of `app.settings`; others must not be given.
     root: another checkout of this project, whose server it is then."""
     assert all(knows(name) for name in settings), settings
     environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
     environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)
-    command = ["-m", "uvicorn", "--factory", "app.main:create_app", "--log-level", "warning", "--no-access-log"]
-    with _running("Parlance", command, "/health/ready", environment, root=root) as server:
+    with _running("Parlance", ["-m", "app"], "/health/ready", environment, port_option=None, root=root) as server:
         yield server
 
 
@@ -126,14 +125,15 @@ def _running(
     *,
     pausable: bool = False,
     python: str = sys.executable,
-    port_option: tuple[str, ...] = ("--port",),
+    port_option: tuple[str, ...] | None = ("--port",),
     root: Path = ROOT,
 ) -> Iterator[Server]:
+    """port_option: what stands before the port on the command line; None: it is told as ours is, by a setting."""
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
-    process = subprocess.Popen(
-        [python, *command, *port_option, str(port)], cwd=root, env={**given, **environment}, start_new_session=True
-    )
+    told = [] if port_option is None else [*port_option, str(port)]
+    environment = {**given, **environment, "PARLANCE_HOST": "127.0.0.1", "PARLANCE_PORT": str(port)}
+    process = subprocess.Popen([python, *command, *told], cwd=root, env=environment, start_new_session=True)
     server = Server(name, port, process, pausable)
     try:
         _wait(server, health)
