@@ -128,22 +128,32 @@ def _claims(translation: Translation, terms: Sequence[Term]) -> list[Span | None
     """Of each term where it stands already: where its source says, else wherever nothing says that it stands for
     another. The longest first, since a short one may be a part of it."""
     found: list[Span | None] = [None] * len(terms)
-    taken: list[Span] = []
     order = sorted(range(len(terms)), key=lambda number: -max(map(len, terms[number].forms)))
-    sources = [aligned_spans(translation, term.start, term.end) for term in terms]
+    # by character, since a sentence may have hundreds of terms: looking at each pair of them takes a second
+    sources = [_characters(aligned_spans(translation, term.start, term.end)) for term in terms]
+    wanted = Counter(at for source in sources for at in source)
     places = [_places(translation.text, term) for term in terms]
+    taken: set[int] = set()
     for own in (True, False):
         for number in order:
             if found[number] is not None:
                 continue
-            others = [span for other, spans in enumerate(sources) if other != number for span in spans]
-            for place in places[number]:
-                fits = touches(*place, sources[number]) if own else not touches(*place, others)
-                if fits and not touches(*place, taken):
-                    found[number] = place
-                    taken.append(place)
+            source = sources[number]
+            for start, end in places[number]:
+                place = range(start, end)
+                if own:
+                    fits = any(at in source for at in place)
+                else:
+                    fits = not any(wanted[at] > (at in source) for at in place)
+                if fits and taken.isdisjoint(place):
+                    found[number] = start, end
+                    taken.update(place)
                     break
     return found
+
+
+def _characters(spans: Sequence[Span]) -> set[int]:
+    return {at for start, end in spans for at in range(start, end)}
 
 
 def _place(translation: Translation, term: Term, taken: Sequence[Span]) -> Span:
