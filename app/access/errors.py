@@ -19,17 +19,17 @@ class ScopeMissing(EngineError):
     code = "scope_missing"
 
 
-class RateLimited(EngineError):
+class UsedUp(EngineError):
+    """Everything that there is for now; more comes in `retry_after_s`."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class RateLimited(UsedUp):
     code = "rate_limited"
 
-    def __init__(self, message: str, *, retry_after_s: int) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
-
-class QuotaExceeded(EngineError):
+class QuotaExceeded(UsedUp):
     code = "quota_exceeded"
-
-    def __init__(self, message: str, *, retry_after_s: int) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s

@@ -78,13 +78,7 @@ async def translate_file(
 ) -> Any:
     """Translates a file and keeps the layout that it has. The translation is kept for as long as the server was told
     to (PARLANCE_FILE_RETENTION_S), under an address that nobody guesses."""
-    extension = PurePath(body.file.filename).suffix.lower()
-    if extension not in documents.SUPPORTED:
-        raise InvalidRequest(
-            f'"file" is {shown(body.file.filename) or "without a name"}; this server translates files that end in'
-            f" {', '.join(documents.SUPPORTED)}.",
-            field="file",
-        )
+    extension = known_extension(body.file.filename)
     services.limits.check_search(body.beam_size, body.max_new_tokens)
     asking = Asking(body, services, owner_of(request))
     await asking.check()
@@ -115,7 +109,23 @@ async def download_file(
     if content is None:
         kept = f"translated files are kept for {services.files.retention_s:,.0f} seconds; translate it again."
         return error_answer(request.scope, 404, "not_found", f"There is no such file here: {kept}")
-    extension = PurePath(name).suffix
+    return file_answer(PurePath(name).suffix, content)
+
+
+def known_extension(name: str) -> str:
+    """Of a file that comes in, in small letters; InvalidRequest where its kind is not translated."""
+    extension = PurePath(name).suffix.lower()
+    if extension not in documents.SUPPORTED:
+        raise InvalidRequest(
+            f'"file" is {shown(name) or "without a name"}; this server translates files that end in'
+            f" {', '.join(documents.SUPPORTED)}.",
+            field="file",
+        )
+    return extension
+
+
+def file_answer(extension: str, content: bytes) -> Response:
+    """A translated file, to be saved and not shown."""
     headers = {
         "Content-Type": media_type(extension, content),
         "Content-Disposition": f'attachment; filename="translation{extension}"',

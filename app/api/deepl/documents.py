@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Request
@@ -14,7 +13,7 @@ from app import documents
 from app.api.deepl.route import DeepLRoute
 from app.api.document_jobs import DocumentJob
 from app.api.errors import documented_as, error_answer
-from app.api.files import Asking, media_type
+from app.api.files import Asking, file_answer, known_extension
 from app.api.owner import owner_of
 from app.api.pairs import LoadedPairs
 from app.api.schemas.deepl import DeepLError
@@ -127,13 +126,7 @@ async def deepl_document_result(
     content = await services.documents.content(job) if job and _done(job) else None
     if job is None or content is None:
         return error_answer(request.scope, 404, "not_found", _GONE)
-    headers = {
-        "Content-Type": media_type(job.extension, content),
-        "Content-Disposition": f'attachment; filename="translation{job.extension}"',
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "private, no-store",
-    }
-    return Response(content, headers=headers)
+    return file_answer(job.extension, content)
 
 
 def _done(job: DocumentJob) -> bool:
@@ -145,14 +138,7 @@ def _done(job: DocumentJob) -> bool:
 
 
 def _extension(body: DeepLDocumentRequest) -> str:
-    name = body.file.filename or body.filename or ""
-    extension = PurePath(name).suffix.lower()
-    known = ", ".join(documents.SUPPORTED)
-    if extension not in documents.SUPPORTED:
-        raise InvalidRequest(
-            f'"file" is {shown(name) or "without a name"}; this server translates files that end in {known}.',
-            field="file",
-        )
+    extension = known_extension(body.file.filename or body.filename or "")
     if body.output_format and f".{body.output_format.lower().lstrip('.')}" != extension:
         raise InvalidRequest(
             f'"output_format" is {shown(body.output_format)}; a {extension} comes back as {extension}. Leave it out.',

@@ -6,14 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from app.api.fields import ModelName, refusal, sound, text_or_texts
+from app.api.fields import ModelName, refusal, sound
+from app.api.schemas.sampling import Sampling
 from app.api.wording import value_shown
 
 MOST_LOGPROBS = 20
-_LARGEST_SEED = 2**63 - 1
 _LARGEST_ID = 2**31 - 1
-_LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of the narrower number formats
-_MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
 _PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of such lists"
 
 
@@ -90,7 +88,7 @@ class CompletionStreamOptions(_Request):
     )
 
 
-class CompletionRequest(_Request):
+class CompletionRequest(_Request, Sampling):
     """How to continue one or several texts. Fields that are not known are ignored."""
 
     model: ModelName | None = Field(
@@ -112,24 +110,10 @@ class CompletionRequest(_Request):
         description="0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
         examples=[1.0],
     )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
-        examples=[1.0],
-    )
     top_k: int = Field(
         default=0, ge=-1, le=1_000_000, description="Sample among the k likeliest tokens; 0 and -1: off.", examples=[40]
     )
     min_p: float = Field(default=0.0, description="Not done here: 0 or nothing.", examples=[0.0])
-    seed: int | None = Field(
-        default=None,
-        ge=0,
-        le=_LARGEST_SEED,
-        description="The same seed, prompt, model and options write the same text; null draws one.",
-        examples=[7],
-    )
     n: int = Field(default=1, ge=1, description="Continuations of each prompt; number i has seed + i.", examples=[1])
     best_of: int | None = Field(default=None, description="Not done here: the same as `n`, or nothing.", examples=[1])
     logprobs: int | None = Field(
@@ -138,9 +122,6 @@ class CompletionRequest(_Request):
         le=MOST_LOGPROBS,
         description="Tell how probable each token was, and so many of the likeliest at its place.",
         examples=[None, 2],
-    )
-    stop: Annotated[str | list[str], BeforeValidator(text_or_texts)] = Field(
-        default=[], description="A text, or up to 16, before which writing stops.", examples=["\n\n"]
     )
     presence_penalty: float = Field(
         default=0.0, ge=-2, le=2, description="Off the logit of each token written before, once.", examples=[0.0]
@@ -181,42 +162,11 @@ class CompletionRequest(_Request):
         options = self.stream_options
         return options is not None and options.include_usage and options.continuous_usage_stats
 
-    @property
-    def stops(self) -> tuple[str, ...]:
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-
     @field_validator("max_tokens")
     @classmethod
     def _none_with_echo(cls, value: int, info: ValidationInfo) -> int:
         if value == 0 and not info.data.get("echo"):
             raise refusal('is 0; it takes 1 or more, or 0 with "echo": true.')
-        return value
-
-    @field_validator("temperature")
-    @classmethod
-    def _not_almost_zero(cls, value: float) -> float:
-        if 0 < value < _LOWEST_TEMPERATURE:
-            raise refusal(f"is {value:g}; it takes 0 (greedy) or {_LOWEST_TEMPERATURE} to 10.")
-        return value
-
-    @field_validator("stop")
-    @classmethod
-    def _few_and_short(cls, value: str | list[str]) -> str | list[str]:
-        stops = [value] if isinstance(value, str) else value
-        if len(stops) > _MAX_STOPS:
-            raise refusal(f"has {len(stops)} texts; it takes at most {_MAX_STOPS}.")
-        if any(not 1 <= len(stop) <= _MAX_STOP_CHARACTERS for stop in stops):
-            raise refusal(f"holds a text that is empty or too long; each takes 1 to {_MAX_STOP_CHARACTERS} characters.")
-        return value
-
-    @field_validator("n")
-    @classmethod
-    def _seeds_in_range(cls, value: int, info: ValidationInfo) -> int:
-        seed = info.data.get("seed")
-        if seed is not None and seed + value - 1 > _LARGEST_SEED:
-            raise refusal(
-                f"is {value_shown(value)}: seed + n - 1 may be at most {_LARGEST_SEED}, so lower one of them."
-            )
         return value
 
     @field_validator("best_of")
