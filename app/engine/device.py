@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from app.engine.frames import Frames
 
 log = logging.getLogger(__name__)
 
+LOOK_EVERY_S = 0.01  # whether a process that was told to end has ended
 REAP_S = 5.0  # a killed process ends at once, unless a driver holds it in the kernel: nobody waits for that
 
 
@@ -30,7 +32,7 @@ class DeviceProcess:
         on_death: Callable[[str], None],
     ) -> None:
         self.device, self._on_message, self._on_death = device, on_message, on_death
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._over = asyncio.Event()  # the process has ended, and all that it said was heard
         self._reaping: asyncio.Task[None] | None = None
@@ -46,13 +48,12 @@ class DeviceProcess:
             loop = asyncio.get_running_loop()  # connected first: so it is closed whatever comes next
             transport, _ = await loop.create_connection(lambda: Frames(self._hear, self._ended), sock=ours)
             try:
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "app.engine.worker",
-                    str(theirs.fileno()),
+                # Not asyncio's: uvloop forks, and the child first does what libraries have asked for after a fork. That
+                # of OpenTelemetry starts a thread and never comes back, and the event loop waits for the child.
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "app.engine.worker", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
-                    stdin=asyncio.subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                     start_new_session=True,  # Ctrl-C is for the front end alone: it drains, then stops us
                 )
@@ -86,20 +87,26 @@ class DeviceProcess:
         """End the process now, stopped or not, and reap it."""
         if self._transport is not None:
             self._transport.abort()  # nobody reads what it might still hold
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            try:
-                await asyncio.wait_for(self._process.wait(), REAP_S)
-            except TimeoutError:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            if not await self._ends_within(REAP_S):
                 log.error("process %d of %s does not end although it was killed", self._process.pid, self.device)
+
+    async def _ends_within(self, limit_s: float) -> bool:
+        """Whether it does; its status is taken then, so that it leaves no zombie."""
+        assert self._process is not None
+        end = time.monotonic() + limit_s
+        while self._process.poll() is None:
+            if time.monotonic() >= end:
+                return False
+            await asyncio.sleep(LOOK_EVERY_S)
+        return True
 
     async def stop(self, timeout_s: float) -> None:
         """Ask the process to end, then make it."""
         self.send([m.Stop()])
         if self._process is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), timeout_s)
+            await self._ends_within(timeout_s)
         await self.kill()
         if self._transport is not None:
             await self._over.wait()
