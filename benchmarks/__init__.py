@@ -21,6 +21,7 @@ asked.py         the server over a folder of models, asked over HTTP
 serving.py       the real server under load, against the same network behind LitServe and dynamic batching
 guarded.py       what keys, limits, quotas, logs and traces cost
 libretranslate.py  our server against LibreTranslate itself, with the same weights
+widened.py       a trained network at the size of those that LibreTranslate ships
 serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee

@@ -32,6 +32,8 @@ left_files.py  files that a run left beside its weights, and that nobody has ver
 shelf.py       models come and go while requests run
 admission.py   who may come in
 backlog.py     what one model was given to do and has not done yet
+work.py        what was done for one request
+counting.py    an engine that adds it up
 throughput.py  how much is done in a second of work
 switchboard.py who waits for what
 writing.py     one text while it is written
