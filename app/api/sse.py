@@ -163,7 +163,10 @@ def event(name: str, data: Any) -> bytes:
 
 
 def documented_stream(example: str, told: str = _EVENTS) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's 200 for a route that also streams."""
-    text = {"type": "string", "description": told}
+    """OpenAPI's 200 for a route that also streams. Before 3.2 it has no form for streams: some tools take the schema
+    for that of all of it, some for that of each event."""
+    text = {"type": "string"}
+    each = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
+    schema = {"description": told, "anyOf": [text, each]}
     description = 'The answer; with `"stream": true` server-sent events.'
-    return {200: {"description": description, "content": {"text/event-stream": {"schema": text, "example": example}}}}
+    return {200: {"description": description, "content": {"text/event-stream": {"schema": schema, "example": example}}}}
