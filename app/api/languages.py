@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from app import documents
 from app.api.answers import JsonAnswer
 from app.api.errors import documented
+from app.api.forms import MULTIPART, URLENCODED, also_takes
 from app.api.pairs import LoadedPairs
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.languages import DetectRequest, FrontendLanguages, FrontendSettings, NamedCode
@@ -23,16 +24,13 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
 
 _SHOWN_LANGUAGES = 3
 _FRONTEND_TIMEOUT_MS = 500  # LibreTranslate's own: how long its page waits after a key before it translates
-_SCHEMA = {"schema": {"$ref": "#/components/schemas/DetectRequest"}}
 
 
 @router.post(
     "/detect",
     summary="Detect a language",
     response_model=list[DetectedLanguage],
-    openapi_extra={
-        "requestBody": {"content": {"application/x-www-form-urlencoded": _SCHEMA, "multipart/form-data": _SCHEMA}}
-    },
+    openapi_extra=also_takes("DetectRequest", {URLENCODED: {}, MULTIPART: {}}),
     responses=documented(
         s400="`q` is missing or no text, or no translator is loaded.",
         s413="The body is too large.",

@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.api.errors import documented
+from app.api.forms import MULTIPART, URLENCODED, also_takes
 from app.api.pairs import pairs_of
 from app.api.route import LibreTranslateRoute
 from app.api.schemas.files import SuggestAnswer, SuggestRequest
@@ -16,15 +17,11 @@ from app.storage.suggestions import Suggestion, SuggestionsFull
 
 router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
 
-_SCHEMA = {"schema": {"$ref": "#/components/schemas/SuggestRequest"}}
-
 
 @router.post(
     "/suggest",
     summary="Suggest a better translation",
-    openapi_extra={
-        "requestBody": {"content": {"application/x-www-form-urlencoded": _SCHEMA, "multipart/form-data": _SCHEMA}}
-    },
+    openapi_extra=also_takes("SuggestRequest", {URLENCODED: {}, MULTIPART: {}}),
     responses=documented(
         s400="A field is missing or wrong, or a language is not there.",
         s403="Suggestions are switched off here (PARLANCE_SUGGESTIONS), as they are by default.",

@@ -11,6 +11,7 @@ from app.api.answers import JsonAnswer
 from app.api.disconnect import while_connected
 from app.api.errors import documented
 from app.api.expectations import nats, written_fields
+from app.api.forms import MULTIPART, URLENCODED, also_takes
 from app.api.limits import Limits
 from app.api.owner import owner_of
 from app.api.pairs import pairs_of
@@ -27,16 +28,8 @@ from app.translation.job import TextJob, TranslatedText
 router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
 
 _NO_TERMS: Mapping[str, str] = {}
-_SCHEMA = {"schema": {"$ref": "#/components/schemas/TranslateRequest"}}
-_WRITTEN = {"glossary": {"contentType": "application/json"}, "return": {"style": "form", "explode": False}}
-_FORM_BODY: dict[str, Any] = {
-    "requestBody": {
-        "content": {
-            "application/x-www-form-urlencoded": {**_SCHEMA, "encoding": _WRITTEN},
-            "multipart/form-data": {**_SCHEMA, "encoding": {"glossary": _WRITTEN["glossary"]}},
-        }
-    }
-}
+_GLOSSARY: dict[str, Any] = {"glossary": {"contentType": "application/json"}}
+_FORMS = {URLENCODED: {**_GLOSSARY, "return": {"style": "form", "explode": False}}, MULTIPART: _GLOSSARY}
 _EVENTS = """\
 event: token
 data: {"text":"I want"}
@@ -56,7 +49,7 @@ data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":
     summary="Translate texts",
     response_model=TranslateAnswer,
     response_model_exclude_none=True,
-    openapi_extra=_FORM_BODY,
+    openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
     | documented(
         s400="The request cannot be answered as it is: a field is wrong, a language not there.",

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from app.api.deepl.route import DeepLRoute
 from app.api.errors import documented_as
+from app.api.forms import URLENCODED, also_takes
 from app.api.owner import owner_of
 from app.api.pairs import LoadedPairs
 from app.api.schemas.deepl import DeepLError
@@ -41,12 +42,6 @@ WRITTEN = {
 TSV = "text/tab-separated-values"
 
 
-def form_of(schema: str) -> dict[str, Any]:
-    """For OpenAPI: the body may be a form with the same fields."""
-    content = {"application/x-www-form-urlencoded": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"requestBody": {"content": content}}
-
-
 @router.get("/v2/glossary-language-pairs", summary="Pairs of glossaries (DeepL)", responses=documented_as(DeepLError))
 async def deepl_glossary_pairs(services: ServicesDependency) -> DeepLPairs:
     """A glossary can be for every loaded pair."""
@@ -61,7 +56,7 @@ async def deepl_glossary_pairs(services: ServicesDependency) -> DeepLPairs:
     summary="Store a glossary (DeepL)",
     status_code=201,
     response_model=DeepLGlossary,
-    openapi_extra=form_of("DeepLGlossaryRequest"),
+    openapi_extra=also_takes("DeepLGlossaryRequest", {URLENCODED: {}}),
     responses=documented_as(DeepLError, **WRITTEN),
 )
 async def deepl_add_glossary(body: DeepLGlossaryRequest, request: Request, services: ServicesDependency) -> Any:

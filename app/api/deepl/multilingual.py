@@ -8,9 +8,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from app.api.deepl.glossaries import ANSWERS, WRITTEN, GlossaryId, form_of
+from app.api.deepl.glossaries import ANSWERS, WRITTEN, GlossaryId
 from app.api.deepl.route import DeepLRoute
 from app.api.errors import documented_as
+from app.api.forms import URLENCODED, also_takes
 from app.api.owner import owner_of
 from app.api.schemas.deepl import DeepLError
 from app.api.schemas.deepl_glossaries import (
@@ -37,7 +38,7 @@ TargetLang = Annotated[str, Query(description="Language of the target terms.", e
     summary="Store a glossary of many pairs (DeepL)",
     status_code=201,
     response_model=DeepLMultilingual,
-    openapi_extra=form_of("DeepLMultilingualRequest"),
+    openapi_extra=also_takes("DeepLMultilingualRequest", {URLENCODED: {}}),
     responses=documented_as(DeepLError, **WRITTEN),
 )
 async def deepl_add_multilingual(body: DeepLMultilingualRequest, request: Request, services: ServicesDependency) -> Any:
@@ -72,7 +73,7 @@ async def deepl_multilingual(
     "/v3/glossaries/{glossary_id}",
     summary="Change a glossary of many pairs (DeepL)",
     response_model=DeepLMultilingual,
-    openapi_extra=form_of("DeepLMultilingualChange"),
+    openapi_extra=also_takes("DeepLMultilingualChange", {URLENCODED: {}}),
     responses=documented_as(DeepLError, **(WRITTEN | ANSWERS)),
 )
 async def deepl_change_multilingual(
@@ -133,7 +134,7 @@ async def deepl_multilingual_entries(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Replace a dictionary (DeepL)",
     response_model=DeepLDictionaryInfo,
-    openapi_extra=form_of("DeepLDictionary"),
+    openapi_extra=also_takes("DeepLDictionary", {URLENCODED: {}}),
     responses=documented_as(DeepLError, **(WRITTEN | ANSWERS)),
 )
 async def deepl_put_dictionary(

@@ -13,6 +13,7 @@ from app.api.asked import Asked, asked, translate_asked
 from app.api.deepl.codes import source_code
 from app.api.deepl.route import DeepLRoute
 from app.api.errors import documented_as
+from app.api.forms import URLENCODED, also_takes
 from app.api.owner import owner_of
 from app.api.schemas.deepl import DeepLError, DeepLTranslateAnswer, DeepLTranslateRequest, DeepLTranslation
 from app.api.services import Services, ServicesDependency
@@ -21,13 +22,7 @@ from app.translation.job import TranslatedText
 
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 
-FORM: dict[str, Any] = {
-    "requestBody": {
-        "content": {
-            "application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/DeepLTranslateRequest"}}
-        }
-    }
-}
+FORM = also_takes("DeepLTranslateRequest", {URLENCODED: {}})
 
 
 REFUSED_TEXTS = documented_as(

@@ -79,7 +79,8 @@ def test_libretranslates_routes_also_take_forms() -> None:
     forms = {"application/x-www-form-urlencoded", "multipart/form-data"}
     paths = described()["paths"]
     for path in ("/translate", "/detect", "/suggest"):
-        assert set(paths[path]["post"]["requestBody"]["content"]) == {"application/json", *forms}, path
+        body = paths[path]["post"]["requestBody"]
+        assert (set(body["content"]), set(body["x-also-takes"])) == ({"application/json"}, forms), path
     assert set(paths["/translate_file"]["post"]["requestBody"]["content"]) == {"multipart/form-data"}
 
 

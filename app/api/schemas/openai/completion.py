@@ -144,7 +144,7 @@ class CompletionRequest(_Request, Sampling):
         default=None, description="Only with `stream`.", examples=[None, {"include_usage": True}]
     )
     suffix: str = Field(default="", description="Not done here: leave it out.", examples=[""])
-    logit_bias: dict[str, float] = Field(default={}, description="Not done here: leave it out.", examples=[{}])
+    logit_bias: dict[str, float] | None = Field(default=None, description="Not done here: leave it out.", examples=[{}])
     user: str | None = Field(default=None, description="Who asks; not read.", examples=[None, "someone"])
 
     @property
@@ -201,7 +201,7 @@ class CompletionRequest(_Request, Sampling):
 
     @field_validator("logit_bias")
     @classmethod
-    def _no_bias(cls, value: dict[str, float]) -> dict[str, float]:
+    def _no_bias(cls, value: dict[str, float] | None) -> dict[str, float] | None:
         if value:
             raise refusal("is not done here; leave it out.")
         return value
