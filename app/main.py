@@ -225,7 +225,9 @@ def _tracing(settings: Settings, engine: Engine) -> _Tracing | None:
             "Parlance cannot start: PARLANCE_OTLP_ENDPOINT needs OpenTelemetry; install it with"
             " pip install 'parlance[otel]'."
         ) from None
-    spans = telemetry.spans_to(settings.otlp_endpoint)
+    spans = telemetry.spans_to(settings.otlp_endpoint, VERSION)
+    if spans is None:
+        return None
     around = partial(telemetry.TracedRequests, spans=spans)
     return _Tracing(cast(Engine, CountingEngine(engine)), around, spans.close)
 

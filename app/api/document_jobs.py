@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.errors import OUR_FAULT
 from app.engine.errors import EngineError, Overloaded
+from app.engine.work import CURRENT
 from app.storage.translated_files import TranslatedFiles
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class DocumentJobs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, job: DocumentJob, work: Work) -> None:
+        CURRENT.set(None)  # whoever asked for it has an answer already, and its work is not that request's
         try:
             async with self._room:
                 job.state = "translating"

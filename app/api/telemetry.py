@@ -9,6 +9,7 @@ known then: two that grow while it runs cost a tenth of what a short sentence do
 
 from __future__ import annotations
 
+import os
 import time
 
 from opentelemetry.context import Context
@@ -31,17 +32,17 @@ EXPORT_LIMIT_S = 2  # a collector that is gone must not hold up the end of the s
 _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 _ROOT = Context()
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_SCOPE = InstrumentationScope("parlance")
 _FINE, _FAILED = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
 
 class Spans:
     """Where the spans of requests go. Each is whole when it is made, so that it needs no lock, no copies and nothing
-    to end: the library's own way, made for spans that grow, costs three times as much. Its sampler, ids, encoding
-    and sending are the library's, with its OTEL_ variables."""
+    to end: the library's own way, made for spans that grow, costs three times as much. Its sampler, ids, resource,
+    encoding and sending are the library's, with their OTEL_ variables; limits of attributes nobody needs for these."""
 
-    def __init__(self, provider: TracerProvider, processor: SpanProcessor) -> None:
+    def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str) -> None:
         self._sampler, self._ids, self._resource = provider.sampler, provider.id_generator, provider.resource
+        self._scope = InstrumentationScope("parlance", version)
         self._processor, self.close = processor, processor.shutdown
 
     def add(self, name: str, parent: Context, told: Attributes, began_ns: int, *, failed: bool) -> None:
@@ -61,15 +62,17 @@ class Spans:
             status=_FAILED if failed else _FINE,
             start_time=began_ns,
             end_time=time.time_ns(),
-            instrumentation_scope=_SCOPE,
+            instrumentation_scope=self._scope,
         )
         self._processor.on_end(span)
 
 
-def spans_to(endpoint: str) -> Spans:
-    """Spans go out in batches, in a thread."""
+def spans_to(endpoint: str, version: str) -> Spans | None:
+    """Spans go out in batches, in a thread. None where OpenTelemetry's own variable says that nothing is traced."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
     provider = TracerProvider(resource=Resource({"service.name": "parlance"}).merge(OTELResourceDetector().detect()))
-    return Spans(provider, BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_LIMIT_S)))
+    return Spans(provider, BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_LIMIT_S)), version)
 
 
 class TracedRequests:
@@ -112,10 +115,12 @@ class TracedRequests:
             told["http.response.status_code"] = status
         if route is not None:
             told["http.route"] = route
-        if work.calls:
+        if work.sequences:
             told |= _of_work(work)
+        if work.failed and (status >= 400 or work.broken):
+            told["error.type"] = work.failed
         name = method if route is None else f"{method} {route}"
-        self._spans.add(name, self._parent(scope), told, began_ns, failed=status >= 500)
+        self._spans.add(name, self._parent(scope), told, began_ns, failed=status >= 500 or work.broken)
 
     def _parent(self, scope: Scope) -> Context:
         carried = {_CARRIED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIED}
@@ -123,13 +128,13 @@ class TracedRequests:
 
 
 def _of_work(work: Work) -> dict[str, str | int | float]:
-    told: dict[str, str | int | float] = {"parlance.sequences": work.sequences}
-    if work.model:
-        told["parlance.model"] = work.model
-        told["parlance.read_tokens"], told["parlance.new_tokens"] = work.read_tokens, work.new_tokens
+    told: dict[str, str | int | float] = {
+        "parlance.model": work.model,
+        "parlance.sequences": work.sequences,
+        "parlance.read_tokens": work.read_tokens,
+        "parlance.new_tokens": work.new_tokens,
+    }
     for name, value in (("queued", work.queued_s), ("first_token", work.first_token_s), ("engine", work.total_s)):
         if value is not None:
             told[f"parlance.{name}_ms"] = round(1000 * value, 3)
-    if work.failed:
-        told["error.type"] = work.failed
     return told

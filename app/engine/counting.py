@@ -21,16 +21,16 @@ class CountingEngine:
         return getattr(self._engine, name)
 
     async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
-        with _counted(len(jobs)) as work:
+        with _counted() as work:
             found = await self._engine.translate(jobs)
             if found:
-                work.add(found[0].model, [each.usage for each in found])
+                work.add(found[0].model, len(jobs), [each.usage for each in found])
             return found
 
     async def generate(self, job: GenerationJob) -> Generation:
-        with _counted(job.n) as work:
+        with _counted() as work:
             found = await self._engine.generate(job)
-            work.add(found.model, [found.usage])
+            work.add(found.model, job.n, [found.usage])
             return found
 
     @asynccontextmanager
@@ -45,10 +45,8 @@ class CountingEngine:
 
 
 @contextmanager
-def _counted(sequences: int) -> Iterator[Work]:
-    work = CURRENT.get() or Work()  # of a request that is over, or of none, nobody will ask
-    work.calls += 1
-    work.sequences += sequences
+def _counted() -> Iterator[Work]:
+    work = CURRENT.get() or Work()  # nobody asks for that of no request
     try:
         yield work
     except Exception as error:
@@ -58,7 +56,7 @@ def _counted(sequences: int) -> Iterator[Work]:
 
 @asynccontextmanager
 async def _streamed(sequences: int, opened: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
-    with _counted(sequences) as work:
+    with _counted() as work:
         async with opened as stream:
             yield stream
             if not stream.ended:
@@ -66,9 +64,9 @@ async def _streamed(sequences: int, opened: AbstractAsyncContextManager[Any]) ->
             try:  # what ended a stream late was told to its reader, and is not raised a second time
                 found = stream.result
             except Exception as error:
-                work.failed = _name(error)
+                work.failed, work.broken = _name(error), True
             else:
-                work.add(found.model, [found.usage])
+                work.add(found.model, sequences, [found.usage])
 
 
 def _name(error: Exception) -> str:

@@ -11,10 +11,10 @@ from app.engine.jobs import Usage
 
 @dataclass(slots=True)
 class Work:
-    """calls: how often the engine was asked; sequences: for how many. queued_s, first_token_s: the longest of any
-    sequence; total_s: the calls' together, each as long as its longest sequence. failed: the code of the last error."""
+    """sequences: those that were answered. queued_s, first_token_s: the longest of any of them; total_s: the calls'
+    together, each as long as its longest sequence. failed: the code of the last error, which may have been tried
+    again; broken: whether it ended a stream that had begun, so that no status tells of it."""
 
-    calls: int = 0
     sequences: int = 0
     model: str = ""
     read_tokens: int = 0
@@ -23,10 +23,12 @@ class Work:
     first_token_s: float | None = None
     total_s: float | None = None
     failed: str = ""
+    broken: bool = False
 
-    def add(self, model: str, usages: Sequence[Usage]) -> None:
-        """The answer to one call; usages: of its sequences, at least one."""
+    def add(self, model: str, sequences: int, usages: Sequence[Usage]) -> None:
+        """The answer to one call; usages: at least one."""
         self.model = model
+        self.sequences += sequences
         for each in usages:
             self.read_tokens += each.read_tokens
             self.new_tokens += each.new_tokens

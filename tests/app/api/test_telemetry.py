@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from app.api import telemetry
-from app.engine.errors import EngineUnavailable
+from app.engine.errors import EngineUnavailable, Overloaded
 from app.engine.jobs import Generation, GenerationJob, Translation, TranslationJob, Usage
+from app.engine.streaming import Show, TextStream
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.keyed import TEXTS, USE, bearer, keys_file
@@ -43,7 +45,7 @@ class Timed(FakeEngine):
 def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     kept = InMemorySpanExporter()
     monkeypatch.setattr(
-        telemetry, "spans_to", lambda endpoint: telemetry.Spans(TracerProvider(), SimpleSpanProcessor(kept))
+        telemetry, "spans_to", lambda *_: telemetry.Spans(TracerProvider(), SimpleSpanProcessor(kept), "1")
     )
     return kept
 
@@ -151,6 +153,64 @@ def test_failures_are_named_and_not_quoted(exporter: InMemorySpanExporter) -> No
     client.request("SECRET", "/secret words")
     assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans()).lower()
     assert [span.name for span in exporter.get_finished_spans()[-2:]] == ["GET", "_OTHER"]
+
+
+def test_what_was_tried_again_and_came_is_no_failure(exporter: InMemorySpanExporter) -> None:
+    class Busy(Timed):
+        calls = 0
+
+        async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+            self.calls += 1
+            if self.calls == 2:
+                raise Overloaded("busy", retry_after_s=1)
+            return await super().translate(jobs)
+
+    engine = Busy()
+    client = traced(engine)
+    text = "\n\n".join(f"bier {number}" for number in range(300)).encode()
+    form = {"source": "de", "target": "en"}
+    assert client.post("/translate_file", data=form, files={"file": ("a.txt", text)}).status_code == 200
+    _, told = only(exporter)
+    assert (engine.calls > 2, "error.type" in told, told["parlance.sequences"]) == (True, False, 300)
+
+
+def test_a_stream_that_broke_off_is_a_failure_whatever_its_status(exporter: InMemorySpanExporter) -> None:
+    class Breaking(FakeEngine):
+        def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
+            async def work(show: Show) -> Generation:
+                show("a", 0)
+                raise EngineUnavailable("secret words")
+
+            return TextStream.opened(work)
+
+    answer = traced(Breaking()).post("/generate", json={"prompt": "雨", "stream": True})
+    assert (answer.status_code, "event: error" in answer.text) == (200, True)
+    span, told = only(exporter)
+    assert (told["error.type"], span.status.status_code) == ("engine_unavailable", StatusCode.ERROR)
+
+
+def test_a_document_is_not_the_work_of_the_request_that_brought_it(exporter: InMemorySpanExporter) -> None:
+    client = traced(Timed())
+    form = {"source_lang": "DE", "target_lang": "EN"}
+
+    async def until_it_is_done() -> None:
+        transport = httpx.ASGITransport(app=client.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as asking:
+            made = (await asking.post("/v2/document", data=form, files={"file": ("a.txt", b"bier")})).json()
+            key = {"document_key": made["document_key"]}
+            while (await asking.post(f"/v2/document/{made['document_id']}", json=key)).json()["status"] != "done":
+                await asyncio.sleep(0.01)
+
+    asyncio.run(until_it_is_done())
+    spans = exporter.get_finished_spans()
+    assert spans[0].name == "POST /v2/document"
+    assert all("parlance.sequences" not in (span.attributes or {}) for span in spans)
+
+
+def test_opentelemetrys_own_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    assert telemetry.spans_to("http://localhost:4318/v1/traces", "1") is None
+    assert traced().get("/health/live").status_code == 200
 
 
 def test_what_is_not_traced_is_the_engines_own(exporter: InMemorySpanExporter) -> None:
