@@ -135,7 +135,7 @@ def started(
         "otlp_endpoint": stack.enter_context(collector()),
     }
     found = {
-        "bare": (stack.enter_context(ours(served)), None),
+        "bare": (stack.enter_context(ours(served, request_log="false")), None),
         "all of it": (stack.enter_context(ours(served, **guarded)), secret),
     }
     if arguments.redis:

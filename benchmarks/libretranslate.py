@@ -136,10 +136,12 @@ def raced(
     number of the first; each: sentences of one."""
     found = []
     for number in range(rounds):
-        both = [
-            each * asyncio.run(rate(server, made(count, 97 * number), clients))
-            for server, count in ((us, asked.of_us), (them, asked.of_them))
-        ]
+        turns = [("ours", us, asked.of_us), ("theirs", them, asked.of_them)]
+        done = {
+            name: each * asyncio.run(rate(server, made(count, 97 * number), clients))
+            for name, server, count in (turns if number % 2 else reversed(turns))
+        }
+        both = [done["ours"], done["theirs"]]
         found.append(both)
     ratios = [ours / theirs for ours, theirs in found]
     mine, other = (statistics.median(column) for column in zip(*found, strict=True))

@@ -73,8 +73,9 @@ def wider_config(old: TransformerConfig) -> TransformerConfig:
     )
     pairs = [(new.d_model, old.d_model), (new.heads, old.heads), (new.head_width, old.head_width), (new.d_ff, old.d_ff)]
     deep = new.encoder_layers >= old.encoder_layers and new.decoder_layers >= old.decoder_layers
-    if not deep or any(large % small for large, small in pairs) or old.positions != "interleaved" or old.tied != "all":
-        raise ValueError("Only a smaller network with interleaved positions and one table can be made this one.")
+    plain = (old.norm, old.positions, old.tied, old.scale_embedding) == ("pre", "interleaved", "all", True)
+    if not deep or any(a % b for a, b in pairs) or not plain or old.output_bias or old.attention_scale is not None:
+        raise ValueError("Only a smaller network of the kind that `tiny` is can be made this one.")
     return new
 
 

@@ -62,9 +62,19 @@ def test_the_first_copy_of_a_number_has_its_own_frequency() -> None:
     assert by.stream()[kept].tolist() == list(range(128))
 
 
-@pytest.mark.parametrize(
-    "changed", [{"d_model": 24, "heads": 3}, {"encoder_layers": 4}, {"tied": "none"}, {"positions": "marian"}]
-)
+OTHER: list[dict[str, object]] = [
+    {"d_model": 24, "heads": 3},
+    {"encoder_layers": 4},
+    {"tied": "none"},
+    {"positions": "marian"},
+    {"norm": "post"},
+    {"scale_embedding": False},
+    {"attention_scale": 0.5},
+    {"output_bias": True},
+]
+
+
+@pytest.mark.parametrize("changed", OTHER)
 def test_refuses_what_does_not_go_in_evenly(sizes: None, changed: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="smaller network"):
         widened.wider_config(small(**changed))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, field_validator
+from typing import Annotated
 
-from app.api.fields import ModelName, SoundText, refusal
-from app.api.schemas.sampling import Sampling
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
+
+from app.api.fields import ModelName, SoundText, refusal, text_or_texts
+from app.api.schemas.sampling import LARGEST_SEED, Sampling
 from app.api.schemas.streaming import TimingAnswer
 from app.engine.jobs import FinishReason
 
@@ -29,7 +31,26 @@ class GenerateRequest(Sampling):
         description="Sample among the k likeliest tokens; 0 is off.",
         examples=[40],
     )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
+        examples=[1.0],
+    )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=LARGEST_SEED,
+        description="The same seed, prompt, model and options write the same text; null draws one.",
+        examples=[7],
+    )
     n: int = Field(default=1, ge=1, description="Continuations to write; number i (from 0) has seed + i.", examples=[1])
+    stop: Annotated[str | list[str], BeforeValidator(text_or_texts)] = Field(
+        default=[],
+        description="A text, or up to 16, before which writing stops; it is not part of the answer.",
+        examples=["\n\n"],
+    )
     model: ModelName | None = Field(
         default=None,
         description="Name of the model (GET /models); null takes the only one.",

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from app.api.fields import ModelName, refusal, sound
-from app.api.schemas.sampling import Sampling
+from app.api.fields import ModelName, refusal, sound, text_or_texts
+from app.api.schemas.sampling import LARGEST_SEED, Sampling
 from app.api.wording import value_shown
 
 MOST_LOGPROBS = 20
@@ -110,10 +110,24 @@ class CompletionRequest(_Request, Sampling):
         description="0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
         examples=[1.0],
     )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
+        examples=[1.0],
+    )
     top_k: int = Field(
         default=0, ge=-1, le=1_000_000, description="Sample among the k likeliest tokens; 0 and -1: off.", examples=[40]
     )
     min_p: float = Field(default=0.0, description="Not done here: 0 or nothing.", examples=[0.0])
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=LARGEST_SEED,
+        description="The same seed, prompt, model and options write the same text; null draws one.",
+        examples=[7],
+    )
     n: int = Field(default=1, ge=1, description="Continuations of each prompt; number i has seed + i.", examples=[1])
     best_of: int | None = Field(default=None, description="Not done here: the same as `n`, or nothing.", examples=[1])
     logprobs: int | None = Field(
@@ -122,6 +136,9 @@ class CompletionRequest(_Request, Sampling):
         le=MOST_LOGPROBS,
         description="Tell how probable each token was, and so many of the likeliest at its place.",
         examples=[None, 2],
+    )
+    stop: Annotated[str | list[str], BeforeValidator(text_or_texts)] = Field(
+        default=[], description="A text, or up to 16, before which writing stops.", examples=["\n\n"]
     )
     presence_penalty: float = Field(
         default=0.0, ge=-2, le=2, description="Off the logit of each token written before, once.", examples=[0.0]
