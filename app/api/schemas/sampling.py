@@ -13,8 +13,8 @@ _MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
 
 
 class Sampling(BaseModel):
-    """For requests with the fields `temperature`, `seed`, `n` and `stop`, each of which has them in an order of its own:
-    problems are told in that."""
+    """For requests with the fields `temperature`, `seed`, `n` and `stop`, each with them in an order of its own, in
+    which problems are told."""
 
     model_config = ConfigDict(strict=True)
 
