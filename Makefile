@@ -87,7 +87,7 @@ fast: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile --durations=8
 
 test-slow: $(VENV)/.installed-dev
-	$(RUN) -m pytest -m "slow and not gpu" --durations=8
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile -m "slow and not gpu" --durations=8
 
 test-faults test-browser test-clients test-fuzz test-gpu: test-%: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m $*; status=$$?; [ $$status -eq 5 ] && echo "no test carries the marker $* yet" || exit $$status
