@@ -1,13 +1,49 @@
-"""The messages of looks inside a network: at its gates over a text, at how probable a text is, and at which word of a
-source each word of a translation comes from. They cross with all others (`messages`)."""
+"""The messages of looks inside a network: at its attention and the steps of a pass, at its gates over a text, at how
+probable a text is, and at which word of a source each word of a translation comes from. They cross with all others
+(`messages`)."""
 
 from __future__ import annotations
 
 import msgspec
 
+from app.engine.findings import Question
+
 
 class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Base of all messages."""
+
+
+class Attend(Message, frozen=True, tag=True, array_like=True):
+    """A look at one sentence: what the encoder reads (source), what the decoder reads (inputs) and is to write
+    (outputs). Nothing is computed after deadline; 0: none."""
+
+    id: int
+    model: str
+    source: list[int]
+    inputs: list[int]
+    outputs: list[int]
+    kinds: list[str]
+    layers: list[int] | None
+    heads: list[int] | None
+    max_values: int
+    question: Question = Question()
+    deadline: float = 0.0
+
+
+class Walk(Message, frozen=True, tag=True, array_like=True):
+    """A forward pass told step by step, as one place sees it. most: values of a vector; most_keys: places."""
+
+    id: int
+    model: str
+    source: list[int]
+    inputs: list[int]
+    side: str
+    layer: int
+    head: int
+    position: int
+    most: int
+    most_keys: int
+    deadline: float = 0.0
 
 
 class Trace(Message, frozen=True, tag=True, array_like=True):

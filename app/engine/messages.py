@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from app.engine.findings import Findings, Question, Told
+from app.engine.findings import Findings, Told
 from app.engine.looks import Align as Align
 from app.engine.looks import Aligned as Aligned
+from app.engine.looks import Attend as Attend
 from app.engine.looks import Expected as Expected
 from app.engine.looks import Message as Message
 from app.engine.looks import Pair as Pair
@@ -22,6 +23,7 @@ from app.engine.looks import Scored as Scored
 from app.engine.looks import Trace as Trace
 from app.engine.looks import Traced as Traced
 from app.engine.looks import Values as Values
+from app.engine.looks import Walk as Walk
 
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 1 << 30
@@ -99,39 +101,6 @@ class Decode(Message, frozen=True, tag=True, array_like=True):
     repetition_penalty: float = 1.0
     top_logprobs: int = 0
     scores: bool = False
-
-
-class Attend(Message, frozen=True, tag=True, array_like=True):
-    """A look at one sentence: what the encoder reads (source), what the decoder reads (inputs) and is to write
-    (outputs). Nothing is computed after deadline; 0: none."""
-
-    id: int
-    model: str
-    source: list[int]
-    inputs: list[int]
-    outputs: list[int]
-    kinds: list[str]
-    layers: list[int] | None
-    heads: list[int] | None
-    max_values: int
-    question: Question = Question()
-    deadline: float = 0.0
-
-
-class Walk(Message, frozen=True, tag=True, array_like=True):
-    """A forward pass told step by step, as one place sees it. most: values of a vector; most_keys: places."""
-
-    id: int
-    model: str
-    source: list[int]
-    inputs: list[int]
-    side: str
-    layer: int
-    head: int
-    position: int
-    most: int
-    most_keys: int
-    deadline: float = 0.0
 
 
 class Cancel(Message, frozen=True, tag=True, array_like=True):

@@ -45,10 +45,6 @@ from models.transformer import Transformer
 
 log = logging.getLogger(__name__)
 
-
-# of the CPU's allocator, of CUDA itself and of its libraries, none of which has an error class of its own
-
-
 ASKED_AS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
 
 
