@@ -5,6 +5,7 @@ main.py          create_app(settings, engine): the only place where things are w
 keys.py          python -m app.keys: makes, lists and removes API keys
 logs.py          how log lines look, and what never stands in one
 settings.py      every setting, its unit in its name, read once
+tracing.py       traces, where an operator wants them
 setting_values.py  what one that is a text may say
 settings_table.py  python -m app.settings_table: writes all settings into a document
 api/             HTTP only: validates, translates into a domain request, answers

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, cast
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import logs
@@ -58,7 +55,6 @@ from app.api.request_log import RequestLog
 from app.api.services import Services
 from app.api.turns import Turns
 from app.api.usage import CountedHere
-from app.engine.counting import CountingEngine
 from app.engine.jobs import Engine
 from app.engine.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
@@ -66,6 +62,7 @@ from app.storage.glossaries import Glossaries
 from app.storage.suggestions import Suggestions
 from app.storage.translated_files import TranslatedFiles
 from app.text.detection import Detector
+from app.tracing import Tracing, tracing_of
 from app.translation.cache import Cache
 from app.translation.translator import Translator
 
@@ -105,7 +102,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     gate = _gate(settings, counted)
     engine = engine or _pool(settings, counted)
     counted.watch(engine)
-    tracing = _tracing(settings, engine)
+    tracing = tracing_of(settings, engine, VERSION)
     if tracing is not None:
         engine = tracing.engine
     app = FastAPI(
@@ -207,31 +204,6 @@ def _counts(settings: Settings, counted: Metrics) -> Counts:
     return LocalCounts()
 
 
-class _Tracing(NamedTuple):
-    engine: Engine
-    around: Callable[[ASGIApp], ASGIApp]
-    close: Callable[[], None]
-
-
-def _tracing(settings: Settings, engine: Engine) -> _Tracing | None:
-    if not settings.otlp_endpoint:
-        return None
-    try:
-        from app.api import telemetry
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("opentelemetry"):
-            raise
-        raise SystemExit(
-            "Parlance cannot start: PARLANCE_OTLP_ENDPOINT needs OpenTelemetry; install it with"
-            " pip install 'parlance[otel]'."
-        ) from None
-    spans = telemetry.spans_to(settings.otlp_endpoint, VERSION)
-    if spans is None:
-        return None
-    around = partial(telemetry.TracedRequests, spans=spans)
-    return _Tracing(cast(Engine, CountingEngine(engine)), around, spans.close)
-
-
 def _pool(settings: Settings, counted: Metrics) -> Engine:
     # Imported here, because tests and documentation need no device processes.
     from app.engine.pool import Pool, PoolOptions
@@ -275,7 +247,7 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: _Tracing | None) -> None:
+def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: Tracing | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
     app.add_middleware(
         Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
