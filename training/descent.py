@@ -32,7 +32,7 @@ class Descent:
     ) -> None:
         self.task, self.config, self.device, self.workers = task, config, device, workers
         self.optimizer = optimizers.build(config, task.network)
-        self.precision = MixedPrecision(device, precision)
+        self.precision = MixedPrecision(device, precision, task.network)
 
     def gradient(self, group: Sequence[Any]) -> Gradient:
         """Of the mean loss over all tokens of the group's batches, clipped."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from models.native import build
+from tests.models.kernels import compiled
 from tests.training.counting import STEP_BY_ONE, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from training import precision, snapshot
 from training.configuration.loop import LoopConfig
 from training.configuration.optimizer import OptimizerConfig
 from training.errors import TrainingError
-from training.precision import FIRST_SCALE, SKIPPED_IN_A_ROW, format_for
+from training.precision import AMX_WIDTH, FIRST_SCALE, SKIPPED_IN_A_ROW, format_for
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -114,20 +117,64 @@ def test_half_precision_learns_what_fp32_learns(tmp_path: Path, train: Any, want
     assert losses[wanted] != losses["fp32"]
 
 
+class Trained(nn.Module):
+    """A network as far as its choice of a format goes; width 0: a recurrent one."""
+
+    def __init__(self, kernels: str = "", width: int = 0) -> None:
+        super().__init__()
+        self.kernels, self.config = kernels, SimpleNamespace(**({"d_model": width} if width else {}))
+
+
 def test_each_device_gets_the_format_that_it_trains_fastest_with(monkeypatch: pytest.MonkeyPatch) -> None:
     def has(amx: bool, avx512_bf16: bool, cuda_bf16: bool) -> None:
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: cuda_bf16)
 
+    wide = Trained("ours", 512)
     has(amx=False, avx512_bf16=False, cuda_bf16=False)
-    assert (format_for(CPU, "auto"), format_for(CUDA, "auto")) == ("fp32", "fp16")
-    assert (format_for(CPU, "bf16"), format_for(CUDA, "fp32")) == ("bf16", "fp32")
+    assert (format_for(CPU, "auto", wide), format_for(CUDA, "auto", wide)) == ("fp32", "fp16")
+    assert (format_for(CPU, "bf16", wide), format_for(CUDA, "fp32", wide)) == ("bf16", "fp32")
     has(amx=True, avx512_bf16=False, cuda_bf16=True)
-    assert (format_for(CPU, "auto"), format_for(CUDA, "auto")) == ("bf16", "bf16")
-    assert format_for(CPU, "fp32") == "fp32"
+    assert (format_for(CPU, "auto", wide), format_for(CUDA, "auto", wide)) == ("bf16", "bf16")
+    assert format_for(CPU, "fp32", wide) == "fp32"
     has(amx=False, avx512_bf16=True, cuda_bf16=True)
-    assert format_for(CPU, "auto") == "fp32", "the kernels of this project are faster"
+    assert format_for(CPU, "auto", wide) == "fp32", "the kernels of this project are faster"
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (Trained("ours", 128), "fp32"),
+        (Trained("ours", AMX_WIDTH - 1), "fp32"),
+        (Trained("ours", AMX_WIDTH), "bf16"),
+        (Trained("", 128), "bf16"),
+        (Trained("ours"), "fp32"),
+        (Trained(""), "bf16"),
+        (nn.Linear(2, 1), "bf16"),
+    ],
+)
+def test_kernels_in_fp32_are_preferred_to_amx_where_they_are_faster(
+    network: nn.Module, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    assert format_for(CPU, "auto", network) == expected
+
+
+@pytest.mark.parametrize("train", [translate, sing])
+def test_networks_tell_by_which_kernels_they_are_trained(
+    tmp_path: Path, train: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are small, and a GRU is one: with kernels fp32, without them bf16, whatever this CPU has."""
+    compiled(build.training_library())
+    compiled(build.fp32_library())
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    train(tmp_path / "ours", 1)
+    monkeypatch.setenv("PARLANCE_NATIVE", "none")
+    train(tmp_path / "pytorch", 1)
+    ours, pytorch = (snapshot.load(tmp_path / name)["machine"] for name in ("ours", "pytorch"))
+    assert ours.startswith("fp32 on cpu") and ", kernels parlance-" in ours
+    assert pytorch.startswith("bf16 on cpu") and "kernels" not in pytorch
 
 
 def test_batches_that_overflow_before_the_first_update_are_not_validated() -> None:
