@@ -19,7 +19,7 @@ from training import snapshot
 
 TEACHERS = "teachers"  # a folder below --out, where a server does not look for models
 TEACHER_SEED = 1  # the same teachers for every seed of a student: they cost as much as it does
-TEACHER_EPOCHS, STUDENT_EPOCHS = 20, 10  # a student's epoch is three times as long
+TEACHER_EPOCHS = 20
 BEAM = 5
 TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; what is left is for the teachers' translations
 
@@ -79,5 +79,5 @@ def trained(arguments: argparse.Namespace, seed: int) -> Path:
     elif not is_checkpoint(out):
         other = "-".join(reversed(direction.split("-")))
         taught = [translations(arguments, each) for each in (direction, other)]
-        train(arguments, direction, seed, out, STUDENT_EPOCHS, STUDENT_SHARE, taught)
+        train(arguments, direction, seed, out, arguments.student_epochs, STUDENT_SHARE, taught)
     return out

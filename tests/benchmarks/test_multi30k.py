@@ -69,3 +69,17 @@ def test_a_test_set_that_was_scored_is_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "model.test.json").write_text(json.dumps(result(40.0)), encoding="utf-8")
     arguments = argparse.Namespace(data=tmp_path / "nowhere", direction="de-en")
     assert multi30k.test(arguments, tmp_path / "model") == result(40.0)
+
+
+def test_a_package_that_scores_need_is_missed_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*given: Any) -> None:
+        raise ModuleNotFoundError("No module named 'sacremoses'")
+
+    trained = mock.Mock()
+    monkeypatch.setattr(multi30k, "scores", missing)
+    monkeypatch.setattr(multi30k, "trained", trained)
+    with pytest.raises(ModuleNotFoundError, match="sacremoses"):
+        multi30k.main(["--data", str(tmp_path), "--out", str(tmp_path)])
+    trained.assert_not_called()

@@ -14,8 +14,10 @@ from training.corpora.reading import read_pairs
 
 
 def arguments(folder: Path, **more: object) -> argparse.Namespace:
-    given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False, **more}
-    return argparse.Namespace(data=folder / "data", out=folder / "out", **given)
+    given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False}
+    return argparse.Namespace(
+        **{"data": folder / "data", "out": folder / "out", "student_epochs": 10, **given, **more},
+    )
 
 
 def option(command: tuple[str, ...], name: str) -> str:
@@ -79,7 +81,6 @@ def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[
 @pytest.mark.slow
 def test_the_commands_are_those_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "TEACHER_EPOCHS", 1)
-    monkeypatch.setattr(steps, "STUDENT_EPOCHS", 1)
     (tmp_path / "data").mkdir()
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     for part, step in (("train", 1), ("val", 3)):
@@ -87,7 +88,7 @@ def test_the_commands_are_those_of_training(tmp_path: Path, monkeypatch: pytest.
         for language, order in (("de", 1), ("en", -1)):
             text = "".join(" ".join(row[::order]) + f" {i}\n" for i, row in enumerate(rows))
             (tmp_path / "data" / f"{part}.{language}.gz").write_bytes(gzip.compress(text.encode()))
-    model = steps.trained(arguments(tmp_path), 1)
+    model = steps.trained(arguments(tmp_path, student_epochs=1), 1)
     assert checkpoints.read(model).config.kind == "translator"
     people = read_pairs(steps.pairs(tmp_path / "data", "train", "de-en"))
     teachers = tmp_path / "out" / "teachers"
