@@ -43,11 +43,16 @@ class Readable(ctypes.Structure):
     _fields_ = [("keys", c_void_p), ("values", c_void_p), ("stride", c_int64), ("length", c_int64)]
 
 
+def needs(variant: Variant) -> None:
+    """Skips the test where this CPU would stop at the first instruction that it does not have."""
+    if missing := variant.needed - cpu_flags():
+        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))} and would stop at its first such instruction")
+
+
 def variant_library(name: str) -> ctypes.CDLL:
     """Skips the test where it cannot run."""
     variant = next(each for each in (*VARIANTS, EMULATED) if each.name == name)
-    if missing := variant.needed - cpu_flags():
-        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))} and would stop at its first such instruction")
+    needs(variant)
     return compiled(emulation() if variant is EMULATED else build.loaded(name))
 
 

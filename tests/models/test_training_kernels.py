@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from models.native import build
-from models.native.variants import NONE, TRAINING, cpu_flags
+from models.native.variants import NONE, TRAINING
 from models.transformer import Transformer
 from models.transformer_config import TransformerConfig
-from tests.models.kernels import compiled
+from tests.models.kernels import compiled, needs
 
 VOCABULARY = 90
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -62,8 +62,7 @@ def kernels(library: ctypes.CDLL | None) -> Iterator[None]:
 
 def variant(name: str) -> ctypes.CDLL:
     found = next(each for each in TRAINING if each.name == name)
-    if missing := found.needed - cpu_flags():
-        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))} and would stop at its first such instruction")
+    needs(found)
     return compiled(build.first_of([found], "training"))
 
 

@@ -16,6 +16,8 @@ from app.engine.pool import Pool, PoolOptions
 from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
 from models.native import build
+from models.native.variants import AVX2, CHOICE
+from tests.models.kernels import compiled, needs
 
 
 def pool(root: Path) -> Pool:
@@ -36,9 +38,10 @@ def test_a_device_says_what_it_decodes_in(
         assert said.precision == f"{precision} {suffix}".strip()
 
 
-def test_int8_is_native_where_its_kernels_are(tiny_checkpoints: Path) -> None:
-    if build.library() is None:
-        pytest.skip("this CPU has no kernels for int8")
+def test_int8_is_native_where_its_kernels_are(tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CHOICE, raising=False)
+    needs(AVX2)
+    compiled(build.library())
     runner = Runner("cpu", 1, slots=2, precision="int8")
     runner.load("a@1", str(tiny_checkpoints / "tiny-de-en"))
     assert runner.models["a@1"].precision == "int8 native"

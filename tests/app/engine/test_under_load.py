@@ -19,13 +19,11 @@ from models import checkpoint as checkpoints
 from models.decoding import DecodingOptions, TokenRules, decode
 from models.interface import Decodable, Network, Precision, Prompt
 from models.native import build
-from models.native.variants import AVX2, CHOICE, cpu_flags
+from models.native.variants import AVX2, CHOICE
 from models.networks import load_network
-from models.products import exact_int8
-from tests.models.kernels import compiled
+from tests.models.kernels import compiled, needs, needs_exact_int8
 
 FAR = 1e12
-needs_int8 = pytest.mark.skipif(not exact_int8(), reason="this CPU has no exact int8")
 MOST_DIFFERING = 0.03  # of PyTorch's answers in int8
 SLOTS = 16
 TRANSLATOR, LYRICIST = "tiny-de-en", "tiny-lyrics"
@@ -133,17 +131,16 @@ def test_a_hundred_mixed_requests_under_load_answer_as_each_alone(tiny_checkpoin
     check(tiny_checkpoints, 100, 1)
 
 
-@needs_int8
+@needs_exact_int8
 def test_in_native_int8_they_answer_as_each_alone(tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CHOICE, raising=False)
-    if missing := AVX2.needed - cpu_flags():
-        pytest.skip(f"this CPU does not have {', '.join(sorted(missing))}; its int8 is PyTorch's, tested below")
+    needs(AVX2)  # the least that has kernels; without it int8 is PyTorch's, tested below
     compiled(build.library())
     check(tiny_checkpoints, 100, 1, "int8")
 
 
 @pytest.mark.slow
-@needs_int8
+@needs_exact_int8
 def test_in_pytorch_int8_few_answers_hang_on_who_is_beside_them(
     tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
