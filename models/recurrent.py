@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -99,8 +98,7 @@ class RecurrentLanguageModel(nn.Module):
     def kernels(self) -> str:
         """Those that train it in fp32, down to their version: others add in another order. "": PyTorch's."""
         ours = self.config.cell == "gru" and self.embedding is not None
-        library = gru_scan.kernels(self.output.weight) if ours else None
-        return Path(library._name).stem if library else ""
+        return build.name_of(gru_scan.kernels(self.output.weight) if ours else None)
 
     def forward(self, tokens: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
         """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of what comes next, and the state after."""

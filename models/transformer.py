@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -178,8 +177,7 @@ class Transformer(nn.Module):
     @property
     def kernels(self) -> str:
         """Those that train it, down to their version: others draw other dropout. "": PyTorch's."""
-        library = self._kernels()
-        return Path(library._name).stem if library else ""
+        return build.name_of(self._kernels())
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> logits [B, T, V] of the token after each target token."""

@@ -81,6 +81,11 @@ def training_loaded(choice: str) -> ctypes.CDLL | None:
     return first_of(variants, "training") if variants else None
 
 
+def name_of(library: ctypes.CDLL | None) -> str:
+    """Down to the version of its sources; "" where PyTorch has to do."""
+    return Path(library._name).stem if library else ""
+
+
 def first_of(variants: Sequence[Variant], precision: str) -> ctypes.CDLL | None:
     """The first that can be had; the log says which, and what became of those before it."""
     problems: dict[str, None] = {}  # the same one may stop all variants

@@ -15,9 +15,7 @@ from training.corpora.reading import read_pairs
 
 def arguments(folder: Path, **more: object) -> argparse.Namespace:
     given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False}
-    return argparse.Namespace(
-        **{"data": folder / "data", "out": folder / "out", "student_epochs": 10, **given, **more},
-    )
+    return argparse.Namespace(**{**given, "student_epochs": 10, "data": folder / "data", "out": folder / "out", **more})
 
 
 def option(command: tuple[str, ...], name: str) -> str:
