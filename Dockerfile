@@ -72,7 +72,7 @@ RUN set -eu; \
 # int8 and lyricists run in PyTorch, slower, and the log says so.
 RUN cd /opt/parlance/code; \
     command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
-    /opt/parlance/bin/python -m models.native.build || echo "where kernels are missing, PyTorch will be slower"
+    /opt/parlance/bin/python -m models.backends.native.build || echo "where kernels are missing, PyTorch will be slower"
 
 
 FROM ${BASE_IMAGE}

@@ -17,7 +17,7 @@ from typing import Any
 
 import uvicorn
 
-from app.main import create_app, settings_or_exit
+from app.main import create_app, load_settings_or_exit
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ async def _nothing() -> None:
 
 
 def main() -> None:
-    settings = settings_or_exit()
+    settings = load_settings_or_exit()
     app = create_app(settings)
     config = uvicorn.Config(
         app,

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.access import keys
-from app.access.caller import SCOPES
-from app.access.rates import parse_quotas, parse_rates
+from app.access import key_file
+from app.access.key_file import SCOPES
+from app.access.rate_limits import parse_quotas, parse_rates
 
 VARIABLE = "PARLANCE_KEYS_FILE"
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(f"There is no keys file: set {VARIABLE}, or give --file.")
     try:
         return {"add": _add, "list": _list, "remove": _remove}[given.what](given)
-    except keys.KeysUnreadable as error:
+    except key_file.KeysUnreadable as error:
         return _refused(str(error))
     except OSError as error:
         return _refused(f"The keys file {given.file} cannot be written ({error.strerror}).")
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _add(given: argparse.Namespace) -> int:
     found = _objects(given.file)
-    if not keys.usable_name(given.name):
-        return _refused(f"A name has 1 to 64 printable characters, and is not {' or '.join(keys.TAKEN)}.")
+    if not key_file.is_usable_name(given.name):
+        return _refused(f"A name has 1 to 64 printable characters, and is not {' or '.join(key_file.RESERVED_NAMES)}.")
     if any(each["name"] == given.name for each in found):
         return _refused(f'There is a key "{given.name}" already: remove it first, or take another name.')
-    key = keys.new_key()
-    added: dict[str, Any] = {"name": given.name, "sha256": keys.digest(key).hex(), "scopes": [given.scope]}
+    key = key_file.new_key()
+    added: dict[str, Any] = {"name": given.name, "sha256": key_file.key_digest(key).hex(), "scopes": [given.scope]}
     for field, parse in (("rate_limit", parse_rates), ("quota", parse_quotas)):
         text = getattr(given, field)
         if text is not None:
@@ -55,7 +55,7 @@ def _add(given: argparse.Namespace) -> int:
                 return _refused(f"--{field.replace('_', '-')} {text} cannot be used: {error}.")
             added[field] = text
     added["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-    keys.write(given.file, [*found, added])
+    key_file.write_key_lines(given.file, [*found, added])
     print(key)
     print("This is the only time that it is shown; the file has its hash.", file=sys.stderr)
     return 0
@@ -73,7 +73,7 @@ def _remove(given: argparse.Namespace) -> int:
     left = [each for each in found if each["name"] != given.name]
     if len(left) == len(found):
         return _refused(f'There is no key "{given.name}" in {given.file}.')
-    keys.write(given.file, left)
+    key_file.write_key_lines(given.file, left)
     return 0
 
 
@@ -81,8 +81,8 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     """Of a file that a server would take; [] where there is none yet."""
     if not path.exists():
         return []
-    keys.read(path)
-    return [fields for _, fields in keys.lines(path)]
+    key_file.read_keys(path)
+    return [fields for _, fields in key_file.read_key_lines(path)]
 
 
 def _refused(sentence: str) -> int:

@@ -22,7 +22,7 @@ _QUOTE_NOTHING = (OSError, MemoryError, RuntimeError, EngineError)
 _SILENT = "its message is left out: it may quote a text"
 
 
-class TextLines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """As they have always been."""
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class TextLines(logging.Formatter):
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
-        return "" if ei[1] is None else told(ei[1])
+        return "" if ei[1] is None else format_exception(ei[1])
 
 
-class JsonLines(TextLines):
+class JsonFormatter(TextFormatter):
     """One object in each line. What a record brings as `fields` stands beside the rest."""
 
     def _written(self, second: int) -> str:
@@ -71,15 +71,15 @@ class JsonLines(TextLines):
             **getattr(record, "fields", {}),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line["traceback"] = told(record.exc_info[1])
+            line["traceback"] = format_exception(record.exc_info[1])
         return msgspec.json.encode(line).decode()
 
 
-def set_up(level: str, style: Format) -> None:
+def set_up_logging(level: str, style: Format) -> None:
     """All of this process's logs go to standard error in this form, but where somebody else has set up logging."""
-    formatter = JsonLines() if style == "json" else TextLines()
+    formatter = JsonFormatter() if style == "json" else TextFormatter()
     root = logging.getLogger()
-    ours = [handler for handler in root.handlers if isinstance(handler.formatter, TextLines)]
+    ours = [handler for handler in root.handlers if isinstance(handler.formatter, TextFormatter)]
     if not root.handlers:
         ours = [logging.StreamHandler()]
         root.addHandler(ours[0])
@@ -92,13 +92,13 @@ def set_up(level: str, style: Format) -> None:
     access.propagate = False
 
 
-def told(error: BaseException, seen: frozenset[int] = frozenset()) -> str:
+def format_exception(error: BaseException, seen: frozenset[int] = frozenset()) -> str:
     """Causes first, as Python tells it."""
     seen |= {id(error)}
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    parts = [told(before, seen), "\n\n"] if before is not None and id(before) not in seen else []
+    parts = [format_exception(before, seen), "\n\n"] if before is not None and id(before) not in seen else []
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     said = str(error) if isinstance(error, _QUOTE_NOTHING) and not isinstance(error, UnicodeError) else _SILENT
     frames = "".join(traceback.format_tb(error.__traceback__))
-    inner = [told(each, seen) for each in getattr(error, "exceptions", ()) if id(each) not in seen]
+    inner = [format_exception(each, seen) for each in getattr(error, "exceptions", ()) if id(each) not in seen]
     return "".join([*parts, frames, f"{name}: {said}", *(f"\n\n{each}" for each in inner)])

@@ -1,4 +1,4 @@
-"""The only place where things are wired: settings, engine, detector, limits, routes and what surrounds them.
+"""The only place where the service is wired: settings, engine, limits, routes and middleware.
 
 `python -m app` serves it; `uvicorn --factory app.main:create_app` does too, but ends with the signal's status.
 """
@@ -7,72 +7,117 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import logs
-from app.access.caller import Caller
-from app.access.counts import Counts, LocalCounts
-from app.access.gate import Gate
-from app.access.keys import KeyRing, KeysUnreadable, stored
-from app.access.rates import parse_quotas, parse_rates
-from app.api import (
-    access,
-    attention,
-    files,
-    gates,
-    generate,
-    health,
-    languages,
-    metrics,
-    models,
-    score,
-    suggest,
-    translate,
-    walkthrough,
-)
-from app.api.body import BodyLimit
-from app.api.deepl import family as deepl
-from app.api.direct import Direct
-from app.api.docs import add_docs
+from app.access.authorization import AccessControl
+from app.access.key_file import Caller, KeyRing, KeysUnreadable, stored_key
+from app.access.memory_store import MemoryStore, UsageStore
+from app.access.rate_limits import parse_quotas, parse_rates
+from app.api import access_control
+from app.api.deepl import deepl_routes, glossary_routes
 from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
-from app.api.extensions import family as extensions
-from app.api.heads import Heads
-from app.api.limits import Limits
-from app.api.metrics import HttpCounter
-from app.api.openai import completions
-from app.api.openai import models as openai_models
-from app.api.page import add_page
-from app.api.request_id import HEADER, RequestIds
-from app.api.request_log import RequestLog
-from app.api.services import Services
-from app.api.turns import Turns
-from app.api.usage import CountedHere
-from app.engine.jobs import Engine
-from app.engine.metrics import Metrics
+from app.api.extensions import extensions_routes
+from app.api.generation import generation_routes
+from app.api.google import google_routes
+from app.api.inspection import inspection_routes
+from app.api.libretranslate import libretranslate_routes
+from app.api.middleware.access_log import AccessLog
+from app.api.middleware.body_limit import BodyLimit
+from app.api.middleware.fair_start import FairStart
+from app.api.middleware.head_requests import HeadRequests
+from app.api.middleware.request_id import REQUEST_ID_HEADER, RequestId
+from app.api.openai import openai_routes
+from app.api.operations import operations_routes
+from app.api.operations.operations_routes import RequestCounter
+from app.api.operations.web_pages import add_docs, add_page
+from app.api.route import DirectRouting
+from app.api.services import KeylessUsage, Limits, Services
+from app.engine.interface import Engine
+from app.engine.metrics.collector import Metrics
+from app.engine.metrics.request_work import CountingEngine
 from app.settings import Settings, SettingsError, load_settings
-from app.storage.glossaries import Glossaries
-from app.storage.suggestions import Suggestions
-from app.storage.translated_files import TranslatedFiles
-from app.text.detection import Detector
-from app.tracing import Tracing, tracing_of
-from app.translation.cache import Cache
-from app.translation.translator import Translator
+from app.storage.glossary_store import GlossaryStore
+from app.storage.suggestion_store import SuggestionStore
+from app.storage.translated_file_store import TranslatedFileStore
+from app.text.language_detection import Detector
+from app.translation.cached_engine import Cache
+from app.translation.text_translator import Translator
+
+
+class Telemetry(NamedTuple):
+    """engine: counts what it does for each request. around: what surrounds the routes. close: sends what is left."""
+
+    engine: Engine
+    around: Callable[[ASGIApp], ASGIApp]
+    close: Callable[[], None]
+
+
+def telemetry_of(settings: Settings, engine: Engine, version: str) -> Telemetry | None:
+    """None where the settings name no collector. SystemExit with a sentence where OpenTelemetry is missing."""
+    if not settings.otlp_endpoint:
+        return None
+    try:
+        from app.api.middleware import telemetry
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("opentelemetry"):
+            raise
+        raise SystemExit(
+            "Parlance cannot start: PARLANCE_OTLP_ENDPOINT needs OpenTelemetry; install it with"
+            " pip install 'parlance[otel]'."
+        ) from None
+    spans = telemetry.request_spans(settings.otlp_endpoint, version)
+    if spans is None:
+        return None
+    around = partial(telemetry.TracedRequests, spans=spans)
+    return Telemetry(cast(Engine, CountingEngine(engine)), around, spans.close)
+
 
 VERSION = "0.1.0"
 _LARGEST_BEAM = 64
+_DEEPL_ROUTERS = (
+    deepl_routes.router,
+    deepl_routes.account_router,
+    glossary_routes.router,
+    glossary_routes.multilingual_router,
+    deepl_routes.document_router,
+)
+_EXTENSION_ROUTERS = (
+    extensions_routes.imme_router,
+    extensions_routes.kiss_router,
+    extensions_routes.hcfy_router,
+    extensions_routes.deeplx_router,
+    extensions_routes.deepl_router,
+    google_routes.router,
+)
 _ROUTERS = (
-    *(family.router for family in (translate, languages, files, suggest, generate, attention, walkthrough)),
-    *(family.router for family in (gates, score, completions, openai_models, models, health, metrics)),
-    *deepl.routers,
-    *extensions.routers,
+    libretranslate_routes.router,
+    libretranslate_routes.language_router,
+    libretranslate_routes.file_router,
+    libretranslate_routes.suggestion_router,
+    generation_routes.router,
+    inspection_routes.attention_router,
+    inspection_routes.walkthrough_router,
+    inspection_routes.gates_router,
+    inspection_routes.score_router,
+    openai_routes.router,
+    openai_routes.models_router,
+    operations_routes.models_router,
+    operations_routes.health_router,
+    operations_routes.metrics_router,
+    *_DEEPL_ROUTERS,
+    *_EXTENSION_ROUTERS,
 )
 
 _DESCRIPTION = """\
@@ -96,13 +141,13 @@ _TAGS = [
 
 def create_app(settings: Settings | None = None, engine: Engine | None = None) -> FastAPI:
     """The service. Without arguments: settings from the environment, and a pool of device processes."""
-    settings = settings or settings_or_exit()
-    logs.set_up(settings.log_level, settings.log_format)
+    settings = settings or load_settings_or_exit()
+    logs.set_up_logging(settings.log_level, settings.log_format)
     counted = Metrics()
     gate = _gate(settings, counted)
-    engine = engine or _pool(settings, counted)
+    engine = engine or _engine(settings, counted)
     counted.watch(engine)
-    tracing = tracing_of(settings, engine, VERSION)
+    tracing = telemetry_of(settings, engine, VERSION)
     if tracing is not None:
         engine = tracing.engine
     app = FastAPI(
@@ -116,7 +161,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
     )
-    kept = TranslatedFiles(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
+    kept = TranslatedFileStore(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
     app.state.services = Services(
         engine,
         Translator(engine, Cache(settings.cache_mb * 1_000_000)),
@@ -126,10 +171,10 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         counted,
         gate,
         kept,
-        Glossaries(settings.data),
-        CountedHere(),
+        GlossaryStore(settings.data),
+        KeylessUsage(),
         DocumentJobs(kept),
-        Suggestions(settings.data) if settings.suggestions else None,
+        SuggestionStore(settings.data) if settings.suggestions else None,
         settings.public_url,
     )
     app.state.close_tracing = tracing.close if tracing else None
@@ -138,7 +183,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     add_docs(app)
     add_page(app)
     install_error_handlers(app)
-    _surround(app, settings, counted, tracing)
+    _add_middleware(app, settings, counted, tracing)
     return app
 
 
@@ -148,7 +193,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     engine = app.state.services.engine
     if start := getattr(engine, "start", None):
         await start()
-    spare_garbage_collector()
+    freeze_garbage_collector()
     expiring = asyncio.create_task(app.state.services.files.expire())
     try:
         yield
@@ -162,14 +207,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await run_in_threadpool(close)
 
 
-def spare_garbage_collector() -> None:
+def freeze_garbage_collector() -> None:
     """What is there now stays to the end. A full collection would walk through all of it, 65 ms in which nobody is
     answered, and a burst of requests sets one off."""
     gc.collect()
     gc.freeze()
 
 
-def settings_or_exit() -> Settings:
+def load_settings_or_exit() -> Settings:
     """A server that is set up wrongly ends with the sentence alone: nobody needs the traceback."""
     try:
         return load_settings()
@@ -177,16 +222,16 @@ def settings_or_exit() -> Settings:
         raise SystemExit(str(error)) from None
 
 
-def _gate(settings: Settings, counted: Metrics) -> Gate:
+def _gate(settings: Settings, counted: Metrics) -> AccessControl:
     """A keys file that is wrong at the start ends it: nobody would know that no key works."""
     admin_key = settings.admin_key.get_secret_value()
     operator = Caller("admin", scopes=frozenset({"use", "admin"}), rates=(), quotas=())
     try:
         path = Path(settings.keys_file) if settings.keys_file else None
-        keys = KeyRing(path, [stored(admin_key, operator)] if admin_key else ())
+        keys = KeyRing(path, [stored_key(admin_key, operator)] if admin_key else ())
     except KeysUnreadable as error:
         raise SystemExit(f"Parlance cannot start: {error}") from None
-    return Gate(
+    return AccessControl(
         _counts(settings, counted),
         keys,
         keys_used=bool(settings.keys_file),
@@ -196,20 +241,21 @@ def _gate(settings: Settings, counted: Metrics) -> Gate:
     )
 
 
-def _counts(settings: Settings, counted: Metrics) -> Counts:
+def _counts(settings: Settings, counted: Metrics) -> UsageStore:
     if url := settings.redis_url.get_secret_value():
-        from app.access.shared import SharedCounts  # imported here: few servers are several
+        from app.access.redis_store import SharedCounts  # imported here: few servers are several
 
         return SharedCounts(url, counted.sharing_failed)
-    return LocalCounts()
+    return MemoryStore()
 
 
-def _pool(settings: Settings, counted: Metrics) -> Engine:
+def _engine(settings: Settings, counted: Metrics) -> Engine:
     # Imported here, because tests and documentation need no device processes.
-    from app.engine.pool import Pool, PoolOptions
+    from app.engine.async_engine import AsyncEngine
+    from app.engine.engine_settings import EngineSettings
 
-    return Pool(
-        PoolOptions(
+    return AsyncEngine(
+        EngineSettings(
             checkpoints=settings.checkpoints,
             devices=settings.devices,
             cpu_threads=settings.cpu_threads,
@@ -247,10 +293,17 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: Tracing | None) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, counted: Metrics, tracing: Telemetry | None) -> None:
     """From the inside out: refusals of large bodies have a request id, and all of it is open to allowed pages."""
     app.add_middleware(
-        Direct, routers=[translate.router, generate.router, completions.router, *deepl.routers, *extensions.routers]
+        DirectRouting,
+        routers=[
+            libretranslate_routes.router,
+            generation_routes.router,
+            openai_routes.router,
+            *_DEEPL_ROUTERS,
+            *_EXTENSION_ROUTERS,
+        ],
     )
     uploads = dict.fromkeys(("/translate_file", "/v2/document"), settings.max_file_bytes)
     app.add_middleware(
@@ -260,12 +313,12 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: Traci
         uploads=uploads,
         routers=_ROUTERS,
     )
-    app.add_middleware(RequestIds)
-    app.add_middleware(HttpCounter, metrics=counted)
-    app.add_middleware(Turns)
-    app.add_middleware(Heads)
+    app.add_middleware(RequestId)
+    app.add_middleware(RequestCounter, metrics=counted)
+    app.add_middleware(FairStart)
+    app.add_middleware(HeadRequests)
     if settings.request_log:
-        app.add_middleware(RequestLog)
+        app.add_middleware(AccessLog)
     if tracing is not None:
         app.add_middleware(tracing.around)
     if settings.trusted_proxies:
@@ -276,5 +329,5 @@ def _surround(app: FastAPI, settings: Settings, counted: Metrics, tracing: Traci
             allow_origins=origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],  # OpenAI's client sends a dozen of its own; which pages may ask is said above
-            expose_headers=[HEADER, "Retry-After", *access.HEADERS],
+            expose_headers=[REQUEST_ID_HEADER, "Retry-After", *access_control.RATE_LIMIT_HEADERS],
         )

@@ -1,26 +1,92 @@
 """Every setting of the service, its unit in its name, read once from the environment (prefix PARLANCE_).
 
-`load_settings` is for `app.main` alone; nothing below it knows that settings exist.
+`load_settings` is for `app.main` alone; nothing below it reads settings.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.setting_values import (
-    Devices,
-    HardToGuess,
-    Networks,
-    Origins,
-    Quotas,
-    RateLimits,
-    RedisUrl,
-    WebAddress,
-)
+from app.access.rate_limits import parse_quotas, parse_rates
+
+# Of a page, or of an extension, whose origin a browser makes of the extension's id.
+_ORIGIN = re.compile(r"(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
+
+
+def _check_devices(value: str) -> str:
+    names = [name.strip() for name in value.split(",")]
+    if names != ["auto"]:
+        for name in names:
+            if not re.fullmatch(r"cpu|cuda:\d{1,3}", name):
+                raise ValueError('it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …')
+        if len(set(names)) < len(names):
+            raise ValueError("it names a device twice")
+    return ",".join(names)
+
+
+def _check_key(value: SecretStr) -> SecretStr:
+    key = value.get_secret_value()
+    if key and (len(key) < 16 or not key.isascii() or not key.isprintable() or " " in key):
+        raise ValueError("it takes 16 or more ASCII characters without spaces")
+    return value
+
+
+def _check_rates(value: str) -> str:
+    parse_rates(value)
+    return value
+
+
+def _check_quotas(value: str) -> str:
+    parse_quotas(value)
+    return value
+
+
+def _check_redis_url(value: SecretStr) -> SecretStr:
+    if value.get_secret_value() and not re.match(r"(rediss?|unix)://\S", value.get_secret_value()):
+        raise ValueError("it takes an address such as redis://redis:6379/0")
+    return value
+
+
+def _check_web_address(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[^\s?#@]+", value):
+        raise ValueError('it takes an address such as "https://example.org", without a query')
+    return value.rstrip("/")
+
+
+def _check_networks(value: str) -> str:
+    """Whatever is no address would be believed of nobody, and nobody would notice."""
+    networks = [each.strip() for each in value.split(",") if each.strip()]
+    for each in networks:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError:
+            raise ValueError("it takes addresses and networks such as 127.0.0.1,10.0.0.0/8") from None
+    return ",".join(networks)
+
+
+def _check_origins(value: str) -> str:
+    origins = [origin.strip() for origin in value.split(",") if origin.strip()]
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
+    return ",".join(origins)
+
+
+Devices = Annotated[str, AfterValidator(_check_devices)]
+SecretKey = Annotated[SecretStr, AfterValidator(_check_key)]
+RateLimits = Annotated[str, AfterValidator(_check_rates)]
+Quotas = Annotated[str, AfterValidator(_check_quotas)]
+RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis_url)]
+WebAddress = Annotated[str, AfterValidator(_check_web_address)]
+Networks = Annotated[str, AfterValidator(_check_networks)]
+Origins = Annotated[str, AfterValidator(_check_origins)]
+
 
 PREFIX = "PARLANCE_"
 
@@ -180,7 +246,7 @@ class Settings(BaseSettings):
     public_url: WebAddress = Field(
         default="", description="How clients reach this server, as https://example.org/mt; empty: as they called it."
     )
-    admin_key: HardToGuess = Field(
+    admin_key: SecretKey = Field(
         default=SecretStr(""),
         description="Key of the endpoints that load, reload and unload models; empty switches them off.",
     )
@@ -244,11 +310,11 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        problems = [_problem(str(each["loc"][0]) if each["loc"] else "", each) for each in error.errors()]
+        problems = [_describe_error(str(each["loc"][0]) if each["loc"] else "", each) for each in error.errors()]
         raise SettingsError(f"Parlance cannot start: {'; '.join(problems)}.") from None
 
 
-def _problem(name: str, error: object) -> str:
+def _describe_error(name: str, error: object) -> str:
     details: dict[str, object] = dict(error)  # type: ignore[call-overload]
     reason = str(details["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
     reason = reason.split(", unable to parse")[0]

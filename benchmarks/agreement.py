@@ -12,7 +12,7 @@ from benchmarks.served import LYRICIST
 from benchmarks.servers import Server
 from benchmarks.sweep import translation
 from benchmarks.wire import Client, post
-from training.demo.train import lyrics
+from training.demo.demo_models import lyrics
 
 CONCURRENCY = 200
 

@@ -23,7 +23,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from app.engine.placement import cpu_workers, threads_each
+from app.engine.dispatch.placement import cpu_workers, threads_each
 from benchmarks.ours import PRECISIONS, Parlance
 from benchmarks.peers import ctranslate2, marian
 from benchmarks.processes import ContenderError, Setting, Work

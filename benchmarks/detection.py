@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from app.text.detection import Detector
+from app.text.language_detection import Detector
 from benchmarks.report import finish, goal
 
 TEST = "test_2016_flickr"

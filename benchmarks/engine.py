@@ -1,7 +1,7 @@
 """The engine alone, in a process of its own without HTTP and without a front end: what serving must not lose.
 
-The process holds `app.engine.scheduler` over `app.engine.runner`, as a device process does, and is asked over a pipe
-whose cost is outside of the clock.
+The process holds `app.engine.worker.scheduler` over `app.engine.worker.model_runner`, as a device process does, and
+is asked over a pipe whose cost is outside of the clock.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def engine(folder: Path, *, threads: int, slots: int, precision: str) -> Iterato
 
 def _serve(pipe: Connection, folder: Path, threads: int, slots: int, precision: str) -> None:
     # here, so that the parent of many processes does not load torch for this one
-    from app.engine import messages as m
-    from app.engine.runner import Runner
-    from app.engine.scheduler import Scheduler
+    from app.engine.protocol import messages as m
+    from app.engine.worker.model_runner import ModelRunner
+    from app.engine.worker.scheduler import Scheduler
     from models import checkpoint as checkpoints
 
-    scheduler = Scheduler(Runner("cpu", threads, slots, precision))
+    scheduler = Scheduler(ModelRunner("cpu", threads, slots, precision))
     checkpoint = checkpoints.read(folder)
     reply = scheduler.handle(m.Load("model", str(folder)))
     assert isinstance(reply[0], m.Loaded), reply
@@ -72,7 +72,7 @@ def _serve(pipe: Connection, folder: Path, threads: int, slots: int, precision: 
 
 
 def _timed(scheduler: Any, checkpoint: Any, texts: Sequence[str], beam: int) -> Run:
-    from app.engine import messages as m
+    from app.engine.protocol import messages as m
     from models.checkpoint import new_token_limit
 
     config, tokens = checkpoint.config, 0

@@ -3,7 +3,7 @@
 python -m benchmarks.fidelity --data FOLDER --checkpoint DIR [--only glossary|html|layout] [--json] [--results FILE]
 
 FOLDER holds Multi30k (see benchmarks.multi30k), DIR is a translator of its sentences. Everything goes through
-`app.translation.translator.Translator` over a pool of device processes, as in the service, without HTTP.
+`app.translation.text_translator.Translator` over a pool of device processes, as in the service, without HTTP.
 
 glossary: 500 sentences of the validation set with one term each, that of its reference which goes with a word of the
 sentence most often in the training set: how many translations hold it, and what it costs in BLEU. html: 300 made-up
@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 
 import sacrebleu
 
-from app.engine.pool import Pool, PoolOptions
-from app.translation.job import TextJob, TranslatedText
-from app.translation.translator import Translator
+from app.engine.async_engine import AsyncEngine
+from app.engine.engine_settings import EngineSettings
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator
 from benchmarks.fidelity_terms import holds, terms
 from benchmarks.fidelity_texts import Page, layout, layout_text, seen
 from benchmarks.report import finish, goal
@@ -52,7 +53,7 @@ class Corpus(NamedTuple):
 class Setting(NamedTuple):
     translator: Translator
     corpus: Corpus
-    job: TextJob  # with the model's languages
+    job: TextRequest  # with the model's languages
     counts: tuple[int, int, int]
 
 
@@ -72,7 +73,7 @@ async def translating(checkpoint: Path) -> Any:
     """A translator over a pool with this one model."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(checkpoint, Path(folder) / checkpoint.name, ignore=shutil.ignore_patterns("resume"))
-        pool = Pool(PoolOptions(checkpoints=Path(folder), request_timeout_s=600, max_queue_age_s=600))
+        pool = AsyncEngine(EngineSettings(checkpoints=Path(folder), request_timeout_s=600, max_queue_age_s=600))
         await pool.start()
         try:
             while not pool.status().ready:
@@ -84,7 +85,7 @@ async def translating(checkpoint: Path) -> Any:
             await pool.stop()
 
 
-async def translated(setting: Setting, jobs: Sequence[TextJob]) -> list[TranslatedText]:
+async def translated(setting: Setting, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
     found: list[TranslatedText] = []
     for start in range(0, len(jobs), AT_ONCE):
         found += await setting.translator.translate(jobs[start : start + AT_ONCE])
@@ -161,7 +162,7 @@ async def layouts(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]
     return {**row, "changed": changed[:SHOWN]}, [aim]
 
 
-def _plain(setting: Setting, texts: Sequence[str]) -> list[TextJob]:
+def _plain(setting: Setting, texts: Sequence[str]) -> list[TextRequest]:
     return [replace(setting.job, text=text) for text in texts]
 
 
@@ -182,7 +183,7 @@ async def measured(
     corpus = read_corpus(data, config.source_language, config.target_language)
     rows, goals = [], []
     async with translating(checkpoint) as translator:
-        setting = Setting(translator, corpus, TextJob("", config.source_language, config.target_language), counts)
+        setting = Setting(translator, corpus, TextRequest("", config.source_language, config.target_language), counts)
         for name in names:
             row, aims = await PARTS[name](setting)
             rows.append(row)

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from app.api.page import assets
+from app.api.operations.web_pages import assets
 from benchmarks.report import finish, goal
 from benchmarks.servers import ours
 from benchmarks.shapes import SHAPES, write_checkpoint

@@ -29,8 +29,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from app.api.answers import gzipped
-from app.api.encoding import Encoding, encoded
+from app.api.inspection.encoded_arrays import Encoding, encode_array
+from app.api.responses import compress
 from benchmarks.report import finish, goal
 from benchmarks.servers import Server, ours
 from benchmarks.shapes import SHAPES, SPECIAL, Shape, write_checkpoint
@@ -130,11 +130,11 @@ def compressed(shape: Shape, tokens: int) -> list[dict[str, Any]]:
     """One kind of peaked attention in each encoding: the array's fields alone."""
     weights, rows = peaked(shape, tokens), []
     for encoding, decimals in TRIED:
-        fields = encoded(weights, encoding, decimals=decimals or 4, bounds=(0.0, 1.0))
+        fields = encode_array(weights, encoding, decimals=decimals or 4, bounds=(0.0, 1.0))
         body = msgspec.json.encode(fields)
         name = f"softmax(N(0, 3)), one kind, {encoding}" + (f" of {decimals} decimals" if decimals else "")
         row = {"encoded": name, "shape": list(weights.shape), "unpacked_kb": kilobytes(body)}
-        row |= {"gzipped_kb": kilobytes(gzipped(body))}
+        row |= {"gzipped_kb": kilobytes(compress(body))}
         rows.append(row | {"max_abs_error": fields.get("max_abs_error")})
     return rows
 

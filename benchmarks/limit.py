@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from models.transformer_config import TransformerConfig
+from models.networks.layers import TransformerConfig
 
 REPEATS = 10
 

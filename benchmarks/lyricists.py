@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.report import finish, goal
-from training.corpora.texts import read_text
-from training.loop import Loop
-from training.lyricist import build_lyricist, split_text
-from training.lyrics import LyricsTask
-from training.recipes.lyricists import LYRICISTS
-from training.report import Report
-from training.vocabulary import character_tokenizer
+from training.config.recipes import LYRICISTS
+from training.data.corpus_loading import read_text
+from training.data.tokenizer_training import character_tokenizer
+from training.loop.tasks import LyricsTask
+from training.loop.trainer import Trainer
+from training.lyricist_run import build_lyricist, split_text
+from training.report.progress_report import ProgressReport
 
 WORST_RATIO = 1.15
 
@@ -57,8 +57,8 @@ def perplexities(trial: Trial, corpus: Path, seed: int) -> list[float]:
     tokenizer = character_tokenizer(text, unknown=config.unknown)
     torch.manual_seed(seed)
     task = LyricsTask(build_lyricist(config, tokenizer.size), torch.tensor(tokenizer.encode(text)), None, config)
-    report = Report(None, "", quiet=True)
-    run = Loop(task, config.optimizer, loop, folder=None, report=report, device=torch.device("cpu"))
+    report = ProgressReport(None, "", quiet=True)
+    run = Trainer(task, config.optimizer, loop, folder=None, report=report, device=torch.device("cpu"))
     return [math.exp(loss) for loss in run.run().epoch_losses[49::50]]
 
 

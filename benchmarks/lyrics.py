@@ -23,10 +23,10 @@ from typing import Any
 
 from benchmarks.report import finish, goal
 from models.checkpoint import is_checkpoint, read
-from training import snapshot
-from training.corpora.texts import read_text
-from training.recipes.lyricists import lyricist_for
-from training.report import read_metrics
+from training.config.recipes import lyricist_for
+from training.data.corpus_loading import read_text
+from training.loop import snapshot
+from training.report.progress_report import read_metrics
 
 TINY_SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"  # SHA-256
 GOAL_NATS = 1.50

@@ -19,10 +19,10 @@ import torch
 from benchmarks.limit import synchronise
 from benchmarks.report import goal
 from benchmarks.training_race import Pairs, Silent, Some, network, task
-from models.transformer_config import TransformerConfig
-from training.configuration.translator import TranslatorConfig
-from training.loop import Loop
-from training.recipes import translators
+from models.networks.layers import TransformerConfig
+from training.config import recipes
+from training.config.run_config import TranslatorConfig
+from training.loop.trainer import Trainer
 
 GOAL = 0.40
 PEAKS = {"H100": 989.4e12, "H200": 989.4e12, "A100": 312e12, "L40": 181e12}  # bf16, dense, as the makers give them
@@ -62,7 +62,11 @@ def measured(*, smoke: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     name = "base, bf16, share of one GPU's peak in training"
     if not smoke and not torch.cuda.is_available():
         return [], [goal(name, None, GOAL, "of peak", "higher", "there is no CUDA device here")]
-    config, size, device = translators.base(), 16_000, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    config, size, device = (
+        recipes.base_translator(),
+        16_000,
+        torch.device("cuda" if torch.cuda.is_available() else "cpu"),
+    )
     if smoke:
         tiny = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "head_width": 8, "d_ff": 32}
         config, size = replace(config, network={**config.network, **tiny}, tokens_per_batch=200), 50
@@ -102,7 +106,7 @@ def once(some: Some, config: TranslatorConfig, device: torch.device, updates: in
     report: Any = Silent()
     synchronise(device)
     started = time.perf_counter()
-    Loop(some, config.optimizer, limits, folder=None, report=report, device=device).run()  # type: ignore[arg-type]
+    Trainer(some, config.optimizer, limits, folder=None, report=report, device=device).run()  # type: ignore[arg-type]
     synchronise(device)
     seconds = time.perf_counter() - started
     return work / seconds, tokens / seconds

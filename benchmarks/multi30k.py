@@ -27,9 +27,9 @@ from benchmarks.multi30k_training import pairs, trained
 from benchmarks.published_bleu import scores
 from benchmarks.report import finish, goal
 from models.checkpoint import Checkpoint, read
-from models.networks import load_network
-from training.corpora.reading import read_pairs
-from training.evaluate import translate
+from models.networks.loading import load_network
+from training.data.corpus_loading import read_pairs
+from training.evaluation.scores import translate
 
 TEST = "test_2016_flickr"
 SENTENCES = {"de": "Ein kleiner Hund rennt über die Wiese.", "en": "A small dog is running across the meadow."}

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+from models.backends.torch.products import exact_int8
 from models.checkpoint import is_checkpoint
-from models.products import exact_int8
-from training import snapshot
+from training.loop import snapshot
 
 TEACHERS = "teachers"  # a folder below --out, where a server does not look for models
 TEACHER_SEED = 1  # the same teachers for every seed of a student: they cost as much as it does

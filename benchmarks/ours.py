@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.engine import messages as m
+from app.engine.protocol import messages as m
 from benchmarks.processes import Work
 
 if TYPE_CHECKING:
-    from app.engine.runner import Model
-
+    from app.engine.worker.model_runner import LoadedModel
 
 PRECISIONS = ("auto", "int8", "bf16", "fp32")  # the server's default first
 
@@ -40,11 +39,11 @@ class Parlance:
 
 class Opened:
     def __init__(self, setting: Parlance) -> None:
-        from app.engine.runner import Runner
+        from app.engine.worker.model_runner import ModelRunner
 
-        runner = Runner(setting.device, setting.threads, setting.slots, setting.precision)
+        runner = ModelRunner(setting.device, setting.threads, setting.slots, setting.precision)
         runner.load("raced", setting.folder)
-        self.model: Model = runner.models["raced"]
+        self.model: LoadedModel = runner.models["raced"]
         self.slots = setting.slots
 
     def requests(self, work: Work) -> Iterator[m.Decode]:
@@ -58,7 +57,7 @@ class Opened:
         return [tokens for _, tokens in sorted(self.run(work).items())]
 
     def run(self, work: Work) -> dict[int, tuple[int, ...]]:
-        """A freed row is filled again once an eighth of the rows are free, as `models.decoding.decode` does it;
+        """A freed row is filled again once an eighth of the rows are free, as `models.decoding.decoder.decode` does it;
         long sources first."""
         found: dict[int, tuple[int, ...]] = {}
         waiting = sorted(self.requests(work), key=lambda request: len(request.source))

@@ -18,11 +18,12 @@ import sacrebleu
 import torch
 
 from benchmarks.report import finish, goal
+from models.backends.select import RefusedError
 from models.checkpoint import Checkpoint, new_token_limit, read
-from models.decoding import DecodingOptions, TokenRules, decode
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Precision, Prompt
-from models.networks import load_network
-from models.precision import RefusedError
+from models.networks.loading import load_network
 
 CANDIDATES: tuple[Precision, ...] = ("fp32", "int8", "bf16")
 GOAL_BLEU_LOST = 0.2

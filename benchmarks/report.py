@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import torch
 
-from training.card.revision import commit
+from training.report.card_writer import source_revision
 
 
 def environment() -> dict[str, Any]:
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none"
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit(),
+        "commit": source_revision(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "gpu": device,

@@ -12,11 +12,11 @@ import torch
 
 from benchmarks.serving_sentences import SOURCE, TARGET, Sentences
 from models import checkpoint as checkpoints
-from models import networks
 from models.checkpoint import CheckpointConfig
-from models.recurrent import RecurrentConfig, RecurrentLanguageModel
-from training.demo.train import lyrics
-from training.vocabulary import PAD, character_tokenizer
+from models.networks import loading
+from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from training.data.tokenizer_training import PAD, character_tokenizer
+from training.demo.demo_models import lyrics
 
 TRANSLATOR, LYRICIST = "bench-de-en", "bench-lyrics"
 PROMPT = "分开"
@@ -63,10 +63,10 @@ def _write_lyricist(folder: Path) -> None:
     tokenizer = character_tokenizer(lyrics(), unknown=True)
     shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=128, hidden=256)
     draft = CheckpointConfig(
-        kind="lyrics", architecture=networks.architecture("recurrent", shape), suppressed=(PAD,), max_new_tokens=1024
+        kind="lyrics", architecture=loading.architecture("recurrent", shape), suppressed=(PAD,), max_new_tokens=1024
     )
     staging = folder / f".{LYRICIST}"
     staging.mkdir()
-    networks.save_weights(RecurrentLanguageModel(shape), staging / checkpoints.WEIGHTS)
+    loading.save_weights(RecurrentLanguageModel(shape), staging / checkpoints.WEIGHTS)
     checkpoints.write(staging, folder / LYRICIST, draft, {"target": tokenizer})
     shutil.rmtree(staging)

@@ -15,13 +15,12 @@ from pathlib import Path
 import torch
 
 from models import checkpoint as checkpoints
-from models import networks
 from models.checkpoint import CheckpointConfig
-from models.layers import FeedForward
+from models.networks import loading
+from models.networks.layers import FeedForward, TransformerConfig
+from models.networks.transformer import Transformer
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
-from training.vocabulary import BOS, EOS, PAD, UNKNOWN
+from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 
 NEVER = -1e4  # within float16
 SPECIAL = (PAD, UNKNOWN, BOS, EOS)
@@ -91,7 +90,7 @@ def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> Path:
     tokenizers = {side: VocabularyTokenizer("word", words, specials) for side in ("source", "target")}
     draft = CheckpointConfig(
         kind="translator",
-        architecture=networks.architecture("transformer", shape.config()),
+        architecture=loading.architecture("transformer", shape.config()),
         source_language="de",
         target_language="en",
         target_prefix=(BOS,),
@@ -101,7 +100,7 @@ def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> Path:
     )
     staging = folder.with_name(f".{folder.name}")
     staging.mkdir(parents=True)
-    networks.save_weights(random_network(shape, seed), staging / checkpoints.WEIGHTS)
+    loading.save_weights(random_network(shape, seed), staging / checkpoints.WEIGHTS)
     checkpoints.write(staging, folder, draft, tokenizers)
     shutil.rmtree(staging)
     return folder

@@ -26,9 +26,9 @@ from benchmarks import mfu
 from benchmarks.peers.plain_training import PlainTraining
 from benchmarks.report import finish, goal
 from benchmarks.training_race import Ours, Pairs, interleaved, network, scanned, task, waste
-from training.configuration.translator import TranslatorConfig
-from training.recipes import translators
-from training.vocabulary import BOS, EOS, translator_tokenizers
+from training.config import recipes
+from training.config.run_config import TranslatorConfig
+from training.data.tokenizer_training import BOS, EOS, fit_translator_tokenizers
 
 SPEED_GOAL, WASTE_GOAL = 2.0, 0.10
 PLAIN_TOKENS = 4096
@@ -40,7 +40,7 @@ def corpus(config: TranslatorConfig, folder: Path) -> tuple[Pairs, int]:
     for language in ("de", "en"):
         with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
             texts.append([line.rstrip("\n") for line in file])
-    tokenizers = translator_tokenizers(config.tokenizer, *texts)
+    tokenizers = fit_translator_tokenizers(config.tokenizer, *texts)
     source, target = tokenizers["source"], tokenizers["target"]
     sources = [[*source.encode(text), EOS] for text in texts[0]]
     targets = [[BOS, *target.encode(text), EOS] for text in texts[1]]
@@ -49,7 +49,7 @@ def corpus(config: TranslatorConfig, folder: Path) -> tuple[Pairs, int]:
 
 def raced() -> TranslatorConfig:
     """Recipe `tiny` with the plain loop's optimizer, and each pair once a pass, without R-Drop."""
-    config = translators.tiny()
+    config = recipes.tiny_translator()
     return replace(config, optimizer=replace(config.optimizer, name="adam"), r_drop=0.0)
 
 

@@ -15,13 +15,12 @@ import torch
 
 from benchmarks.peers.plain_training import PlainTraining
 from benchmarks.processes import ContenderError, Processes
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
-from training.batches import PairBatch
-from training.configuration.loop import LoopConfig
-from training.configuration.translator import TranslatorConfig
-from training.loop import Loop
-from training.translation import TranslationTask
+from models.networks.layers import TransformerConfig
+from models.networks.transformer import Transformer
+from training.config.run_config import LoopConfig, TranslatorConfig
+from training.data.batches import PairBatch
+from training.loop.tasks import TranslationTask
+from training.loop.trainer import Trainer
 
 Pairs = tuple[list[list[int]], list[list[int]]]
 START_S, TURN_S = 120.0, 300.0
@@ -111,7 +110,7 @@ class Running:
         limits: LoopConfig = replace(config.loop, max_epochs=1, max_minutes=None, patience=0)
         started = time.perf_counter()
         report: Any = Silent()
-        Loop(self.task, config.optimizer, limits, folder=None, report=report, device=torch.device("cpu")).run()
+        Trainer(self.task, config.optimizer, limits, folder=None, report=report, device=torch.device("cpu")).run()
         return time.perf_counter() - started, tokens
 
 

@@ -19,9 +19,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models import checkpoint as checkpoints
-from models import networks
 from models.checkpoint import Checkpoint
-from models.transformer_config import TransformerConfig
+from models.networks import loading
+from models.networks.layers import TransformerConfig
 
 SIZES = ("base", "as it is")
 WIDTH, LAYERS, HEADS, INNER = 512, 6, 8, 2048  # base of Vaswani et al. 2017, which Argos' packages are
@@ -132,12 +132,12 @@ def write_wider(checkpoint: Checkpoint, folder: Path) -> Path:
     fields = {key: value for key, value in checkpoint.config.architecture.items() if key != "name"}
     old = TransformerConfig(**fields)
     tensors, new = widened(load_file(checkpoint.weights), old)
-    network = networks.build(networks.architecture("transformer", new))
-    networks.load_weights(network, tensors)
+    network = loading.build(loading.architecture("transformer", new))
+    loading.load_weights(network, tensors)
     staging = folder.with_name(f".{folder.name}")
     staging.mkdir(parents=True)
-    networks.save_weights(network, staging / checkpoints.WEIGHTS)
-    draft = replace(checkpoint.config, architecture=networks.architecture("transformer", new), alignment=None, files={})
+    loading.save_weights(network, staging / checkpoints.WEIGHTS)
+    draft = replace(checkpoint.config, architecture=loading.architecture("transformer", new), alignment=None, files={})
     checkpoints.write(staging, folder, draft, checkpoint.tokenizers)
     shutil.rmtree(staging)
     return folder

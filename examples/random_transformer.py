@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from models import checkpoint as checkpoints
-from models import networks
 from models.checkpoint import CheckpointConfig
+from models.networks import loading
+from models.networks.layers import TransformerConfig
+from models.networks.transformer import Transformer
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
 
 PUBLISHED = Path(__file__).parents[1] / "tests" / "golden" / "random_transformer.json"
 SOURCE, TARGET = ("hello", "world", "<pad>"), ("hola", "mundo", "<pad>", "<s>", "</s>")
@@ -82,7 +82,7 @@ def write(folder: Path) -> None:
     made = network().float()
     config = CheckpointConfig(
         kind="translator",
-        architecture=networks.architecture("transformer", made.config),
+        architecture=loading.architecture("transformer", made.config),
         source_language=LANGUAGES[0],
         target_language=LANGUAGES[1],
         target_prefix=(BOS,),
@@ -93,7 +93,7 @@ def write(folder: Path) -> None:
         parameters=sum(each.numel() for each in made.parameters()),
     )
     staging.mkdir(parents=True)
-    networks.save_weights(made, staging / checkpoints.WEIGHTS)
+    loading.save_weights(made, staging / checkpoints.WEIGHTS)
     reader = VocabularyTokenizer("word", SOURCE, SpecialTokens(PAD))
     writer = VocabularyTokenizer("word", TARGET, SpecialTokens(PAD, None, BOS, EOS))
     checkpoints.write(staging, folder, config, {"source": reader, "target": writer})

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError, new_token_limit
-from models.decoding import decode
-from models.inspection.forced import forced_pass
-from models.inspection.steps import steps
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.inspection.forced_pass import forced_pass, forced_steps
 from models.interface import Prompt
-from models.networks import load_network
-from models.options import DecodingOptions, TokenRules
-from models.transformer import Transformer
+from models.networks.loading import load_network
+from models.networks.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def look(folder: Path, text: str, target: str | None = None) -> Sentence:
         [reader.piece(each) for each in source],
         pieces[:-1],
         pieces[1:],
-        sum(step.log_probability for step in steps(seen.logits, ids[1:], rules)),
+        sum(step.log_probability for step in forced_steps(seen.logits, ids[1:], rules)),
         source_ended=bool(config.source_suffix),
         ended=ended,
     )

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from examples.sentence import arguments, look, refuse
+from models.inspection.attention_maps import chosen_slice
+from models.inspection.head_selection import SelectionError
 from models.inspection.interop import to_nematus
-from models.inspection.maps import chosen_slice
-from models.inspection.selection import SelectionError
 
 
 def main(given: Sequence[str] | None = None) -> None:

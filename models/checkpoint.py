@@ -36,12 +36,12 @@ class CheckpointError(ValueError):
 class CheckpointConfig:
     """What config.json says. Lengths are in tokens.
 
-    architecture: {"name": the network's name in `models.networks`, and its config's fields}.
+    architecture: {"name": the network's name in `models.networks.loading`, and its config's fields}.
     source_prefix: ids put before every source that does not start with a language token itself: the one that asks a
         model of several target languages for its own (>>deu<<).
     source_suffix: ids put behind every source (an end token; the tutorial's one PAD).
     target_prefix: ids that every target starts with (the start token); () for language models.
-    eos, suppressed, renormalise, forced_end: `models.decoding.TokenRules`.
+    eos, suppressed, renormalise, forced_end: `models.decoding.options.TokenRules`.
     training: the whole configuration of the run;  scores: what was measured, with signatures.
     alignment: of a translator, which heads of cross-attention align words best, as it was measured: {heads (of each its
         layer and number), convention, error, sentences}; None where nobody has.

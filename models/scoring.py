@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from models.backends.top_k import top_k as top
+from models.decoding.logits_processors import suppress_tokens
+from models.decoding.options import TokenRules
 from models.interface import TeacherForced
-from models.likeliest import top
-from models.options import TokenRules
-from models.suppression import suppress
 
 WINDOW = 64  # places whose logits are in memory at once
 CACHED = 8  # and as float64 in a core's cache: a third of the time of all at once
@@ -40,7 +40,7 @@ def log_probabilities(logits: Tensor, rules: TokenRules | None) -> Tensor:
     if rules is None or not rules.suppressed:
         return logits.log_softmax(dim=-1)
     suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=logits.device)
-    shares = suppress(logits, suppressed, renormalise=rules.renormalise)
+    shares = suppress_tokens(logits, suppressed, renormalise=rules.renormalise)
     found = logits.log_softmax(dim=-1)
     return found if shares is None else found - shares[:, None]
 

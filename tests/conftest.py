@@ -8,8 +8,8 @@ from unittest import mock
 import hypothesis
 import pytest
 
-from models.native import build
-from models.native.variants import FP32, TRAINING, VARIANTS, cpu_flags
+from models.backends.native import build
+from models.backends.native.build import FP32, TRAINING, VARIANTS, cpu_flags
 
 # what test modules share asserts too, and its failures show their values only so
 pytest.register_assert_rewrite("tests.app", "tests.faults", "tests.models", "tests.training", "tests.serving")

@@ -1,4 +1,5 @@
-"""Files, a real server process, real HTTP: what is served is what `models.decoding` says, and SIGTERM ends it."""
+"""Files, a real server process, real HTTP: what is served is what `models.decoding.decoder` says, and SIGTERM ends
+it."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from app.engine.placement import cpu_workers
+from app.engine.dispatch.placement import cpu_workers
 from models import checkpoint as checkpoints
-from models.networks import load_network
+from models.networks.loading import load_network
 from tests.serving import Server, serving
 from tests.tiny import GERMAN
-from training.evaluate import translate
+from training.evaluation.scores import translate
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from app.engine.errors import EngineFailed, EngineUnavailable
-from app.logs import JsonLines, TextLines, set_up
+from app.logs import JsonFormatter, TextFormatter, set_up_logging
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
-from tests.app.api.keyed import USE, bearer, keys_file
+from tests.app.api.keyed_client import USE, bearer, keys_file
 
 SECRET = "Geheimnis-Schmetterling"
 ADDRESS = "198.51.100.77"
 
 
-@pytest.fixture(params=[TextLines, JsonLines])
+@pytest.fixture(params=[TextFormatter, JsonFormatter])
 def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """Everything that any logger says from DEBUG on, in our form."""
     stream = io.StringIO()
@@ -143,5 +143,5 @@ def test_uvicorns_own_line_of_each_request_is_off(monkeypatch: pytest.MonkeyPatc
     access = logging.getLogger("uvicorn.access")
     monkeypatch.setattr(access, "propagate", True)
     access.addHandler(logging.NullHandler())
-    set_up("info", "text")
+    set_up_logging("info", "text")
     assert not access.hasHandlers(), "which is how uvicorn asks whether to write it"

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from models import checkpoint as checkpoints
-from tests.app.api.test_streaming import events
+from tests.app.api.test_event_stream import events
 from tests.readme import ROOT, Example, examples, same_shape
 from tests.training.demo import aligned
 from training.demo import phrasebook
-from training.demo.train import lyrics
+from training.demo.demo_models import lyrics
 
 pytestmark = pytest.mark.slow
 KEY = "a-long-secret-of-yours"  # as the README has it

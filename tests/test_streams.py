@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.api.test_streaming import events
+from tests.app.api.test_event_stream import events
 from tests.serving import Server, serving
 from tests.tiny import GERMAN
 

@@ -1,5 +1,5 @@
 """The tutorials' own systems through our commands and over HTTP (make test-slow). *The Random Transformer* stands in
-tests/models/test_attention.py, the figures of the RNN lyricists in benchmarks/lyricists.py."""
+tests/models/networks/test_attention.py, the figures of the RNN lyricists in benchmarks/lyricists.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving import serving
 from training.__main__ import main
-from training.demo.train import lyrics
+from training.demo.demo_models import lyrics
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 
 from models import checkpoint as checkpoints
-from models import networks
 from models.checkpoint import CheckpointConfig
-from models.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
-from training.configuration.tokenizer import TokenizerConfig
-from training.vocabulary import BOS, EOS, PAD, UNKNOWN, character_tokenizer, word_tokenizer
+from models.networks import loading
+from models.networks.layers import TransformerConfig
+from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.networks.transformer import Transformer
+from training.config.run_config import TokenizerConfig
+from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, character_tokenizer, word_tokenizer
 
 GERMAN = ["ich möchte ein bier", "der hund schläft", "wir sehen das haus", "guten morgen welt"]
 ENGLISH = ["i want a beer", "the dog sleeps", "we see the house", "good morning world"]
@@ -49,7 +49,7 @@ def write_translator(folder: Path, source: str, target: str, seed: int = 0, dept
     )
     draft = CheckpointConfig(
         kind="translator",
-        architecture=networks.architecture("transformer", shape),
+        architecture=loading.architecture("transformer", shape),
         source_language=source,
         target_language=target,
         source_suffix=(EOS,),
@@ -70,7 +70,7 @@ def write_lyricist(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
     shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=16, hidden=hidden)
     draft = CheckpointConfig(
         kind="lyrics",
-        architecture=networks.architecture("recurrent", shape),
+        architecture=loading.architecture("recurrent", shape),
         suppressed=(0,),
         max_new_tokens=2000,
     )
@@ -80,7 +80,7 @@ def write_lyricist(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
 def _write(folder: Path, draft: CheckpointConfig, tokenizers: dict, network: torch.nn.Module) -> Path:  # type: ignore[type-arg]
     staging = folder.parent / f".{folder.name}"
     staging.mkdir(parents=True)
-    networks.save_weights(network, staging / checkpoints.WEIGHTS)
+    loading.save_weights(network, staging / checkpoints.WEIGHTS)
     checkpoints.write(staging, folder, draft, tokenizers)
     shutil.rmtree(staging)
     return folder

@@ -1,4 +1,4 @@
-"""python -m training COMMAND: what there is to say stands in `training.commands`; here errors become exit codes."""
+"""python -m training COMMAND: what there is to say stands in `training.cli.commands`; here errors become exit codes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from contextlib import nullcontext, redirect_stderr
 
 import torch
 
-from training import torchrun
-from training.commands import COMMANDS
-from training.errors import TrainingError
-from training.farewell import Ended, peer_is_gone
-from training.faults import reason
-from training.group import join
-from training.launch import launch
-from training.workers import Workers
+from training.cli.commands import COMMANDS
+from training.distributed import torchrun
+from training.distributed.process_group import Workers, join_group
+from training.distributed.torchrun import launch_processes
+from training.distributed.watchdog import Terminated, is_peer_failure
+from training.errors import TrainingError, os_error_reason
 
 MODULE = "training"
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
@@ -55,9 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command in SHARED:
             if arguments.processes > 1 and not torchrun.launch_name():
-                return launch(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
-            workers = arguments.workers = join()
-            arguments.resume = workers.given(lambda: arguments.resume or torchrun.restarted(arguments.out))
+                return launch_processes(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
+            workers = arguments.workers = join_group()
+            arguments.resume = workers.given(lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out))
         result = arguments.run(arguments)
     except TrainingError as error:
         workers.say(f"error: {error}")
@@ -69,17 +67,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         workers.say("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
     except OSError as error:
-        workers.say(f"error: The run cannot go on: {reason(error)}.")
+        workers.say(f"error: The run cannot go on: {os_error_reason(error)}.")
         return 2
     except KeyboardInterrupt:
         shared = arguments.command in SHARED
         workers.say("Stopped. Go on with --resume where it had saved." if shared else "Stopped.")
         return 130
-    except (Ended, RuntimeError) as error:
+    except (Terminated, RuntimeError) as error:
         if any(sign in str(error) for sign in ALLOCATOR):
             workers.say(NO_MEMORY)
             return 2
-        if not peer_is_gone(error):
+        if not is_peer_failure(error):
             raise
         workers.end()
         return 1

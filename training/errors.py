@@ -1,8 +1,16 @@
-"""What ends a training command with one sentence and exit code 2."""
+"""Errors that end a command with one sentence, and the wording of such sentences."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
+
+
+def pluralize(number: float, noun: str) -> str:
+    """ "1 epoch", "2,000 epochs", "0.5 minutes": for nouns whose plural ends in s."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
 
 
 class TrainingError(ValueError):
@@ -15,3 +23,33 @@ class CannotStart(TrainingError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("This cannot start: " + "; ".join(self.problems) + ".")
+
+
+DISK_FULL = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"
+OS_ERROR_MEANINGS = {
+    errno.ENOSPC: DISK_FULL,
+    errno.EDQUOT: "the quota of this disk is used up; free some space, then go on with --resume, or anew",
+    errno.EACCES: "{name} may not be used: permission denied; change its rights or choose another place",
+    errno.EPERM: "{name} may not be used: permission denied; change its rights or choose another place",
+    errno.EROFS: "{name} lies on a disk that is read-only; choose another place",
+    errno.EISDIR: "{name} is a folder, and a file is needed",
+    errno.ENOTDIR: "{name} lies inside of something that is a file, not a folder",
+    errno.EEXIST: "{name} is in the way: it is a file or a broken link",
+    errno.ENOENT: "{name} does not exist",
+    errno.ENAMETOOLONG: "{name} is too long a name for this disk",
+    errno.ELOOP: "{name} is a link that leads back to itself",
+    errno.EMFILE: "too many files are open; allow more with `ulimit -n`",
+    errno.ENFILE: "too many files are open on this machine; close some programs",
+    errno.ENOMEM: "the machine has too little memory",
+    errno.EIO: "{name} could not be read or written: the disk reports an error of its own",
+}
+
+
+def os_error_reason(error: OSError) -> str:
+    """Without a full stop, to end a sentence. The number and Python's own wording are for nobody."""
+    if error.errno is None:  # made by a library that keeps the system's words only
+        return DISK_FULL if "No space left" in str(error) else str(error).rstrip(".")
+    name = error.filename2 or error.filename or "a file of this run"
+    name = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    words = (os.strerror(error.errno) if error.errno > 0 else str(error.strerror)).lower()
+    return OS_ERROR_MEANINGS.get(error.errno, f"{{name}}: {words}").replace("{name}", name)

@@ -1,4 +1,4 @@
-"""Who may ask for how much. HTTP stays in app/api/access.py.
+"""Who may ask for how much. HTTP stays in app/api/access_control.py.
 
 gate.py          the way in: keys -> a caller -> what the request costs -> let through or refused
 caller.py        who asks

@@ -12,15 +12,15 @@ from typing import Literal, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from app.api.errors import OUR_FAULT
+from app.api.errors import INTERNAL_ERROR_MESSAGE
 from app.engine.errors import EngineError, Overloaded
-from app.engine.work import CURRENT
-from app.storage.translated_files import TranslatedFiles
+from app.engine.metrics.request_work import CURRENT_WORK
+from app.storage.translated_file_store import TranslatedFileStore
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 4  # documents in work; each asks for a few dozen sentences at a time
-MOST_WAITING = 64
+CONCURRENT_DOCUMENTS = 4  # documents in work; each asks for a few dozen sentences at a time
+MAX_PENDING_DOCUMENTS = 64
 _RETRY_AFTER_S = 10
 T = TypeVar("T")
 State = Literal["queued", "translating", "done", "error"]
@@ -45,17 +45,17 @@ class DocumentJob:
 class DocumentJobs:
     """For as long as the server runs; what is done is kept as long as its file is."""
 
-    files: TranslatedFiles
+    files: TranslatedFileStore
     _jobs: dict[str, DocumentJob] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_DOCUMENTS))
 
     def start(self, extension: str, work: Work) -> DocumentJob:
         """Raises `Overloaded` while too many wait."""
         self._forget()
-        if len(self._tasks) >= MOST_WAITING:
+        if len(self._tasks) >= MAX_PENDING_DOCUMENTS:
             raise Overloaded(
-                f"{MOST_WAITING} documents are waiting or in work; try again in {_RETRY_AFTER_S} seconds.",
+                f"{MAX_PENDING_DOCUMENTS} documents are waiting or in work; try again in {_RETRY_AFTER_S} seconds.",
                 retry_after_s=_RETRY_AFTER_S,
             )
         job = DocumentJob(secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), extension)
@@ -86,7 +86,7 @@ class DocumentJobs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, job: DocumentJob, work: Work) -> None:
-        CURRENT.set(None)  # whoever asked for it has an answer already, and its work is not that request's
+        CURRENT_WORK.set(None)  # whoever asked for it has an answer already, and its work is not that request's
         try:
             async with self._room:
                 job.state = "translating"
@@ -100,7 +100,7 @@ class DocumentJobs:
             raise
         except Exception:
             logger.exception("document %s failed", job.id)
-            job.state, job.message = "error", OUR_FAULT.replace("request_id", "document_id")
+            job.state, job.message = "error", INTERNAL_ERROR_MESSAGE.replace("request_id", "document_id")
         finally:
             job.ended_s = time.monotonic()
 

@@ -17,9 +17,9 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from app.access.errors import KeyMissing, KeyWrong, QuotaExceeded, RateLimited, ScopeMissing
-from app.api.answers import JsonAnswer
-from app.api.wording import field_of, sentence, shown
+from app.access.authorization import KeyMissing, KeyWrong, QuotaExceeded, RateLimited, ScopeMissing
+from app.api.field_types import field_name, quotable, validation_message
+from app.api.responses import JsonResponse
 from app.engine.errors import (
     AnswerTooLarge,
     CheckpointRefused,
@@ -65,7 +65,7 @@ _OF_THE_FAMILY: Mapping[type[EngineError], str] = {  # attributes of a route cla
     QuotaExceeded: "quota_status",
 }
 UNAVAILABLE_RETRY_AFTER_S = 2  # about what a device process needs to come back
-OUR_FAULT = "This is a fault of ours, not of your request; it is in our log under this request_id."
+INTERNAL_ERROR_MESSAGE = "This is a fault of ours, not of your request; it is in our log under this request_id."
 _CODES = {
     401: "unauthorized",
     403: "forbidden",
@@ -107,7 +107,7 @@ class ErrorAnswer(BaseModel):
     )
 
 
-OF_A_LOOK: Mapping[str, str] = {  # whatever is looked at, for `documented`
+INSPECTION_ERRORS: Mapping[str, str] = {  # whatever is looked at, for `documented`
     "s413": "The body is too large.",
     "s415": "The body is not JSON.",
     "s429": "The queue is full; Retry-After says when to try again.",
@@ -128,7 +128,7 @@ def documented_as(form: type[BaseModel], **meanings: str) -> dict[int | str, dic
     return {status: {"model": form, "description": text} for status, text in texts.items()}
 
 
-class Meaning(NamedTuple):
+class HttpError(NamedTuple):
     """A domain error in HTTP's terms."""
 
     status: int
@@ -139,7 +139,7 @@ class Meaning(NamedTuple):
     more: dict[str, Any]
 
 
-def meaning(scope: Scope, error: EngineError) -> Meaning:
+def http_error(scope: Scope, error: EngineError) -> HttpError:
     """Also logs what is a fault of ours."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     theirs = next((_OF_THE_FAMILY[kind] for kind in type(error).__mro__ if kind in _OF_THE_FAMILY), "")
@@ -156,7 +156,7 @@ def meaning(scope: Scope, error: EngineError) -> Meaning:
     more: dict[str, Any] = {}
     if isinstance(error, AnswerTooLarge):
         more = {"values": error.values, "limit": error.limit, "suggest": error.suggest}
-    return Meaning(status, error.code, error.message, error.field, headers, more)
+    return HttpError(status, error.code, error.message, error.field, headers, more)
 
 
 def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> dict[str, str | None]:
@@ -169,7 +169,7 @@ def error_body(scope: Scope, code: str, message: str, field: str | None = None) 
     }
 
 
-def error_answer(
+def error_response(
     scope: Scope,
     status: int,
     code: str,
@@ -178,12 +178,12 @@ def error_answer(
     field: str | None = None,
     headers: Mapping[str, str] | None = None,
     more: Mapping[str, Any] | None = None,
-) -> JsonAnswer:
+) -> JsonResponse:
     """more: fields that this error has beside the four of all. Clients of other services get it in their own form."""
     body = {**error_body(scope, code, message, field), **(more or {})}
     if (form := getattr(type(scope.get("route")), "error_form", None)) is not None:
         body = form(status, body)
-    return JsonAnswer(body, status_code=status, headers=headers)
+    return JsonResponse(body, status_code=status, headers=headers)
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -192,7 +192,7 @@ def install_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, handler)
 
 
-async def answer_to(request: Request, error: Exception) -> JsonAnswer:
+async def handle_error(request: Request, error: Exception) -> JsonResponse:
     """What the framework would answer with these handlers; whatever they do not know is raised again."""
     handler = next((handler for kind, handler in _HANDLERS.items() if isinstance(error, kind)), None)
     if handler is None:
@@ -200,34 +200,34 @@ async def answer_to(request: Request, error: Exception) -> JsonAnswer:
     return await handler(request, error)
 
 
-async def _engine_error(request: Request, error: Exception) -> JsonAnswer:
+async def _engine_error(request: Request, error: Exception) -> JsonResponse:
     assert isinstance(error, EngineError)
     request.app.state.services.metrics.refused(error)
-    case = meaning(request.scope, error)
-    return error_answer(
+    case = http_error(request.scope, error)
+    return error_response(
         request.scope, case.status, case.code, case.message, field=case.field, headers=case.headers, more=case.more
     )
 
 
-async def _validation_error(request: Request, error: Exception) -> JsonAnswer:
+async def _validation_error(request: Request, error: Exception) -> JsonResponse:
     assert isinstance(error, RequestValidationError)
     problems = error.errors()
-    return await _engine_error(request, InvalidRequest(sentence(problems), field=field_of(problems[0])))
+    return await _engine_error(request, InvalidRequest(validation_message(problems), field=field_name(problems[0])))
 
 
-async def _http_error(request: Request, error: Exception) -> JsonAnswer:
+async def _http_error(request: Request, error: Exception) -> JsonResponse:
     assert isinstance(error, HTTPException)
-    status, path, headers = error.status_code, shown(request.url.path), error.headers
+    status, path, headers = error.status_code, quotable(request.url.path), error.headers
     message = str(error.detail)
     if status == 404:
         message = f"There is nothing at {path}; /docs lists every path."
     elif status == 405:
         allowed = (headers or {}).get("Allow", "another method")
-        message = f"{path} does not answer {shown(request.method)}; use {allowed}."
-    return error_answer(request.scope, status, _CODES.get(status, "http_error"), message, headers=headers)
+        message = f"{path} does not answer {quotable(request.method)}; use {allowed}."
+    return error_response(request.scope, status, _CODES.get(status, "http_error"), message, headers=headers)
 
 
-_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, JsonAnswer]]] = {
+_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, JsonResponse]]] = {
     EngineError: _engine_error,
     RequestValidationError: _validation_error,
     HTTPException: _http_error,

@@ -1,11 +1,11 @@
-"""How a body becomes a JSON object: strictly, and with a sentence for each way in which it can fail to."""
+"""The one way of a request through the API: read, identify, validate, charge, call, encode."""
 
 from __future__ import annotations
 
 import email.message
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -13,18 +13,18 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIRouter
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.access.errors import KeyMissing, KeyWrong
-from app.api.access import OPEN, caller_of, charge, identify
-from app.api.disconnect import ClientLeft
-from app.api.multipart import Upload, form_parts
-from app.api.sse import EventStream
-from app.api.wording import shown, value_shown
+from app.access.authorization import KeyMissing, KeyWrong
+from app.api.access_control import OPEN_PATHS, caller_of, charge, identify
+from app.api.errors import handle_error
+from app.api.event_stream import ClientDisconnected, EventStream
+from app.api.field_types import describe_value, quotable
+from app.api.request_body import Upload, form_parts
 from app.engine.errors import EngineError, InvalidRequest
 
 ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]  # a status and our own body of an error -> theirs
@@ -36,7 +36,7 @@ _MAX_FORM_FIELDS = 1000
 _UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 
 
-class JsonRoute(APIRoute):
+class ApiRoute(APIRoute):
     """A route of our own families: JSON objects only, invalid input is 422.
 
     One that has a body is a function of (body, request, services) and the parameters of its path, and is called so. The
@@ -60,7 +60,7 @@ class JsonRoute(APIRoute):
         if self.body_field is not None:
             return self.answer
         handler = super().get_route_handler()
-        return handler if self.path in OPEN else self._guarded(handler)
+        return handler if self.path in OPEN_PATHS else self._guarded(handler)
 
     def _guarded(self, handler: Callable[[Request], Coroutine[Any, Any, Response]]) -> Any:
         """A route without a body: it costs one request."""
@@ -78,7 +78,7 @@ class JsonRoute(APIRoute):
         assert self.body_field is not None
         if request.app.state.services.gate.idle:
             fields = await self.fields_of(request)
-            body = validated(self.body_field.field_info.annotation, fields)
+            body = validate(self.body_field.field_info.annotation, fields)
             services = request.app.state.services
             answer = await self.endpoint(body=body, request=request, services=services, **request.path_params)
         else:
@@ -89,7 +89,7 @@ class JsonRoute(APIRoute):
         return Response(content, status_code=self.status_code or 200, media_type="application/json")
 
     async def fields_of(self, request: Request) -> dict[str, Any]:
-        return await read(
+        return await read_fields(
             request, takes_forms=self.takes_forms, takes_files=self.takes_files, repeated=self.repeated_fields
         )
 
@@ -97,7 +97,7 @@ class JsonRoute(APIRoute):
         """A body that nobody can read costs a request as well: of the key in a header, or else of the address."""
         try:
             return await self.fields_of(request)
-        except ClientLeft:
+        except ClientDisconnected:
             raise
         except (EngineError, HTTPException):
             with suppress(KeyMissing, KeyWrong):  # the key may stand in what cannot be read; `identify` has charged it
@@ -111,7 +111,7 @@ class JsonRoute(APIRoute):
         assert self.body_field is not None
         await identify(request, fields, self.key_fields)
         try:
-            body = validated(self.body_field.field_info.annotation, fields)
+            body = validate(self.body_field.field_info.annotation, fields)
         except RequestValidationError:
             await charge(request, 1, 0)
             raise
@@ -138,13 +138,13 @@ class JsonRoute(APIRoute):
                     yield each
 
 
-class LookRoute(JsonRoute):
+class InspectionRoute(ApiRoute):
     """A route that looks inside a model, at texts of either side."""
 
     text_fields = ("source", "target", "text")
 
 
-class LibreTranslateRoute(JsonRoute):
+class LibreTranslateRoute(ApiRoute):
     """A route that LibreTranslate's clients call: also forms and query parameters; invalid input is 400, but for
     a text that is too long."""
 
@@ -155,7 +155,7 @@ class LibreTranslateRoute(JsonRoute):
     text_fields = ("q",)
 
 
-def validated(model: Any, fields: dict[str, Any]) -> Any:
+def validate(model: Any, fields: dict[str, Any]) -> Any:
     """`fields` as a `model`, or what the families' errors are made of."""
     try:
         return model.model_validate(fields)
@@ -164,7 +164,7 @@ def validated(model: Any, fields: dict[str, Any]) -> Any:
         raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in problems]) from None
 
 
-async def read(
+async def read_fields(
     request: Request, *, takes_forms: bool, takes_files: bool = False, repeated: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """The fields of a body or, without one, of the query."""
@@ -179,7 +179,7 @@ async def read(
         return _json(_text(body))
     raise HTTPException(
         415,
-        f"The body is {shown(header)}; send JSON with the header Content-Type: application/json"
+        f"The body is {quotable(header)}; send JSON with the header Content-Type: application/json"
         f"{f', or a form as {_FORM} or {_PARTS}' if takes_forms else ''}.",
     )
 
@@ -190,7 +190,7 @@ async def _body(receive: Receive) -> bytes:
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            raise ClientLeft  # in the middle of its body: no fault of ours
+            raise ClientDisconnected  # in the middle of its body: no fault of ours
         chunks.append(message.get("body", b""))
         more = message.get("more_body", False)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -226,7 +226,7 @@ def _json(text: str) -> dict[str, Any]:
     except ValueError:  # Python parses no integers of more than 4,300 digits
         raise InvalidRequest("The body holds a number with thousands of digits; send a smaller one.") from None
     if not isinstance(fields, dict):
-        raise InvalidRequest(f"The body is {value_shown(fields)}; send {_OBJECT}.")
+        raise InvalidRequest(f"The body is {describe_value(fields)}; send {_OBJECT}.")
     return fields
 
 
@@ -234,7 +234,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         counts = Counter(name for name, _ in pairs)
-        repeated = next(shown(name) for name, count in counts.items() if count > 1)
+        repeated = next(quotable(name) for name, count in counts.items() if count > 1)
         raise InvalidRequest(f'"{repeated}" is there more than once; send it once.', field=repeated)
     return fields
 
@@ -269,3 +269,33 @@ def _parts(header: str, body: bytes, *, takes_files: bool) -> dict[str, Any]:
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+
+
+class DirectRouting:
+    """Pure ASGI, the innermost: what it does not know goes on to the framework, and so does what an operator traces
+    with the framework's telemetry. Errors are answered by the same table on both ways."""
+
+    def __init__(self, app: ASGIApp, *, routers: Sequence[APIRouter]) -> None:
+        self.app = app
+        self.routes: dict[tuple[str, str], ApiRoute] = {
+            (method, route.path): route
+            for router in routers
+            for route in router.routes
+            if isinstance(route, ApiRoute) and route.body_field is not None and not route.param_convertors
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self.routes.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if route is None or scope.get("fastapi.telemetry") is not None:
+            await self.app(scope, receive, send)
+            return
+        scope["route"] = route
+        request = Request(scope, receive, send)
+        try:
+            request.app.state.services.engine.check_room()  # before any of it is parsed: a refusal has to be cheap
+            answer = await route.answer(request)
+            await answer(scope, receive, send)
+        except Exception as error:
+            refusal = await handle_error(request, error)
+            await refusal(scope, receive, send)

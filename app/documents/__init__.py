@@ -15,20 +15,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from app.documents import opendocument, plain, subtitles, web_page, word
-from app.documents.document import Document
+from app.documents import open_document, text_files, word_document
+from app.documents.document_reader import Document
 from app.engine.errors import InvalidRequest
-from app.translation.job import TextFormat
+from app.translation.text_request import TextFormat
 
 Ask = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]
 
 _READERS: dict[str, Callable[[bytes], Document]] = {
-    ".txt": plain.read,
-    ".srt": subtitles.read,
-    ".html": web_page.read,
-    ".htm": web_page.read,
-    ".docx": word.read,
-    ".odt": opendocument.read,
+    ".txt": text_files.read_plain_text,
+    ".srt": text_files.read_subtitles,
+    ".html": text_files.read_web_page,
+    ".htm": text_files.read_web_page,
+    ".docx": word_document.read_word_document,
+    ".odt": open_document.read_open_document,
 }
 SUPPORTED: tuple[str, ...] = tuple(_READERS)
 

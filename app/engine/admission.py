@@ -1,15 +1,127 @@
-"""Who may come in: bounded requests, tokens and waiting time, decided before anything is sent to a device."""
+"""Admission control: bounded requests, queued tokens and expected waiting time, decided before anything reaches a
+device."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from app.engine.backlog import Backlog
-from app.engine.errors import InvalidRequest, Overloaded
+from app.engine.errors import EngineUnavailable, InvalidRequest, Overloaded
+from app.engine.registry.model_lifecycle import ModelLifecycle
+from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+
+WINDOW_S = 30.0  # of the measured time
+MIN_MEASURED_S = 2.0  # measured for less, a rate says nothing
+REPORT_INTERVAL_S = 2.0  # devices tell every second what they did for those who have left
+
+
+class Throughput:
+    """Finished work over the time in which the measure ran: time without work says nothing about how fast it goes."""
+
+    def __init__(self) -> None:
+        self._before_s = 0.0
+        self._since: float | None = None
+        self._stopped = 0.0
+        self._told_s = -REPORT_INTERVAL_S
+        self._finished: deque[tuple[float, int]] = deque()  # (when, by our own clock; work)
+        self._work = 0  # the sum of all these
+
+    def run(self, on: bool) -> None:
+        """Let the clock run, or stop it."""
+        if on == (self._since is not None):
+            return
+        self._before_s = self._clock_s()
+        self._stopped = time.monotonic()
+        self._since = self._stopped if on else None
+
+    def finished(self, work: int) -> None:
+        if self._since is not None:
+            self._add(work)
+
+    def told(self, work: int) -> None:
+        """What was computed for those who have left, told up to a second later: perhaps when all have left, and the
+        clock, which ran for them, stands still."""
+        if self._since is not None or time.monotonic() - self._stopped <= REPORT_INTERVAL_S:
+            self._told_s = self._clock_s()
+            self._add(work)
+
+    def rate(self) -> float | None:
+        """Work a second over the last `WINDOW_S` of the measured time; None while there is too little to say. Up to
+        the last telling if there was one just now: later time is known, but not yet all that was done in it."""
+        self._forget()
+        now_s = self._clock_s()
+        until_s = self._told_s if now_s - self._told_s < REPORT_INTERVAL_S else now_s
+        measured_s = until_s - max(0.0, now_s - WINDOW_S)
+        done = self._work
+        for when, work in reversed(self._finished):  # few: not the whole window, for every request asks
+            if when <= until_s:
+                break
+            done -= work
+        return done / measured_s if measured_s >= MIN_MEASURED_S and done else None
+
+    def _add(self, work: int) -> None:
+        if work:
+            self._finished.append((self._clock_s(), work))
+            self._work += work
+        self._forget()
+
+    def _clock_s(self) -> float:
+        return self._before_s + (0.0 if self._since is None else time.monotonic() - self._since)
+
+    def _forget(self) -> None:
+        """Here, and not only when someone asks: a service that never is full would remember every request."""
+        begin = self._clock_s() - WINDOW_S
+        while self._finished and self._finished[0][0] < begin:
+            self._work -= self._finished.popleft()[1]
+
+
+MAX_RETRY_AFTER_S = 60
+
+
+class Backlog:
+    """open: requests;  requests: their sequences;  work: tokens, to read and to write;  rows: slots that they need.
+    Throughput is measured twice: `loaded` while there is more to do than fits the slots, which is the only rate that
+    says how fast a queue moves; `busy` while there is anything to do."""
+
+    def __init__(self) -> None:
+        self.open = self.requests = self.work = self.rows = 0
+        self.busy, self.loaded = Throughput(), Throughput()
+
+    def count(self, requests: int, work: int, rows: int) -> None:
+        self.requests += requests
+        self.work += work
+        self.rows += rows
+        self.busy.run(self.requests > 0)
+
+    def finished(self, work: int) -> None:
+        if work:
+            self.busy.finished(work)
+            self.loaded.finished(work)
+
+    def told(self, work: int) -> None:
+        """A device has told, as it does every second, how much it computed for those who have left since."""
+        self.busy.told(work)
+        self.loaded.told(work)
+
+    def queue_s(self, slots: int, sequences: int = 1) -> float:
+        """How long the last of a new request's sequences would wait for a slot: while the work that has none is done at
+        the measured throughput, or until its turn among all requests comes so many times, every second start being
+        one (`app.engine.worker.request_queue`). 0 while there is no throughput to measure: a first burst is let in."""
+        rate = self.loaded.rate()
+        if self.rows <= slots or not rate:
+            return 0.0
+        waiting = self.work * (self.rows - slots) / self.rows
+        in_turn = 2 * self.open * sequences * self.work / self.requests
+        return min(waiting, in_turn) / rate
+
+    def retry_after_s(self) -> int:
+        """How long all of it will take at the measured throughput, in whole seconds; 1 to 60."""
+        rate = self.loaded.rate() or self.busy.rate()
+        return max(1, min(MAX_RETRY_AFTER_S, math.ceil(self.work / rate))) if rate else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +150,7 @@ class Demand:
         return [cls(model, *total) for model, total in sums.items()]
 
 
-class Share:
+class Reservation:
     """The room that one request holds. A sequence of it that is answered gives its part back at once: else the last
     text of a page would keep others out as if all of the page were still to do."""
 
@@ -80,13 +192,13 @@ class Admission:
         return self.all.requests
 
     @contextmanager
-    def admitted(self, *demands: Demand) -> Iterator[Share]:
+    def admitted(self, *demands: Demand) -> Iterator[Reservation]:
         """Room for all of it together, or Overloaded; InvalidRequest if it could never fit."""
         self._check(demands)
         for demand in demands:
             self.models[demand.model].open += 1
             self._count(demand, 1)
-        share = Share(self, demands)
+        share = Reservation(self, demands)
         try:
             yield share
             for rest in share.rest():
@@ -152,3 +264,41 @@ class Admission:
     def retry_after_s(self, model: str) -> int:
         """When that model will have done what it has, in whole seconds; 1 to 60."""
         return self.models[model].retry_after_s() if model in self.models else 1
+
+
+class Entrance:
+    """library: the checkpoints, or EngineUnavailable until they are read. max_queue_age_s: how long a request may
+    wait for a slot."""
+
+    def __init__(
+        self, library: Callable[[], ModelRegistry], shelf: ModelLifecycle, admission: Admission, max_queue_age_s: float
+    ) -> None:
+        self.library, self.admission, self.max_queue_age_s = library, admission, max_queue_age_s
+        self._shelf = shelf
+        self.draining = False
+
+    def keeping(self, editions: Sequence[ModelVersion]) -> AbstractContextManager[None]:
+        """These stay on the devices while a request that has begun with them runs: from its choice of them on, which
+        comes before its texts are tokenized, to its last token."""
+        return self._shelf.in_use(editions)
+
+    @contextmanager
+    def admitted(self, *demands: Demand) -> Iterator[Reservation]:
+        """Room for all of it together; see `Admission.admitted`."""
+        self.refuse_when_draining()
+        with self.admission.admitted(*demands) as share:
+            yield share
+
+    def check_room(self) -> None:
+        """EngineUnavailable or Overloaded if nothing could be let in now, however little it asks for."""
+        self.refuse_when_draining()
+        self.admission.check_room()
+
+    def refuse_when_draining(self) -> None:
+        if self.draining:
+            raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
+
+    def start_by(self, first: bool = True) -> float:
+        """When a request that comes in now must have got its slots: its first sequence. Those beside it then have the
+        request's time and no other limit, or most of a page would be computed for a 429."""
+        return time.monotonic() + self.max_queue_age_s if first else 0.0

@@ -79,7 +79,7 @@ def convert(checkpoint: Path, folder: Path, pieces: Sequence[str] | None = None)
     from safetensors.numpy import load_file
 
     from models.checkpoint import WEIGHTS, read_config
-    from models.positions import sinusoids
+    from models.networks.positions import sinusoids
 
     config = read_config(checkpoint)
     shape = config.architecture
@@ -159,7 +159,7 @@ def finish(
 ) -> None:
     """source, target: the names of the tokens, by which CTranslate2 finds unknown, start and end token. adds_end:
     whether it puts the end token behind a source."""
-    from training.vocabulary import UNKNOWN
+    from training.data.tokenizer_training import UNKNOWN
 
     spec.register_source_vocabulary(list(source))
     spec.register_target_vocabulary(list(target))

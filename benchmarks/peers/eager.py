@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from benchmarks.processes import Work
 from models.checkpoint import read
-from models.networks import load_network
-from models.transformer import Transformer
+from models.networks.loading import load_network
+from models.networks.transformer import Transformer
 
 Mode = Literal["eager", "graph", "compiled"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

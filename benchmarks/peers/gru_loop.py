@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from models import checkpoint as checkpoints
-from models.networks import load_network
+from models.networks.loading import load_network
 
 
 class GruLoop:

@@ -10,9 +10,10 @@ import torch
 
 from models import checkpoint as checkpoints
 from models.checkpoint import new_token_limit
-from models.decoding import DecodingOptions, TokenRules, decode
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Decodable, Network, Precision, Prompt
-from models.networks import load_network
+from models.networks.loading import load_network
 
 
 class Prepared:

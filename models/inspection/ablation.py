@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from models.attention import MultiHeadAttention
-from models.inspection.forced import forced_pass
-from models.inspection.selection import Head, by_layer
-from models.inspection.steps import steps
-from models.options import TokenRules
-from models.transformer import Transformer
+from models.decoding.options import TokenRules
+from models.inspection.forced_pass import forced_pass, forced_steps
+from models.inspection.head_selection import Head, by_layer
+from models.networks.layers import MultiHeadAttention
+from models.networks.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,16 @@ def ablation(
     scores = list[list[float]]()
     for heads in ((), masked):
         logits = forced_pass(network, source, inputs, (), masked=heads).logits
-        scores.append([step.log_probability for step in steps(logits[len(logits) - len(outputs) :], outputs, rules)])
+        scores.append(
+            [step.log_probability for step in forced_steps(logits[len(logits) - len(outputs) :], outputs, rules)]
+        )
     before, after = scores
     deltas = tuple(0.0 if new == old else new - old for old, new in zip(before, after, strict=True))
     return Ablation(sum(before), sum(after), deltas)
 
 
 def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
-    """The network without these heads, to be decoded like any other (`models.decoding.decode`).
+    """The network without these heads, to be decoded like any other (`models.decoding.decoder.decode`).
 
     A head's context enters its layer through columns h·D..(h+1)·D of the output projection: in the copy these are 0.
     Every other tensor is the network's own. SelectionError for a head that is not there.

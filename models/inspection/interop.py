@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.inspection.selection import KINDS
+from models.inspection.head_selection import KINDS
 
 Maps = Mapping[str, Sequence[Tensor]]
 

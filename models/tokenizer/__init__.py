@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from models.tokenizer.marian import MarianTokenizer, is_language
+from models.tokenizer.marian_tokenizer import MarianTokenizer, is_language
 from models.tokenizer.protocol import Piece, SpecialTokens, Tokenizer
-from models.tokenizer.subwords import SentencePieceTokenizer
-from models.tokenizer.vocabulary import VocabularyTokenizer
+from models.tokenizer.sentencepiece_tokenizer import SentencePieceTokenizer
+from models.tokenizer.vocabulary_tokenizer import VocabularyTokenizer
 
 __all__ = [
     "MarianTokenizer",

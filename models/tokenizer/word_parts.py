@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from models.tokenizer.marian import SPACE
+from models.tokenizer.marian_tokenizer import SPACE
 from models.tokenizer.protocol import Tokenizer
 
 UNSPACED = (

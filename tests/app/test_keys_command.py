@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.access.keys import KeyRing
-from app.access.rates import Quota, Rate
+from app.access.key_file import KeyRing
+from app.access.rate_limits import Quota, Rate
 from app.keys import main
 
 

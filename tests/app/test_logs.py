@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.api.keyed import TEXTS, USE, keys_file
+from tests.app.api.keyed_client import TEXTS, USE, keys_file
 from tests.serving import serving
 
 

@@ -56,10 +56,10 @@ def test_an_engine_without_a_life_of_its_own_is_fine() -> None:
 
 
 def test_without_an_engine_the_pool_gets_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("app.engine.pool")
-    monkeypatch.setattr(module, "PoolOptions", dict, raising=False)
-    monkeypatch.setattr(module, "Pool", lambda options, metrics: options, raising=False)
-    monkeypatch.setitem(sys.modules, "app.engine.pool", module)
+    module = types.ModuleType("app.engine.async_engine")
+    monkeypatch.setattr(module, "AsyncEngine", lambda options, metrics: options, raising=False)
+    monkeypatch.setattr("app.engine.engine_settings.EngineSettings", dict)
+    monkeypatch.setitem(sys.modules, "app.engine.async_engine", module)
     settings = Settings(devices="cpu", beam_size=2, checkpoints=Path("elsewhere"))
     options = create_app(settings).state.services.engine
     assert len(options) == 20

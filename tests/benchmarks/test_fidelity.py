@@ -14,7 +14,7 @@ import pytest
 from benchmarks.fidelity import measured
 from benchmarks.fidelity_terms import Term, holds, terms
 from benchmarks.fidelity_texts import Page, layout, layout_text, seen
-from tests.app.text.markup.scripted import backwards, translated
+from tests.app.text.scripted_translation import backwards, translated
 from tests.tiny import ENGLISH, GERMAN, write_translator
 
 SENTENCES = [f"{first} {second}" for first in GERMAN for second in GERMAN]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.api.page import assets
+from app.api.operations.web_pages import assets
 from benchmarks.first_paint import goals, summary
 
 

@@ -14,8 +14,8 @@ from benchmarks import lyrics
 from benchmarks.lyrics import HELD_OUT, figures, measure
 from models.checkpoint import read
 from tests.training.small import CPU, lyricist, text
-from training import output
-from training.lyricist import train_lyricist
+from training import output_folder
+from training.lyricist_run import train_lyricist
 
 
 def test_nats_in_bits_and_as_a_perplexity() -> None:
@@ -36,7 +36,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Names
         train_lyricist(lyricist(), text(300), origin="", out=Path(option["--out"]), device=CPU, quiet=True)
 
     monkeypatch.setattr(lyrics, "subprocess", SimpleNamespace(run=run, DEVNULL=None))
-    monkeypatch.setattr(output, "draw_curves", lambda metrics, path: path.write_bytes(b""))
+    monkeypatch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b""))
     return argparse.Namespace(corpus=corpus, recipe=None, cell="gru", minutes=None, threads=None, seeds=[3])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import multi30k_training as steps
 from models import checkpoint as checkpoints
-from training.corpora.reading import read_pairs
+from training.data.corpus_loading import read_pairs
 
 
 def arguments(folder: Path, **more: object) -> argparse.Namespace:

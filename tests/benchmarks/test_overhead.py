@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client import generate_latest
 
-from app.engine import messages as m
-from app.engine.metrics import Metrics
+from app.engine.metrics.collector import Metrics
+from app.engine.protocol import messages as m
 from benchmarks import occupancy
 from benchmarks.overhead import device_s
 

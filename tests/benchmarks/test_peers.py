@@ -9,9 +9,10 @@ import pytest
 from benchmarks.ours import Parlance
 from benchmarks.peers.eager import Loop
 from benchmarks.processes import Work
-from benchmarks.shapes import EOS, SHAPES, SPECIAL, random_sources, write_checkpoint
+from benchmarks.shapes import SHAPES, SPECIAL, random_sources, write_checkpoint
 from models import checkpoint as checkpoints
 from tests.tiny import write_translator
+from training.data.tokenizer_training import EOS
 
 SHAPE = SHAPES["smoke"]
 pytestmark = pytest.mark.filterwarnings("default")  # of the peers' own libraries

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine import messages as m
-from app.engine.runner import Runner
-from app.engine.scheduler import Scheduler
+from app.engine.protocol import messages as m
+from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.scheduler import Scheduler
 from benchmarks.peers.batching_server import Batcher
 from benchmarks.peers.gru_loop import GruLoop
 from benchmarks.peers.translator import Translator
@@ -34,7 +34,7 @@ def _threads() -> None:
 def test_the_batch_translator_says_what_the_engine_says(tiny_checkpoints: Path, beam: int) -> None:
     folder = tiny_checkpoints / "tiny-de-en"
     checkpoint = read(folder)
-    scheduler = Scheduler(Runner("cpu", 1, slots=8))
+    scheduler = Scheduler(ModelRunner("cpu", 1, slots=8))
     scheduler.handle(m.Load("model", str(folder)))
     for number, text in enumerate(GERMAN):
         source = list(checkpoint.source_ids(text))
@@ -51,7 +51,7 @@ def test_the_batch_translator_says_what_the_engine_says(tiny_checkpoints: Path, 
 
 def test_the_loop_writes_the_likeliest_characters_when_it_is_cold(tiny_checkpoints: Path) -> None:
     folder = tiny_checkpoints / "tiny-lyrics"
-    scheduler = Scheduler(Runner("cpu", 1, slots=1))
+    scheduler = Scheduler(ModelRunner("cpu", 1, slots=1))
     scheduler.handle(m.Load("model", str(folder)))
     scheduler.handle(m.Decode(1, "model", [], list(read(folder).target_ids("分开")), FAR, 40))
     (answer,) = [r for _ in range(40) for r in scheduler.step()]

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from benchmarks import widened
-from models import networks, transformer
-from models.positions import sinusoids
-from models.transformer_config import TransformerConfig
+from models.networks import loading, transformer
+from models.networks.layers import TransformerConfig
+from models.networks.positions import sinusoids
 
 
 def small(**changed: object) -> TransformerConfig:
@@ -20,9 +20,9 @@ def small(**changed: object) -> TransformerConfig:
 
 def built(config: TransformerConfig, tensors: dict[str, torch.Tensor] | None = None):
     torch.manual_seed(3)
-    network = networks.build(networks.architecture("transformer", config)).eval()
+    network = loading.build(loading.architecture("transformer", config)).eval()
     if tensors is not None:
-        networks.load_weights(network, tensors)
+        loading.load_weights(network, tensors)
     else:
         for each in network.parameters():  # biases and norms away from 0 and 1 show which was forgotten
             each.data.add_(0.3 * torch.randn_like(each))
@@ -39,7 +39,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_says_the_same_where_positions_are_the_same(sizes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     old = built(small())
-    tensors, config = widened.widened(networks.unique_tensors(old), old.config)
+    tensors, config = widened.widened(loading.unique_tensors(old), old.config)
     assert (config.d_model, config.encoder_layers, config.heads, config.head_width, config.d_ff) == (64, 3, 4, 16, 128)
     by = widened.Wider(old.config, config)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.api.page import assets
+from app.api.operations.web_pages import assets
 from benchmarks.first_paint import load
 from tests.serving import Server
 

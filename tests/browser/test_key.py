@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.api.keyed import USE, keys_file
+from tests.app.api.keyed_client import USE, keys_file
 from tests.browser.chromium import Watched
 from tests.serving import Server, serving
 

@@ -8,7 +8,7 @@ import pytest
 
 from examples import random_transformer
 from models import checkpoint as checkpoints
-from models.networks import load_network
+from models.networks.loading import load_network
 
 
 def test_what_is_written_is_the_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ import torch
 from examples import softalignments
 from examples.sentence import look
 from models import checkpoint as checkpoints
-from models.inspection.forced import forced_pass
-from models.networks import load_network
+from models.inspection.forced_pass import forced_pass
+from models.networks.loading import load_network
 from tests.examples.conftest import TARGET, TEXT
 
 

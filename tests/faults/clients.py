@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.app.api.test_streaming import events
+from tests.app.api.test_event_stream import events
 from tests.serving import Server
 from tests.test_scraping import Samples, scrape
 

@@ -10,21 +10,22 @@ from typing import cast
 import pytest
 import torch
 
-from app.engine.jobs import GenerationJob, TranslationJob
-from app.engine.pool import PoolOptions
-from app.engine.runner import Runner
+from app.engine.engine_settings import EngineSettings
+from app.engine.interface import GenerationRequest, TranslationRequest
+from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
-from models.decoding import DecodingOptions, TokenRules, decode
-from models.graphs import Graphed, Recordable
-from models.inspection.maps import attention_maps
+from models.backends.torch.cuda_graph import Graphed, Recordable
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.inspection.attention_maps import attention_maps
 from models.interface import Prompt
-from models.networks import load_network
-from tests.app.engine.running import Running
+from models.networks.loading import load_network
+from tests.app.engine.engine_thread import Running
 from tests.tiny import ENGLISH, GERMAN
-from training.corpora.pairs import Pairs
-from training.evaluate import score_translator
-from training.recipes import translators
-from training.translator import train_translator
+from training.config import recipes
+from training.data.sentence_pairs import Pairs
+from training.evaluation.scores import score_translator
+from training.translator_run import train_translator
 
 pytestmark = [
     pytest.mark.gpu,
@@ -69,7 +70,7 @@ def test_attention_equals_the_cpus(tiny_checkpoints: Path) -> None:
 
 
 def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Path) -> None:
-    config = translators.tiny()
+    config = recipes.tiny_translator()
     network = {**config.network, "d_model": 64, "head_width": 16, "encoder_layers": 2, "decoder_layers": 2}
     network |= {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     loop = replace(config.loop, max_epochs=150, average_decay=0.0, patience=0)
@@ -82,13 +83,13 @@ def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Pat
 
 
 def test_a_cuda_process_serves(tiny_checkpoints: Path) -> None:
-    running = Running(PoolOptions(checkpoints=tiny_checkpoints, devices="auto", slots_per_model=8))
+    running = Running(EngineSettings(checkpoints=tiny_checkpoints, devices="auto", slots_per_model=8))
     try:
         running.ready()
         assert next(iter(running.pool.status().devices)) == "cuda:0"
-        translation = running.do(running.pool.translate([TranslationJob("ich möchte ein bier", "de", "en")]))[0]
+        translation = running.do(running.pool.translate([TranslationRequest("ich möchte ein bier", "de", "en")]))[0]
         assert translation.model == "tiny-de-en"
-        job = GenerationJob(prompt="分开", max_new_tokens=24, seed=5)
+        job = GenerationRequest(prompt="分开", max_new_tokens=24, seed=5)
         first, again = (running.do(running.pool.generate(job)).continuations[0].text for _ in range(2))
         assert len(first) == 24
         assert first == again
@@ -102,7 +103,7 @@ def test_graphs_write_the_cpus_tokens_while_requests_come_and_go(tiny_checkpoint
     prompts, options = mixed_requests(translator=checkpoint.config.kind == "translator")
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     wanted = [[h.tokens for h in each] for each in decode(load_network(checkpoint), rules, prompts, options)]
-    runner = Runner("cuda:0", 0, 16, "fp32", 4)
+    runner = ModelRunner("cuda:0", 0, 16, "fp32", 4)
     runner.load(name, str(tiny_checkpoints / name))
     model, waiting, found = runner.models[name], list(range(len(prompts))), {}
     recorded = len(model.decoder.state.recordings)

@@ -15,9 +15,9 @@ import torch
 
 from models import checkpoint as checkpoints
 from tests.training.small import pairs, text, translator
-from training.configuration.loop import LoopConfig
-from training.report import read_metrics
-from training.translator import train_translator
+from training.config.run_config import LoopConfig
+from training.report.progress_report import read_metrics
+from training.translator_run import train_translator
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from models.native import build
+from models.backends.native import build
 from tests.models.kernels import TESTED, variant_library
 
 

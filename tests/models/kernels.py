@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.native import build
-from models.native.library import Packer, Product
-from models.native.variants import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
-from models.products import exact_int8
+from models.backends.native import build
+from models.backends.native.build import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
+from models.backends.native.int8_transformer import Packer, Product
+from models.backends.torch.products import exact_int8
 
 needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
 EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.backends.torch.kv_cache import TransformerState
 from models.interface import Decodable, Prompt
-from models.transformer import Transformer
-from models.transformer_state import TransformerState
+from models.networks.transformer import Transformer
 from tests.models import tiny
 
 ALL = pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
-from models.decoding import DecodingOptions, TokenRules, decode
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
-from models.networks import load_network
+from models.networks.loading import load_network
 from models.scoring import WINDOW, expected, score
 from tests import tiny as folders
 from tests.models import tiny
-from training.corpora.pairs import Pairs
-from training.evaluate import score_lyricist
-from training.scores import reference_nats
+from training.data.sentence_pairs import Pairs
+from training.evaluation.scores import reference_nats, score_lyricist
 
 SOURCE, START, END = (3, 4, 5, 6), 1, 2
 SUPPRESSED = (0, 1, 3)

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from models.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
+from models.networks.layers import TransformerConfig
+from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.networks.transformer import Transformer
 
 N = TypeVar("N", bound=nn.Module)
 SOURCE, TARGET = 17, 19

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.training.small import lyricist, pairs, text, translator
-from training import output
-from training.recipes import lyricists, translators
+from training import output_folder
+from training.config import recipes
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -23,7 +23,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than training a tiny network; `test_report` looks at the picture."""
-    monkeypatch.setattr(output, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))
+    monkeypatch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))
 
 
 @pytest.fixture(scope="package")
@@ -44,8 +44,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Callab
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with corpora; every recipe is a tiny one."""
-    monkeypatch.setitem(translators.TRANSLATORS, "tiny", translator)
-    monkeypatch.setitem(lyricists.LYRICISTS, "small", lyricist)
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", translator)
+    monkeypatch.setitem(recipes.LYRICISTS, "small", lyricist)
     monkeypatch.chdir(tmp_path)
     given = pairs(40)
     lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from tests.training.small import CPU
-from training.configuration.loop import LoopConfig
-from training.configuration.optimizer import OptimizerConfig
-from training.loop import Loop
-from training.report import Report
-from training.validation import Judge
+from training.config.run_config import LoopConfig, OptimizerConfig
+from training.loop.progress import Validator
+from training.loop.trainer import Trainer
+from training.report.progress_report import ProgressReport
 
 
 class Counting:
@@ -58,9 +57,9 @@ def looping(
     folder: Path | None = None,
     optimizer: OptimizerConfig = STEP_BY_ONE,
     *,
-    judge: Judge | None = None,
+    judge: Validator | None = None,
     **options: Any,
-) -> Loop:
+) -> Trainer:
     config = LoopConfig(**{"precision": "fp32", **options})
-    report = Report(folder, "", quiet=True)
-    return Loop(task, optimizer, config, folder=folder, report=report, device=CPU, judge=judge)
+    report = ProgressReport(folder, "", quiet=True)
+    return Trainer(task, optimizer, config, folder=folder, report=report, device=CPU, judge=judge)

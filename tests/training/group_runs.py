@@ -10,23 +10,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import torch._dynamo  # DDP does, in every process that has not
+import torch._dynamo
 from torch import Tensor, nn
 
 from tests.training.counting import STEP_BY_ONE, Counting
 from tests.training.small import CPU, lyricist, pairs, text, translator
-from training import generators, output, run
-from training import loop as loops
-from training.configuration.loop import LoopConfig
-from training.configuration.optimizer import OptimizerConfig
-from training.configuration.translator import TranslatorConfig
-from training.group import agree
-from training.loop import Loop
-from training.lyricist import train_lyricist
-from training.report import Report
-from training.sharded import Sharded
-from training.translator import train_translator
-from training.workers import Workers
+from training import output_folder, training_run
+from training.config.run_config import LoopConfig, OptimizerConfig, TranslatorConfig
+from training.distributed import process_group
+from training.distributed.process_group import Workers, check_same_run
+from training.distributed.sharded_task import ShardedTask
+from training.loop import trainer as loops
+from training.loop.trainer import Trainer
+from training.lyricist_run import train_lyricist
+from training.report.progress_report import ProgressReport
+from training.translator_run import train_translator
 
 
 def plain(**changes: Any) -> TranslatorConfig:
@@ -44,7 +42,7 @@ def own_folder(workers: Workers, out: Path) -> Path:
 def translate(workers: Workers, out: Path, config: TranslatorConfig, resume: bool = False) -> dict[str, Tensor]:
     """The weights that this process ends with."""
     seen = _watch_weights()
-    output.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
+    output_folder.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
     train_translator(
         config,
         pairs(41),
@@ -61,7 +59,7 @@ def translate(workers: Workers, out: Path, config: TranslatorConfig, resume: boo
 
 def sing(workers: Workers, out: Path, changes: dict[str, Any], resume: bool = False) -> dict[str, Tensor]:
     seen = _watch_weights()
-    output.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
+    output_folder.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
     train_lyricist(
         lyricist(**changes),
         text(300),
@@ -79,13 +77,13 @@ def _watch_weights() -> dict[str, Tensor]:
     """The last weights of the next loop in this process, not its best."""
     seen: dict[str, Tensor] = {}
 
-    class Watched(Loop):
+    class Watched(Trainer):
         def run(self, *, resume: bool = False) -> Any:
             outcome = super().run(resume=resume)
             seen.update({name: t.detach().clone() for name, t in self.network.state_dict().items()})
             return outcome
 
-    run.Loop = Watched  # type: ignore[misc]
+    training_run.Trainer = Watched  # type: ignore[misc]
     return seen
 
 
@@ -118,7 +116,7 @@ class TwoPasses:
 def gradients(workers: Workers, updates: list[list[Tensor]]) -> list[dict[str, Tensor | None]]:
     """Of the summed loss over each update's batches, divided by the number of processes."""
     task = TwoPasses()
-    sharded = Sharded(task, workers, CPU) if workers.count > 1 else task
+    sharded = ShardedTask(task, workers, CPU) if workers.count > 1 else task
     found = []
     for batches in updates:
         task.network.zero_grad(set_to_none=True)
@@ -142,12 +140,12 @@ def count_up(workers: Workers, batches: int, skew_s: float, max_minutes: float |
     task.after_loss = lambda: _spoil(task) if workers.rank == broken_rank else None
     clock = itertools.count(1000.0 + skew_s * workers.rank, 1.0 + workers.rank)
     loops.time = SimpleNamespace(monotonic=lambda: next(clock))  # type: ignore[assignment]
-    loop = Loop(
-        Sharded(task, workers, CPU) if workers.count > 1 else task,  # type: ignore[arg-type]
+    loop = Trainer(
+        ShardedTask(task, workers, CPU) if workers.count > 1 else task,  # type: ignore[arg-type]
         STEP_BY_ONE,
         LoopConfig(precision="fp32", max_epochs=1, max_minutes=max_minutes),
         folder=None,
-        report=Report(None, "", quiet=True),
+        report=ProgressReport(None, "", quiet=True),
         device=CPU,
         workers=workers,
     )
@@ -161,13 +159,13 @@ def _spoil(task: Counting) -> None:
 
 
 def disagree(workers: Workers) -> None:
-    agree(workers, "one corpus" if workers.rank != 1 else "another")
+    check_same_run(workers, "one corpus" if workers.rank != 1 else "another")
 
 
 def draw(workers: Workers) -> Tensor:
     """Random numbers that dropout would use."""
     torch.manual_seed(1)
-    generators.start(1, workers.rank)
+    process_group.start_random_stream(1, workers.rank)
     return torch.rand(4)
 
 

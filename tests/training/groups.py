@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from training.group import join
-from training.workers import Workers
+from training.distributed.process_group import Workers, join_group
 
 TIMEOUT_S = 180.0
 START = multiprocessing.get_context("forkserver")
@@ -57,7 +56,7 @@ def _received(pipe: Connection, rank: int) -> Any:
 def _member(environment: dict[str, object], pipe: Connection, work: Callable[..., Any], arguments: Any) -> None:
     os.environ.update({name: str(value) for name, value in environment.items()})
     torch.set_num_threads(1)
-    workers: Workers = join()
+    workers: Workers = join_group()
     try:
         found = work(workers, *arguments)
     except Exception as error:

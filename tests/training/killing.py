@@ -21,11 +21,10 @@ import torch
 
 from tests.training.runs import sing, translate
 from tests.training.small import translator
-from training import loop as loops
-from training import output, snapshot
-from training.configuration.loop import LoopConfig
-from training.configuration.optimizer import OptimizerConfig
-from training.configuration.tokenizer import TokenizerConfig
+from training import output_folder
+from training.config.run_config import LoopConfig, OptimizerConfig, TokenizerConfig
+from training.loop import snapshot
+from training.loop import trainer as loops
 
 FALLING = OptimizerConfig(name="adamw", rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
 MUON = OptimizerConfig(name="muon", rate=1e-2, schedule="trapezoid", warmup_updates=3)
@@ -98,14 +97,14 @@ def run(kind: str, out: Path, fatal: int | None) -> int:
     child = os.fork()
     if child == 0:
         moments = Moments(fatal)
-        moments.around(loops.Loop, "_step", after=False)
+        moments.around(loops.Trainer, "_step", after=False)
         moments.around(snapshot.os, "fsync")
         moments.around(Path, "replace")
         moments.within(snapshot.torch, "save")
         ticks = itertools.count()
         loops.time = SimpleNamespace(monotonic=lambda: float(next(ticks)))  # type: ignore[assignment]
         loops.SNAPSHOT_EVERY_S = SNAPSHOT_EVERY
-        output.draw_curves = lambda metrics, path: path.write_bytes(b"")  # type: ignore[assignment]
+        output_folder.draw_curves = lambda metrics, path: path.write_bytes(b"")  # type: ignore[assignment]
         train, options = KINDS[kind]
         train(out, 6, resume=snapshot.exists(out), **options)
         os.write(writer, str(moments.seen).encode())

@@ -12,13 +12,14 @@ import torch
 
 from tests.training.small import lyricist, translator
 from training import __main__ as command_line
-from training import generators, output
-from training import loop as loops
-from training.recipes import lyricists, translators
+from training import output_folder
+from training.config import recipes
+from training.distributed import process_group
+from training.loop import trainer as loops
 
 
 def die_in_time() -> None:
-    original, seen = generators.states, 0
+    original, seen = process_group.random_states, 0
 
     def states(device: torch.device) -> dict[str, Any]:
         """Every process says its part of every snapshot; here one of them dies where it should."""
@@ -30,14 +31,14 @@ def die_in_time() -> None:
 
     first_start = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
     if first_start and os.environ.get("MORTAL_RANK") == os.environ["RANK"]:
-        generators.states = states
+        process_group.random_states = states
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    translators.TRANSLATORS["tiny"], lyricists.LYRICISTS["small"] = translator, lyricist
+    recipes.TRANSLATORS["tiny"], recipes.LYRICISTS["small"] = translator, lyricist
     loops.SNAPSHOT_EVERY_S = 0.0
-    output.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
+    output_folder.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
     die_in_time()
     command_line.MODULE = "tests.training.mortal"
     sys.exit(command_line.main())

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from models import checkpoint as checkpoints
 from tests.training.small import CPU, lyricist, pairs, text, translator
-from training import loop as loops
-from training import snapshot
-from training.configuration.optimizer import OptimizerConfig
-from training.lyricist import train_lyricist
-from training.report import read_metrics
-from training.translator import train_translator
+from training.config.run_config import OptimizerConfig
+from training.loop import snapshot
+from training.loop import trainer as loops
+from training.lyricist_run import train_lyricist
+from training.report.progress_report import read_metrics
+from training.translator_run import train_translator
 
 
 class Killed(BaseException):

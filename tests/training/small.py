@@ -8,12 +8,8 @@ from typing import Any
 
 import torch
 
-from training.configuration.loop import LoopConfig
-from training.configuration.lyrics import LyricsConfig
-from training.configuration.optimizer import OptimizerConfig
-from training.configuration.tokenizer import TokenizerConfig
-from training.configuration.translator import TranslatorConfig
-from training.corpora.pairs import Pairs
+from training.config.run_config import LoopConfig, LyricsConfig, OptimizerConfig, TokenizerConfig, TranslatorConfig
+from training.data.sentence_pairs import Pairs
 
 CPU = torch.device("cpu")
 

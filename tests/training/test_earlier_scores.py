@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from models import checkpoint as checkpoints
-from tests.training.commands import SHORT, TRANSLATE
+from tests.training.cli.commands import SHORT, TRANSLATE
 from training.__main__ import main
-from training.output import STAGING
+from training.output_folder import STAGING_FOLDER
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 RUN = [*TRANSLATE, "--valid", "valid.tsv", "--clean", "off"]
@@ -73,7 +73,7 @@ def test_test_scores_outlive_a_kill_between_the_files_of_a_model(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str], moved: int
 ) -> None:
     """As `models.checkpoint.write` leaves its folders after so many files."""
-    staging = here / "m" / STAGING
+    staging = here / "m" / STAGING_FOLDER
     staging.mkdir()
     content = checkpoints.read_config(here / "m").files.keys() | {"curves.png", "README.md", checkpoints.CONFIG}
     files = sorted((path for path in (here / "m").iterdir() if path.name in content), key=is_config)
@@ -89,7 +89,7 @@ def test_weights_that_are_not_those_of_the_scores_bring_none(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A kill came before the weights were moved, and the run is resumed to those before them."""
-    staging = here / "m" / STAGING
+    staging = here / "m" / STAGING_FOLDER
     staging.mkdir()
     config = json.loads((here / "m" / checkpoints.CONFIG).read_text())
     config["files"][checkpoints.WEIGHTS] = "0" * 64

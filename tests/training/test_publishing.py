@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
-from models.networks import load_network
+from models.networks.loading import load_network
 from tests.training.runs import Killed, assert_same_run, sing, timeless, translate
 from tests.training.small import pairs
 from training.errors import TrainingError

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from training.demo.trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, also, word, words
+from training.demo.syntax_trees import (
+    Clause,
+    Couple,
+    Existence,
+    NounPhrase,
+    Order,
+    Place,
+    Subject,
+    Word,
+    also,
+    word,
+    words,
+)
 
 _DETERMINERS = {
     "a": "一",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.demo.trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
+from training.demo.syntax_trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
 
 _COPULA = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from training.demo.nouns import Noun
-from training.demo.trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
-from training.demo.verbs import PERSONS
+from training.demo.lexicon import PERSONS, Noun
+from training.demo.syntax_trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
 
 NOMINATIVE, ACCUSATIVE, DATIVE = "nominative", "accusative", "dative"
 _Endings = dict[str, tuple[str, str, str, str]]

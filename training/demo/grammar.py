@@ -13,10 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 from random import Random
 from typing import TypeVar
 
-from training.demo.adjectives import ADJECTIVES, Adjective
-from training.demo.nouns import PRONOUNS, Noun, of_kind
-from training.demo.trees import Couple, NounPhrase, Place, Subject
-from training.demo.verbs import VERBS, Verb
+from training.demo.lexicon import ADJECTIVES, PRONOUNS, VERBS, Adjective, Noun, Verb, nouns_of_kind
+from training.demo.syntax_trees import Couple, NounPhrase, Place, Subject
 
 T = TypeVar("T")
 NUMERALS = ("two", "three", "four", "five", "ten")
@@ -113,7 +111,7 @@ def noun_phrase(dice: Dice, noun: Noun, code: str, possessives: Sequence[str], s
 def _alternatives(menu: str) -> Iterator[tuple[tuple[Noun, ...], tuple[str, ...]]]:
     for part in menu.split(","):
         kinds, codes = part.split("/")
-        yield tuple(noun for kind in kinds.split() for noun in of_kind(kind)), tuple(codes.split())
+        yield tuple(noun for kind in kinds.split() for noun in nouns_of_kind(kind)), tuple(codes.split())
 
 
 _MENUS = {key: tuple(_alternatives(menu)) for key, menu in MENUS.items()}
@@ -156,7 +154,7 @@ def denied_patient(dice: Dice, verb: str, subject: Subject) -> NounPhrase | None
 def couple(dice: Dice, women: float = 0.0) -> Couple:
     """Two different names, in this share of the cases both of women."""
     women_only = dice.chance(women)
-    names = [name for name in of_kind("name") if name.gender == "f" or not women_only]
+    names = [name for name in nouns_of_kind("name") if name.gender == "f" or not women_only]
     first = dice.pick(names)
     second = dice.pick([name for name in names if name is not first])
     return Couple(first, second)
@@ -173,22 +171,24 @@ def somebody(dice: Dice, pronouns: str = EVERYONE) -> Subject:
     if sort == "couple":
         return couple(dice)
     if sort == "kin":
-        return noun_phrase(dice, dice.pick(of_kind("kin")), "poss", ANYONE, 0.1)
+        return noun_phrase(dice, dice.pick(nouns_of_kind("kin")), "poss", ANYONE, 0.1)
     if sort in ("definite", "this", "plural"):
         code = {"definite": "the", "plural": "pl"}.get(sort, sort)
-        return noun_phrase(dice, dice.pick(of_kind("person")), code, ANYONE, 0.3)
-    return NounPhrase(dice.pick(of_kind("name")))
+        return noun_phrase(dice, dice.pick(nouns_of_kind("person")), code, ANYONE, 0.3)
+    return NounPhrase(dice.pick(nouns_of_kind("name")))
 
 
 def animal(dice: Dice) -> NounPhrase:
     """An animal as the subject."""
-    return noun_phrase(dice, dice.pick(of_kind("animal")), dice.pick(("the", "the", "poss", "this", "pl")), ANYONE, 0.4)
+    return noun_phrase(
+        dice, dice.pick(nouns_of_kind("animal")), dice.pick(("the", "the", "poss", "this", "pl")), ANYONE, 0.4
+    )
 
 
 def _places(text: str) -> Iterator[Place]:
     for part in text.split(","):
         relation, *nouns = part.split()
-        yield from (Place(relation, of_kind(noun)[0]) for noun in nouns)
+        yield from (Place(relation, nouns_of_kind(noun)[0]) for noun in nouns)
 
 
 _PLACES = {key: tuple(_places(text)) for key, text in PLACES.items()}
@@ -201,7 +201,7 @@ def place(dice: Dice, key: str) -> Place:
 
 def city(dice: Dice, relation: str) -> Place:
     """In a city, or to a city."""
-    return Place(relation, dice.pick(of_kind("city")))
+    return Place(relation, dice.pick(nouns_of_kind("city")))
 
 
 def verb(dice: Dice, keys: str) -> Verb:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from training.demo.trees import (
+from training.demo.lexicon import PERSONS
+from training.demo.syntax_trees import (
     Clause,
     Couple,
     Existence,
@@ -15,7 +16,6 @@ from training.demo.trees import (
     word,
     words,
 )
-from training.demo.verbs import PERSONS
 
 _DETERMINERS = {  # masculine, feminine, masculine plural, feminine plural
     "the": ("el", "la", "los", "las"),

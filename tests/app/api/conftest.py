@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.text.detection import Detector
+from app.text.language_detection import Detector
 
 _DETECTOR = Detector()
 

@@ -12,34 +12,39 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.curves import Curve, TrainingCurves
 from app.engine.errors import EngineError, UnknownModel
-from app.engine.findings import Findings, Told
-from app.engine.insights import GatesJob, GatesReport, GateSummary, Likely, ScoreJob, ScoreReport, Step, TokenView
-from app.engine.jobs import (
+from app.engine.interface import (
     AlignedWord,
+    AttentionMap,
+    AttentionQuery,
+    AttentionResult,
     Continuation,
     FinishReason,
-    Generation,
-    GenerationJob,
+    GatesQuery,
+    GatesResult,
+    GateSummary,
+    GenerationRequest,
+    GenerationResult,
+    LikelyToken,
     ModelChange,
     ModelInfo,
-    PoolStatus,
-    Translation,
-    TranslationJob,
-    Usage,
-)
-from app.engine.look_jobs import (
-    AttentionJob,
-    AttentionMap,
-    AttentionReport,
     NetworkFacts,
-    WalkthroughJob,
-    WalkthroughReport,
+    PoolStatus,
+    ScoreQuery,
+    ScoreResult,
+    TokenExpectation,
+    TokenView,
+    TranslationRequest,
+    TranslationResult,
+    Usage,
+    WalkthroughQuery,
+    WalkthroughResult,
 )
-from app.engine.streaming import Show, TextStream
-from app.engine.token_texts import WrittenToken
-from app.engine.words import word_spans
+from app.engine.output.text_stream import ShowText, TextStream
+from app.engine.output.token_texts import WrittenToken
+from app.engine.output.word_spans import word_spans
+from app.engine.protocol.inspection_messages import AttentionFindings, WalkthroughStep
+from app.engine.registry.training_curves import Curve, TrainingCurves
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -78,7 +83,7 @@ END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
 START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
 FEN = TokenView(id=20, piece="分", text="分", start=0, end=1, special=False)
 KAI = TokenView(id=21, piece="开", text="开", start=1, end=2, special=False)
-CAME = Step(-0.25, 1, 1.5, (Likely(21, "开", "开", -0.25),))
+CAME = TokenExpectation(-0.25, 1, 1.5, (LikelyToken(21, "开", "开", -0.25),))
 BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 
@@ -106,7 +111,7 @@ class FakeEngine:
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
     room: int = 256  # words of a source
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
-    findings: Findings = field(default_factory=lambda: Findings(logprob_sum=-0.5))
+    findings: AttentionFindings = field(default_factory=lambda: AttentionFindings(logprob_sum=-0.5))
     found_logprob: float | None = None
 
     def check_room(self) -> None:
@@ -125,7 +130,7 @@ class FakeEngine:
         points = (50, 100, 111), (0, 0, None), (5.14067, None, 0.691843)
         return TrainingCurves(name, (Curve("loss", "training loss", "nats per token", *points, 3),), 1)
 
-    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         self._record(*jobs)
         return [self._translation(job) for job in jobs]
 
@@ -145,30 +150,30 @@ class FakeEngine:
         self._record(("align", model, source_language, target_language, tuple(pairs)))
         return [word_by_word(*pair) for pair in pairs]
 
-    async def generate(self, job: GenerationJob) -> Generation:
+    async def generate(self, job: GenerationRequest) -> GenerationResult:
         self._record(job)
         self._check_model(job.model)
         seed = 1234 if job.seed is None else job.seed
         continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(job.n)]
-        return Generation(tuple(continuations), job.model or LYRICIST.name)
+        return GenerationResult(tuple(continuations), job.model or LYRICIST.name)
 
-    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
-        async def work(show: Show) -> Translation:
+    def stream_translation(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+        async def work(show: ShowText) -> TranslationResult:
             (whole,) = await self.translate([job])
             await self._spell(show, [whole.text])
             return replace(whole, usage=Usage(3, len(whole.text), 0.001, 0.002, 0.5))
 
         return TextStream.opened(work)
 
-    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
-        async def work(show: Show) -> Generation:
+    def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+        async def work(show: ShowText) -> GenerationResult:
             whole = await self.generate(job)
             await self._spell(show, [each.text for each in whole.continuations])
             return replace(whole, usage=Usage(2, 8, None, 0.002, 0.5))
 
         return TextStream.opened(work)
 
-    async def _spell(self, show: Show, texts: list[str]) -> None:
+    async def _spell(self, show: ShowText, texts: list[str]) -> None:
         """Letter by letter, side by side; nobody needs to listen."""
         for letters in zip_longest(*texts):
             for index, letter in enumerate(letters):
@@ -184,13 +189,13 @@ class FakeEngine:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    async def attention(self, job: AttentionJob) -> AttentionReport:
+    async def attention(self, job: AttentionQuery) -> AttentionResult:
         self._record(job)
         self._check_model(job.model)
         weights = np.array(self.weights, dtype="<f4")
         layers, heads = (tuple(range(count)) for count in weights.shape[:2])
         each = AttentionMap(layers, heads, weights.shape, weights.tobytes())
-        return AttentionReport(
+        return AttentionResult(
             model=job.model or "tiny-de-en",
             network=NetworkFacts("0" * 64, 1, 1, 1, 4, "post"),
             source_text=job.source or "bier",
@@ -205,19 +210,19 @@ class FakeEngine:
             found_logprob=self.found_logprob,
         )
 
-    async def walkthrough(self, job: WalkthroughJob) -> WalkthroughReport:
+    async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult:
         self._record(job)
         self._check_model(job.model)
-        scores = Told("self-attention", "masked scores", "s where it may be read", [2], [0.5, None])
-        likely = Told("output", "probabilities", "softmax", [9], [0.75], [5], ["beer"])
+        scores = WalkthroughStep("self-attention", "masked scores", "s where it may be read", [2], [0.5, None])
+        likely = WalkthroughStep("output", "probabilities", "softmax", [9], [0.75], [5], ["beer"])
         sides = ("bier", job.target or "beer", job.target is not None, (BIER, END), (START, BEER))
-        return WalkthroughReport(job.model or "tiny-de-en", *sides, 1, 0, 1, (scores, likely))
+        return WalkthroughResult(job.model or "tiny-de-en", *sides, 1, 0, 1, (scores, likely))
 
-    async def gates(self, job: GatesJob) -> GatesReport:
+    async def gates(self, job: GatesQuery) -> GatesResult:
         self._record(job)
         self._check_model(job.model)
         half = np.array([0.5, 0.12345678], dtype=np.float32)
-        return GatesReport(
+        return GatesResult(
             model=job.model or LYRICIST.name,
             cell="gru",
             depth=1,
@@ -230,16 +235,16 @@ class FakeEngine:
             values={"z": self.gate_values, "h": -self.gate_values},
             bounds={"z": (0.0, 1.0), "h": (-1.0, 1.0)},
             summaries=(GateSummary(0, {"z": half}, {"z": half}, {"z": half}, half),),
-            steps=(CAME, Step(None, None, 2.0, ())),
+            steps=(CAME, TokenExpectation(None, None, 2.0, ())),
         )
 
-    async def score(self, job: ScoreJob) -> ScoreReport:
+    async def score(self, job: ScoreQuery) -> ScoreResult:
         self._record(job)
         self._check_model(job.model)
         if job.source is None:
-            return ScoreReport(job.model or LYRICIST.name, job.text, (FEN, KAI), (None, CAME), -0.25, 1, 1)
-        came = Step(-0.75, 2, 1.0, ())
-        return ScoreReport(job.model or "tiny-de-en", job.text, (BEER, END), (CAME, came), -1.0, 2, 4)
+            return ScoreResult(job.model or LYRICIST.name, job.text, (FEN, KAI), (None, CAME), -0.25, 1, 1)
+        came = TokenExpectation(-0.75, 2, 1.0, ())
+        return ScoreResult(job.model or "tiny-de-en", job.text, (BEER, END), (CAME, came), -1.0, 2, 4)
 
     async def load_model(self, name: str) -> ModelChange:
         return self._change("load", name)
@@ -261,7 +266,7 @@ class FakeEngine:
         if self.failure is not None:
             raise self.failure
 
-    def _translation(self, job: TranslationJob) -> Translation:
+    def _translation(self, job: TranslationRequest) -> TranslationResult:
         text = f"{job.target_language}:{job.text}"
         others = tuple(f"{text} ({index})" for index in range(1, job.alternatives + 1))
         reason: FinishReason = "length" if job.text in self.length_limited else "stop"
@@ -274,7 +279,7 @@ class FakeEngine:
             told["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
         if "alignment" in job.wants:
             told["alignment"] = (AlignedWord(len(text) - len(job.text), len(text), 0, len(job.text), 0.75),)
-        return Translation(text, others, reason, f"tiny-{job.source_language}-{job.target_language}", **told)
+        return TranslationResult(text, others, reason, f"tiny-{job.source_language}-{job.target_language}", **told)
 
     def _check_model(self, name: str | None) -> None:
         if name is not None and name not in {model.name for model in self.loaded}:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message
 
-from app.engine.jobs import Translation, TranslationJob
+from app.engine.interface import TranslationRequest, TranslationResult
+from tests.app.api.disconnecting import posted
 from tests.app.api.fake_engine import FakeEngine
-from tests.app.api.leaving import posted
 
 
 class Slow(FakeEngine):
@@ -21,7 +21,7 @@ class Slow(FakeEngine):
         self.asked = asyncio.Event()
         self.cancelled = False
 
-    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         await self._never()
         return []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.api.errors import OUR_FAULT, STATUS
+from app.api.errors import INTERNAL_ERROR_MESSAGE, STATUS
 from app.engine import errors
 from app.engine.errors import EngineError
 from tests.app.api.client import Client
@@ -76,7 +76,7 @@ def test_an_unexpected_exception_is_ours_and_logged(path: str, caplog: pytest.Lo
         answer = client.request("POST", path, json=REQUESTS[path], headers={"X-Request-Id": "mine-1"})
     assert answer.status_code == 500
     assert answer.json() == {
-        "error": OUR_FAULT,
+        "error": INTERNAL_ERROR_MESSAGE,
         "code": "internal_error",
         "field": None,
         "request_id": "mine-1",

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from app.api.access import OPEN
+from app.api.access_control import OPEN_PATHS
 from app.main import create_app
 from app.settings import Settings
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
-from tests.app.api.keyed import ADMIN, OTHER, TEXTS, USE, bearer, keys_file
+from tests.app.api.keyed_client import ADMIN, OTHER, TEXTS, USE, bearer, keys_file
 
 OPEN_PAGES = {"/", "/assets/{path:path}", "/docs", "/redoc", "/openapi.json"}
 MISSING = (
@@ -34,7 +34,7 @@ def test_every_route_but_the_open_ones_needs_a_key(client: Client) -> None:
         path = route.path.replace("{name}", "tiny-de-en").replace("{path:path}", "page.js")
         for method in (route.methods or set()) - {"HEAD"}:
             answer = client.request(method, path, json={} if method == "POST" else None)
-            if route.path in OPEN | OPEN_PAGES:
+            if route.path in OPEN_PATHS | OPEN_PAGES:
                 assert answer.status_code == (404 if route.path == "/download_file/{name}" else 200), route.path
             else:
                 assert answer.status_code in (400, 401, 403), route.path

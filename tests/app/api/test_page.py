@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.api.page import POLICY, assets
+from app.api.operations.web_pages import PAGE_POLICY, assets
 from tests.app.api.client import Client
 
 FILES = sorted(path for path in assets() if path != "index.html")
@@ -30,13 +30,13 @@ def test_all_that_the_page_names_is_there() -> None:
 @pytest.mark.parametrize("path", ["/", "/assets/page.js", "/assets/style/base.css", "/assets/icon.svg"])
 def test_nothing_but_this_server_is_trusted(path: str) -> None:
     headers = Client().get(path).headers
-    assert headers["content-security-policy"] == POLICY
+    assert headers["content-security-policy"] == PAGE_POLICY
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"] == "no-cache"
 
 
 def test_the_policy() -> None:
-    rules = dict(each.strip().split(" ", 1) for each in POLICY.split(";"))
+    rules = dict(each.strip().split(" ", 1) for each in PAGE_POLICY.split(";"))
     assert rules == {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -94,7 +94,7 @@ def test_what_a_browser_has_is_not_sent_again(form: str) -> None:
     etag = Client().get("/assets/page.js").headers["etag"]
     answer = Client().get("/assets/page.js", headers={"If-None-Match": form.format(etag)})
     assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
-    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["content-security-policy"] == PAGE_POLICY
 
 
 def test_what_has_changed_is_sent() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from app.api.page import assets
+from app.api.operations.web_pages import assets
 
 ROOT = Path(__file__).parents[3]
 TEXTS = {path: each.body.decode() for path, each in assets().items()}

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.access.caller import Caller
-from app.access.gate import Usage
+from app.access.authorization import KeyUsage
+from app.access.key_file import Caller
 from app.engine.errors import EngineUnavailable
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
-from tests.app.api.keyed import OTHER, TEXTS, USE, bearer, keys_file, with_gate
+from tests.app.api.keyed_client import OTHER, TEXTS, USE, bearer, keys_file, with_gate
 
 THREE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
@@ -235,9 +235,9 @@ def test_usage(tmp_path: Path, path: str, body: dict[str, object], characters: i
     for key in (USE, OTHER):
         assert client.post(path, json=body, headers=bearer(key)).status_code == 200
     use, other = gate.caller([USE], ""), gate.caller([OTHER], "")
-    assert asyncio.run(gate.usage(use)) == Usage(characters, None)
-    assert asyncio.run(gate.usage(other)) == Usage(characters, 500)
-    assert asyncio.run(gate.usage(Caller("anonymous"))) == Usage(0, None)
+    assert asyncio.run(gate.usage(use)) == KeyUsage(characters, None)
+    assert asyncio.run(gate.usage(other)) == KeyUsage(characters, 500)
+    assert asyncio.run(gate.usage(Caller("anonymous"))) == KeyUsage(0, None)
 
 
 def test_a_body_that_nobody_can_read_costs_a_request_of_its_key_or_else_of_its_address(tmp_path: Path) -> None:

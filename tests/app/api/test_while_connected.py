@@ -8,7 +8,7 @@ import pytest
 from fastapi import Request
 from starlette.types import Message
 
-from app.api.disconnect import ClientLeft, while_connected
+from app.api.event_stream import ClientDisconnected, while_connected
 from app.engine.errors import EngineFailed
 
 
@@ -57,7 +57,7 @@ def test_the_client_leaves_and_the_task_can_go_on() -> None:
     async def run() -> str:
         leaves = asyncio.Event()
         asyncio.get_running_loop().call_later(0.01, leaves.set)
-        with pytest.raises(ClientLeft):
+        with pytest.raises(ClientDisconnected):
             await while_connected(request(leaves, []), asyncio.sleep(60))
         await asyncio.sleep(0)  # no cancellation is left over for it
         task = asyncio.current_task()
@@ -103,7 +103,7 @@ def test_an_answer_and_a_leaving_in_one_turn_come_to_either_and_leave_no_cancell
         asyncio.get_running_loop().call_later(0.01, lambda: (found.set_result(5), leaves.set()))
         try:
             return await while_connected(request(leaves, []), work())
-        except ClientLeft:
+        except ClientDisconnected:
             return -1
         finally:
             task = asyncio.current_task()

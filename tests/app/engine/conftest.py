@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.engine import devices as module
-from app.engine import messages as m
-from app.engine.runner import Runner
-from app.engine.scheduler import Scheduler
-from tests.app.engine.clock import Clock
+from app.engine.dispatch import supervisor as module
+from app.engine.protocol import messages as m
+from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.scheduler import Scheduler
+from tests.app.engine.engine_thread import Running, options
+from tests.app.engine.fake_clock import Clock
 from tests.app.engine.fake_process import FakeProcess
-from tests.app.engine.running import Running, options
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def scheduler(tiny_checkpoints: Path) -> Scheduler:
-    scheduler = Scheduler(Runner("cpu", 1, slots=8))
+    scheduler = Scheduler(ModelRunner("cpu", 1, slots=8))
     for name in ("tiny-de-en", "tiny-lyrics"):
         reply = scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))
         assert isinstance(reply[0], m.Loaded)
@@ -43,7 +43,7 @@ def running(tiny_checkpoints: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeProcess]:
-    monkeypatch.setattr(module, "DeviceProcess", FakeProcess)
+    monkeypatch.setattr(module, "WorkerProcess", FakeProcess)
     monkeypatch.setattr(FakeProcess, "started", [], raising=False)
     monkeypatch.setattr(FakeProcess, "fails", None, raising=False)
     return FakeProcess

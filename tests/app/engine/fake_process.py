@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.engine import messages as m
-from app.engine.devices import Devices
+from app.engine.dispatch.supervisor import Supervisor
+from app.engine.protocol import messages as m
 
 
 class FakeProcess:
@@ -39,7 +39,7 @@ class FakeProcess:
         self.on_death(self.device)
 
 
-def some_devices(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change: Any) -> Devices:
+def some_devices(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change: Any) -> Supervisor:
     options: dict[str, Any] = {
         "configure": m.Configure("", 1, 1),
         "start_timeout_s": 60.0,
@@ -50,4 +50,4 @@ def some_devices(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change:
         "on_death": deaths.append,
         "on_beat": lambda name, beat: None,
     }
-    return Devices(list(names), **{**options, **change})
+    return Supervisor(list(names), **{**options, **change})

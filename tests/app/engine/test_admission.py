@@ -7,7 +7,7 @@ import pytest
 
 from app.engine.admission import Admission, Demand
 from app.engine.errors import InvalidRequest, Overloaded
-from tests.app.engine.clock import Clock
+from tests.app.engine.fake_clock import Clock
 
 
 def asks(requests: int, tokens: int, new_tokens: int = 0, rows: int | None = None) -> Demand:

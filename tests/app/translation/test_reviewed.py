@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from app.engine.errors import Overloaded, TextTooLong
-from app.translation.halving import _cut
-from app.translation.job import TextJob
-from app.translation.translator import Translator
+from app.translation.prepare import _cut_spans
+from app.translation.text_request import TextRequest
+from app.translation.text_translator import Translator
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.translation.word_engine import WordEngine
 
@@ -17,7 +17,7 @@ LINK = "https://example.org/file?credential=" + "AbcDef123" * 60
 
 
 def pages(text: str) -> str:
-    (answer,) = asyncio.run(Translator(FakeEngine()).translate([TextJob(text, "de", "en", format="html")]))
+    (answer,) = asyncio.run(Translator(FakeEngine()).translate([TextRequest(text, "de", "en", format="html")]))
     return answer.text
 
 
@@ -28,7 +28,7 @@ def test_white_space_that_is_written_as_a_reference_is_white_space(text: str) ->
 
 def test_a_long_link_is_cut_out_whole_and_not_in_parts() -> None:
     text = f"See the file at {LINK} for more."
-    parts = [text[start:end] for start, end in _cut(text, 0, len(text), 200)]
+    parts = [text[start:end] for start, end in _cut_spans(text, 0, len(text), 200)]
     assert parts == ["See the file at", "for more."]
 
 
@@ -47,15 +47,14 @@ def test_what_follows_what_has_begun_waits_for_room(monkeypatch: pytest.MonkeyPa
         return [type(each)(each.text.replace("http", "hxxp"), (), "stop", each.model) for each in found]
 
     monkeypatch.setattr(engine, "translate", translate)
-    (answer,) = asyncio.run(Translator(engine).translate([TextJob("see http://a.example/b now", "de", "en")]))
+    (answer,) = asyncio.run(Translator(engine).translate([TextRequest("see http://a.example/b now", "de", "en")]))
     assert calls >= 3
     assert "http://a.example/b" in answer.text
 
 
 def test_one_pair_too_long_to_be_aligned_leaves_the_others_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.engine.jobs import Translation, TranslationJob
-    from app.translation.asking import Asker
-    from app.translation.cache import Cache
+    from app.engine.interface import TranslationRequest, TranslationResult
+    from app.translation.cached_engine import Asker, Cache
 
     engine = FakeEngine()
     align = engine.align
@@ -66,7 +65,7 @@ def test_one_pair_too_long_to_be_aligned_leaves_the_others_their_words(monkeypat
         return await align(model, source, target, pairs)
 
     monkeypatch.setattr(engine, "align", aligned)
-    jobs = [TranslationJob(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
-    found = [Translation(job.text, (), "stop", "m") for job in jobs]
+    jobs = [TranslationRequest(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
+    found = [TranslationResult(job.text, (), "stop", "m") for job in jobs]
     answers = asyncio.run(Asker(engine, Cache()).aligned(jobs, found))
     assert [each.alignment is not None and len(each.alignment) for each in answers] == [2, False, 2]

@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
 from app.engine.errors import EngineError, TextTooLong
-from app.engine.jobs import AlignedWord, ModelInfo, Translation, TranslationJob, Usage
-from app.engine.streaming import Show, TextStream
-from app.engine.token_texts import WrittenToken
+from app.engine.interface import AlignedWord, ModelInfo, TranslationRequest, TranslationResult, Usage
+from app.engine.output.text_stream import ShowText, TextStream
+from app.engine.output.token_texts import WrittenToken
 from tests.app.api.fake_engine import FakeEngine, translator
 
 WORD = re.compile(r"\S+")
@@ -40,7 +40,7 @@ class WordEngine(FakeEngine):
 
     @property
     def asked(self) -> list[str]:
-        return [job.text for job in self.jobs if isinstance(job, TranslationJob)]
+        return [job.text for job in self.jobs if isinstance(job, TranslationRequest)]
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
@@ -51,13 +51,13 @@ class WordEngine(FakeEngine):
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
         self.aligned += [source for source, _ in pairs]
-        jobs = [TranslationJob(source, source_language, target_language) for source, _ in pairs]
+        jobs = [TranslationRequest(source, source_language, target_language) for source, _ in pairs]
         return [self._pairs(job)[1] if self.aligns else () for job in jobs]
 
     def _tokens(self, text: str) -> int:
         return sum((len(word) + 7) // 8 for word in WORD.findall(text))  # a token has eight characters at most
 
-    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         if self.refusals and (refusal := self.refusals.pop(0)):
             raise refusal
         self.groups.append(len(jobs))
@@ -67,8 +67,8 @@ class WordEngine(FakeEngine):
                 raise TextTooLong("too long")
         return await super().translate(jobs)
 
-    def stream_translation(self, job: TranslationJob) -> AbstractAsyncContextManager[TextStream[Translation]]:
-        async def work(show: Show) -> Translation:
+    def stream_translation(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+        async def work(show: ShowText) -> TranslationResult:
             for _ in range(self.delays.get(job.text, 0)):
                 await asyncio.sleep(0)
             (whole,) = await self.translate([job])
@@ -77,14 +77,14 @@ class WordEngine(FakeEngine):
 
         return TextStream.opened(work)
 
-    def _translation(self, job: TranslationJob) -> Translation:
+    def _translation(self, job: TranslationRequest) -> TranslationResult:
         cut = len(WORD.findall(job.text)) > self.ends_after
         written, alignment = self._pairs(job)
         if job.prefix:
             written.insert(0, job.prefix)
         text = " ".join(written)
         pieces = [piece if number == 0 else " " + piece for number, piece in enumerate(written)]
-        return Translation(
+        return TranslationResult(
             text,
             tuple(f"{text} ({number})" for number in range(1, job.alternatives + 1)),
             "length" if cut else "stop",
@@ -95,7 +95,7 @@ class WordEngine(FakeEngine):
             alignment if "alignment" in job.wants and self.aligns else None,
         )
 
-    def _pairs(self, job: TranslationJob) -> tuple[list[str], tuple[AlignedWord, ...]]:
+    def _pairs(self, job: TranslationRequest) -> tuple[list[str], tuple[AlignedWord, ...]]:
         sources = list(WORD.finditer(job.text))[: self.ends_after]
         written: list[str] = []
         alignment, at = [], 0
@@ -108,7 +108,7 @@ class WordEngine(FakeEngine):
             at += len(target) + 1
         return written, tuple(alignment)
 
-    def _word(self, job: TranslationJob, word: str) -> str:
+    def _word(self, job: TranslationRequest, word: str) -> str:
         core = word.strip(".,;:!?()")
         known = core if self.copies else self.words.get(core.lower(), core.upper())
         if self.obeys:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.transformer import Transformer
+from models.networks.transformer import Transformer
 
 Array = npt.NDArray[np.float64]
 Told = list[tuple[str, Array]]

@@ -7,13 +7,11 @@ import random
 import torch
 from torch.nn import functional as F
 
-from models.cached_transformer import pad_rows
-from models.inspection.alignment import token_units
-from models.inspection.alignment_error import Gold
-from models.inspection.choosing import Example
-from models.inspection.forced import forced_pass
-from models.transformer import Transformer
-from models.transformer_config import TransformerConfig
+from models.backends.torch.transformer_step import pad_rows
+from models.inspection.forced_pass import forced_pass
+from models.inspection.word_alignment import AlignmentExample, GoldLinks, token_units
+from models.networks.layers import TransformerConfig
+from models.networks.transformer import Transformer
 
 PAD, BOS, EOS, WORDS = 0, 1, 2, range(3, 15)
 
@@ -56,13 +54,13 @@ def trained(steps: int, seed: int) -> Transformer:
     return network.eval()
 
 
-def examples(network: Transformer, count: int, seed: int) -> list[Example]:
+def examples(network: Transformer, count: int, seed: int) -> list[AlignmentExample]:
     """Other sentences, with the links that they must have."""
-    chance, found = random.Random(f"held out {seed}"), list[Example]()
+    chance, found = random.Random(f"held out {seed}"), list[AlignmentExample]()
     for _ in range(count):
         words = sentence(chance)
         maps = forced_pass(network, [*words, EOS], [BOS, *words[::-1]], ["cross"]).maps["cross"]
         links = frozenset((len(words) - 1 - j, j) for j in range(len(words)))
         units = token_units([False] * len(words) + [True])
-        found.append(Example(maps, units, units, Gold(links, links)))
+        found.append(AlignmentExample(maps, units, units, GoldLinks(links, links)))
     return found

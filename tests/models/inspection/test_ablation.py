@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from models.decoding import DecodingOptions, decode
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
 from models.inspection.ablation import ablation, without_heads
-from models.inspection.forced import forced_pass
-from models.inspection.selection import Head, SelectionError
-from models.inspection.steps import steps
+from models.inspection.forced_pass import forced_pass, forced_steps
+from models.inspection.head_selection import Head, SelectionError
 from models.interface import Prompt
-from models.options import TokenRules
 from tests.models import tiny
 
 RULES = TokenRules(2, (0, 1))
@@ -35,7 +34,7 @@ def test_deltas_are_what_each_token_gained() -> None:
     found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], HEADS, RULES)
     zeroed = without_heads(network, HEADS)
     before, after = (
-        [s.log_probability for s in steps(forced_pass(each, PROMPT.source, [1, 5, 6]).logits, [5, 6, 2], RULES)]
+        [s.log_probability for s in forced_steps(forced_pass(each, PROMPT.source, [1, 5, 6]).logits, [5, 6, 2], RULES)]
         for each in (network, zeroed)
     )
     assert found.deltas == pytest.approx([b - a for a, b in zip(before, after, strict=True)], abs=1e-5)
@@ -65,7 +64,7 @@ def test_what_is_written_without_them(name: str, options: dict[str, Any]) -> Non
     for hypothesis in decode(without_heads(network, HEADS), RULES, [PROMPT], chosen)[0]:
         outputs = [*hypothesis.tokens, *([2] if hypothesis.finished else [])]
         logits = forced_pass(network, PROMPT.source, [1, *outputs[:-1]], masked=HEADS).logits
-        found = steps(logits, outputs, RULES)
+        found = forced_steps(logits, outputs, RULES)
         assert sum(s.log_probability for s in found) == pytest.approx(hypothesis.log_probability, abs=1e-4)
         if chosen.beam == 1:
             assert [s.rank for s in found] == [0] * len(found)

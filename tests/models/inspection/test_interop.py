@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from models.inspection.forced import forced_pass
+from models.inspection.forced_pass import forced_pass
 from models.inspection.interop import to_bertviz, to_circuitsvis, to_nematus
 from tests.models import tiny
 

@@ -7,20 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from models.inspection.alignment_error import alignment_error_rate, pairs
-from models.inspection.choosing import Candidate, Example, choose
+from models.inspection.word_alignment import (
+    AlignmentCandidate,
+    AlignmentExample,
+    alignment_error_rate,
+    choose_alignment,
+    link_pairs,
+)
 from tests.models.inspection.reversing import examples, trained
 
 
-def error(candidate: Candidate, given: Sequence[Example]) -> float:
-    return alignment_error_rate((pairs(candidate.links(e.maps, e.source_units, e.target_units)), e.gold) for e in given)
+def error(candidate: AlignmentCandidate, given: Sequence[AlignmentExample]) -> float:
+    return alignment_error_rate(
+        (link_pairs(candidate.links(e.maps, e.source_units, e.target_units)), e.gold) for e in given
+    )
 
 
 @pytest.mark.slow  # half a minute of training
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_reversed_sentence_is_aligned_by_what_was_chosen(seed: int) -> None:
     network = trained(1500, seed)  # after 1,000 updates some processors' rounding leaves seed 0 short of it
-    choice = choose(examples(network, 50, seed))
+    choice = choose_alignment(examples(network, 50, seed))
     best, held_out = choice.best, examples(network, 50, seed + 100)
     assert best.convention == "predicting"
     assert best.error <= 0.10

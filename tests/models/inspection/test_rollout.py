@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.inspection.forced import forced_pass
-from models.inspection.rollout import CAVEAT, METHOD, rollout
+from models.inspection.attention_maps import ROLLOUT_CAVEAT, ROLLOUT_METHOD, rollout
+from models.inspection.forced_pass import forced_pass
 from tests.models import tiny
 
 SOURCE, INPUTS = [3, 4, 0, 5, 6], [1, 7, 8, 4]
@@ -67,6 +67,6 @@ def test_a_source_of_padding_alone_keeps_to_itself() -> None:
 
 
 def test_what_it_is_and_is_not_is_said() -> None:
-    assert "Abnar & Zuidema 2020" in METHOD
-    assert "1/2" in METHOD
-    assert "no proof" in CAVEAT
+    assert "Abnar & Zuidema 2020" in ROLLOUT_METHOD
+    assert "1/2" in ROLLOUT_METHOD
+    assert "no proof" in ROLLOUT_CAVEAT

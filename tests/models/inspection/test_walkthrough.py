@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.inspection.forced import forced_pass
-from models.inspection.selection import SelectionError
-from models.inspection.steps import steps
-from models.inspection.walked import Walked
-from models.inspection.walkthrough import walkthrough
-from models.options import TokenRules
+from models.decoding.options import TokenRules
+from models.inspection.forced_pass import forced_pass, forced_steps
+from models.inspection.head_selection import SelectionError
+from models.inspection.walkthrough import WalkedStep, walkthrough
 from tests.models import tiny
 from tests.models.inspection.in_numpy import InNumpy
 
@@ -22,13 +20,13 @@ RULES = TokenRules(2, (0, 1))
 PLACES = [("encoder", 0, 1, 2), ("encoder", -1, -1, 4), ("decoder", 0, 1, 0), ("decoder", -1, 0, 2)]
 
 
-def told(network: Any, side: Any, layer: int, head: int, position: int, **given: Any) -> list[Walked]:
+def told(network: Any, side: Any, layer: int, head: int, position: int, **given: Any) -> list[WalkedStep]:
     chosen = {"rules": RULES, "most": 99, "most_keys": 99, **given}
     place = {"side": side, "layer": layer, "head": head, "position": position}
     return walkthrough(network, SOURCE, INPUTS, **place, **chosen)
 
 
-def values(found: list[Walked], part: str, name: str) -> list[Any]:
+def values(found: list[WalkedStep], part: str, name: str) -> list[Any]:
     (step,) = [step for step in found if (step.part, step.name) == (part, name)]
     return list(step.values)
 
@@ -74,7 +72,7 @@ def test_the_numbers_are_those_of_the_forced_pass(name: str) -> None:
 def test_probabilities_are_those_of_the_steps(rules: TokenRules) -> None:
     network = tiny.transformer()
     logits = forced_pass(network, SOURCE, INPUTS).logits
-    expected = steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].likeliest
+    expected = forced_steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].likeliest
     (found,) = [s for s in told(network, "decoder", -1, 0, 3, rules=rules, most=5) if s.name == "probabilities"]
     assert found.indices == tuple(token for token, _ in expected)
     np.testing.assert_allclose(np.array(found.values), np.exp([value for _, value in expected]), rtol=0, atol=1e-6)

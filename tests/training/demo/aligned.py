@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from models import checkpoint as checkpoints
-from models.inspection.alignment_error import alignment_error_rate, pairs
-from models.inspection.choosing import Candidate
-from models.networks import load_network
-from training import alignment
-from training.demo.train import aligned_phrases
+from models.inspection.word_alignment import AlignmentCandidate, alignment_error_rate, link_pairs
+from models.networks.loading import load_network
+from training.demo.demo_models import aligned_phrases
+from training.evaluation import alignment_heads
 
 
 class Errors(NamedTuple):
@@ -30,13 +29,13 @@ def errors(folder: Path) -> Errors:
     assert config.alignment is not None
     assert config.alignment["convention"] == "predicting"
     known = aligned_phrases(config.source_language or "", config.target_language or "")
-    unseen = known[:: len(known) // alignment.SENTENCES][: alignment.SENTENCES][1::2]
-    given = list(alignment._examples(checkpoint, load_network(checkpoint), unseen))
-    chosen = Candidate(tuple((layer, head) for layer, head in config.alignment["heads"]), "predicting", 0.0)
+    unseen = known[:: len(known) // alignment_heads.MAX_SENTENCES][: alignment_heads.MAX_SENTENCES][1::2]
+    given = list(alignment_heads._examples(checkpoint, load_network(checkpoint), unseen))
+    chosen = AlignmentCandidate(tuple((layer, head) for layer, head in config.alignment["heads"]), "predicting", 0.0)
 
-    def rate(candidate: Candidate) -> float:
+    def rate(candidate: AlignmentCandidate) -> float:
         return alignment_error_rate(
-            (pairs(candidate.links(each.maps, each.source_units, each.target_units)), each.gold) for each in given
+            (link_pairs(candidate.links(each.maps, each.source_units, each.target_units)), each.gold) for each in given
         )
 
     return Errors(config.alignment["error"], rate(chosen), rate(replace(chosen, convention="input")))

@@ -18,7 +18,7 @@ NAMES = (
 LEAST_OCCURRENCES = 20  # of a word of the grammar in the trained phrases
 
 # The words in German, English, Spanish and Chinese; the links from German to English, English to Spanish and
-# English to Chinese, written by hand after the conventions in `training.demo.trees`.
+# English to Chinese, written by hand after the conventions in `training.demo.syntax_trees`.
 EXAMPLES = {
     "a Spanish subject left out, a measure word": (
         "ich möchte ein bier | i want a beer | quiero una cerveza | 我 想要 一 杯 啤酒",

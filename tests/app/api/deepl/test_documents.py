@@ -120,7 +120,7 @@ def test_refusals(tmp_path: Path, fields: dict[str, str], name: str, sentence: s
 
 
 def test_more_than_can_wait_is_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.document_jobs.MOST_WAITING", 1)
+    monkeypatch.setattr("app.api.document_jobs.MAX_PENDING_DOCUMENTS", 1)
     client = Client(data=tmp_path)
 
     async def never(jobs: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.app.api.client import Client
-from tests.app.api.keyed import OTHER, USE, keys_file, with_gate
+from tests.app.api.keyed_client import OTHER, USE, keys_file, with_gate
 
 BIER = {"text": ["Bier"], "source_lang": "DE", "target_lang": "EN-GB"}
 PUB = {"name": "Pub", "source_lang": "DE", "target_lang": "EN", "entries": "Bier\tale"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.engine.errors import EngineFailed, EngineUnavailable, Overloaded
-from app.engine.jobs import Translation, TranslationJob
+from app.engine.interface import TranslationRequest, TranslationResult
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
 
@@ -43,8 +43,8 @@ def test_as_deepl_python_sends_it() -> None:
         ]
     }
     assert client.engine.jobs == [
-        TranslationJob("Ich möchte ein Bier", "de", "en"),
-        TranslationJob("Quiero una cerveza", "es", "en"),
+        TranslationRequest("Ich möchte ein Bier", "de", "en"),
+        TranslationRequest("Quiero una cerveza", "es", "en"),
     ]
     assert client.engine.calls == 1
 
@@ -80,7 +80,7 @@ def test_codes(source: str, target: str, pair: tuple[str, str]) -> None:
     pairs = [("de", "en"), ("en", "zh-Hans"), ("zh-Hans", "en"), ("en", "pt-BR")]
     client = Client(FakeEngine(loaded=[translator(*each) for each in pairs]))
     answer = client.post("/v2/translate", json={"text": ["a"], "source_lang": source, "target_lang": target})
-    assert client.engine.jobs == [TranslationJob("a", *pair)]
+    assert client.engine.jobs == [TranslationRequest("a", *pair)]
     assert answer.json()["translations"][0]["detected_source_language"] == source.upper()
 
 
@@ -90,7 +90,7 @@ def test_a_text_in_the_target_language_stays() -> None:
     answer = client.post("/v2/translate", json={"text": [stays, "Ich möchte ein Bier"], "target_lang": "EN-GB"})
     assert [each["text"] for each in answer.json()["translations"]] == [stays, "en:Ich möchte ein Bier"]
     assert [each["detected_source_language"] for each in answer.json()["translations"]] == ["EN", "DE"]
-    assert client.engine.jobs == [TranslationJob("Ich möchte ein Bier", "de", "en")]
+    assert client.engine.jobs == [TranslationRequest("Ich möchte ein Bier", "de", "en")]
 
 
 def test_what_changes_nothing_is_accepted() -> None:
@@ -226,7 +226,7 @@ def test_a_cut_translation_says_so() -> None:
 class Shouting(FakeEngine):
     """Whatever it translates is in capitals."""
 
-    async def translate(self, jobs: Sequence[TranslationJob]) -> list[Translation]:
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         return [replace(each, text=each.text[3:].upper()) for each in await super().translate(jobs)]
 
 

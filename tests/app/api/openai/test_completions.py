@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.api.schemas.openai.answer import CompletionAnswer
-from app.engine.insights import ScoreJob
-from app.engine.jobs import GenerationJob, ModelInfo
+from app.api.openai.schemas import CompletionAnswer
+from app.engine.interface import GenerationRequest, ModelInfo, ScoreQuery
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import LYRICIST, translator
 from tests.app.api.openai.writer import Writer
 
 PATH = "/v1/completions"
-JOB = GenerationJob("分开", "lyrics-zh", max_new_tokens=16, temperature=1.0)
+JOB = GenerationRequest("分开", "lyrics-zh", max_new_tokens=16, temperature=1.0)
 
 
 def choice(index: int, text: str, seed: int | None = 1234, **change: Any) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def test_every_field_reaches_the_engine() -> None:
         "no such field": 1,
     }
     client, answer = posted(fields)
-    wanted = GenerationJob(
+    wanted = GenerationRequest(
         prompt="分开",
         model="lyrics-zh",
         max_new_tokens=7,
@@ -119,7 +118,7 @@ def test_minus_one_is_no_cut_either() -> None:
 def test_several_prompts_and_tokens(prompt: Any, asked: list[dict[str, Any]]) -> None:
     client, answer = posted({"prompt": prompt, "n": 2, "seed": 1})
     base = {"model": "lyrics-zh", "max_new_tokens": 16, "temperature": 1.0, "seed": 1, "n": 2}
-    assert client.engine.jobs == [GenerationJob(**base | each) for each in asked]
+    assert client.engine.jobs == [GenerationRequest(**base | each) for each in asked]
     assert answer["choices"] == [choice(2 * p + i, f"后{i}", 1 + i) for p in range(len(asked)) for i in range(2)]
     count = len(asked)
     assert answer["usage"] == {"prompt_tokens": 2 * count, "completion_tokens": 4 * count, "total_tokens": 6 * count}
@@ -169,7 +168,7 @@ def test_echo_with_logprobs(prompt: Any, ids: tuple[int, ...] | None) -> None:
     }
     assert answer["choices"] == [choice(0, "分开后0", logprobs=wanted)]
     text = "" if ids else "分开"
-    assert client.engine.jobs[0] == ScoreJob(text, model="lyrics-zh", top_k=1, ids=ids, least_predicted=0)
+    assert client.engine.jobs[0] == ScoreQuery(text, model="lyrics-zh", top_k=1, ids=ids, least_predicted=0)
 
 
 def test_nothing_is_written_where_only_the_echo_is_asked_for() -> None:
@@ -182,4 +181,4 @@ def test_nothing_is_written_where_only_the_echo_is_asked_for() -> None:
     }
     assert answer["choices"] == [choice(i, "分开", None, logprobs=logprobs) for i in range(2)]
     assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 0, "total_tokens": 2}
-    assert [type(each) for each in client.engine.jobs] == [ScoreJob]
+    assert [type(each) for each in client.engine.jobs] == [ScoreQuery]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.api.openai.route import openai_error
+from app.api.openai.errors import openai_error
 from app.engine import errors
 from tests.app.api.client import Client
 from tests.app.api.openai.writer import Writer

@@ -7,10 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.engine.insights import ScoreJob, ScoreReport
-from app.engine.jobs import Continuation, FinishReason, Generation, GenerationJob, Usage
-from app.engine.streaming import Show, TextStream
-from app.engine.token_texts import WrittenToken
+from app.engine.interface import (
+    Continuation,
+    FinishReason,
+    GenerationRequest,
+    GenerationResult,
+    ScoreQuery,
+    ScoreResult,
+    Usage,
+)
+from app.engine.output.text_stream import ShowText, TextStream
+from app.engine.output.token_texts import WrittenToken
 from tests.app.api.fake_engine import CAME, FEN, KAI, FakeEngine
 
 Top = tuple[tuple[int, str, float], ...]
@@ -24,13 +31,13 @@ class Writer(FakeEngine):
 
     reason: FinishReason = "length"
 
-    async def generate(self, job: GenerationJob) -> Generation:
+    async def generate(self, job: GenerationRequest) -> GenerationResult:
         found = await super().generate(job)
         told = tuple(self._told(job, each) for each in found.continuations)
         return replace(found, continuations=told, usage=Usage(2, 2 * job.n))
 
-    def stream_generation(self, job: GenerationJob) -> AbstractAsyncContextManager[TextStream[Generation]]:
-        async def work(show: Show) -> Generation:
+    def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+        async def work(show: ShowText) -> GenerationResult:
             whole = await self.generate(job)
             texts = [each.text for each in whole.continuations]
             tokens = [each.tokens or () for each in whole.continuations]
@@ -44,12 +51,12 @@ class Writer(FakeEngine):
 
         return TextStream.opened(work)
 
-    async def score(self, job: ScoreJob) -> ScoreReport:
+    async def score(self, job: ScoreQuery) -> ScoreResult:
         await super().score(job)
         came = replace(CAME, top=CAME.top[: job.top_k])
-        return ScoreReport(job.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
+        return ScoreResult(job.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
 
-    def _told(self, job: GenerationJob, each: Continuation) -> Continuation:
+    def _told(self, job: GenerationRequest, each: Continuation) -> Continuation:
         if not job.logprobs:
             return replace(each, finish_reason=self.reason)
         first, second = FIRST[: job.top_logprobs], SECOND[: job.top_logprobs]

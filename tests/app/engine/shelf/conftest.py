@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.engine.running import Running, options
+from tests.app.engine.engine_thread import Running, options
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from app.engine.jobs import GenerationJob
+from app.engine.interface import GenerationRequest
 from tests import tiny
-from tests.app.engine.running import Running, generate
+from tests.app.engine.engine_thread import Running, generate
 
 
 def replace(folder: Path, seed: int) -> None:
@@ -18,11 +18,11 @@ def replace(folder: Path, seed: int) -> None:
     new.rename(folder)
 
 
-def long_job(**change: Any) -> GenerationJob:
+def long_job(**change: Any) -> GenerationRequest:
     return generate(max_new_tokens=250, model="tiny-lyrics", **change)
 
 
-def text(running: Running, job: GenerationJob) -> str:
+def text(running: Running, job: GenerationRequest) -> str:
     return str(running.do(running.pool.generate(job)).continuations[0].text)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors, intake
-from app.engine.library import Library
+from app.engine import errors, input_processor
+from app.engine.registry.model_registry import ModelRegistry
 from models import checkpoint as checkpoints
-from tests.app.engine.running import Running
+from tests.app.engine.engine_thread import Running
 from tests.app.engine.shelf.models import loaded, long_job, replace, text
 
 pytestmark = pytest.mark.slow  # a pool of its own
@@ -76,14 +76,14 @@ def test_a_bad_checkpoint_keeps_the_old_model(
             shutil.rmtree(folder)
             says = r"config\.json is missing"
         else:  # between the front end's reading and the device's
-            read = Library.edition
+            read = ModelRegistry.edition
 
-            def then_replaced(library: Library, path: Path) -> Any:
+            def then_replaced(library: ModelRegistry, path: Path) -> Any:
                 found = read(library, path)
                 replace(folder, 12)
                 return found
 
-            monkeypatch.setattr(Library, "edition", then_replaced)
+            monkeypatch.setattr(ModelRegistry, "edition", then_replaced)
             says = "has changed since the server read it: reload the model"
         with pytest.raises(errors.CheckpointRefused, match=says):
             running.do(running.pool.reload_model("tiny-lyrics"))
@@ -101,7 +101,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
     running: Running, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream too: what it has begun with is freed after its last token."""
-    aside, old = intake.aside, text(running, long_job())
+    aside, old = input_processor.run_tokenizer, text(running, long_job())
     before = running.pool.library.checkpoints["tiny-lyrics"]
 
     async def scene() -> str:
@@ -112,7 +112,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
             await go_on.wait()
             return await aside(characters, tokenize)
 
-        monkeypatch.setattr(intake, "aside", slowly)
+        monkeypatch.setattr(input_processor, "run_tokenizer", slowly)
 
         async def read() -> str:
             async with running.pool.stream_generation(long_job()) as stream:

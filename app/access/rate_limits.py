@@ -1,0 +1,119 @@
+"""Rates and quotas: their notations, and the arithmetic of a sliding window.
+
+A window is two counters: what was taken in the current span of the clock and in the one before, which fades while the
+current one passes. That is at most the limit in any window when requests come evenly, in two numbers for each caller;
+exact windows would keep the time of every request."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+Period = Literal["day", "month"]
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_ROUNDING_S = 1e-5  # of a clock that has passed 10^9 seconds: who waits as told shall get through
+_NO_LIMIT = "none"
+MAX_COUNT = 10**12  # what a double counts exactly, and a header can say
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests in one window."""
+
+    requests: int
+    unit: str
+
+    @property
+    def window_s(self) -> int:
+        return _SECONDS[self.unit]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """So many characters in one calendar period, in UTC."""
+
+    characters: int
+    period: Period
+
+
+class Window(NamedTuple):
+    """One rate, and how far it is used."""
+
+    rate: Rate
+    previous: int
+    current: int
+    now_s: float
+
+    @property
+    def used(self) -> int:
+        return used_in_window(self.previous, self.current, self.now_s, self.rate.window_s)
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.rate.requests - self.used)
+
+    def wait_s(self, cost: int) -> int:
+        """Whole seconds until so many requests fit; 0: now. cost is at most the rate."""
+        limit, span = self.rate.requests, self.rate.window_s
+        if self.used + cost <= limit:
+            return 0
+        into = self.now_s % span
+        room = limit - cost
+        if self.current <= room:  # the previous span has to fade
+            return int((1 - (room - self.current + 1) / self.previous) * span - into + _ROUNDING_S) + 1
+        return int(span - into + max(0.0, 1 - (room + 1) / self.current) * span + _ROUNDING_S) + 1
+
+
+def used_in_window(previous: int, current: int, now_s: float, window_s: int) -> int:
+    """As `take.lua` counts it too."""
+    return math.floor(previous * (1 - (now_s % window_s) / window_s)) + current
+
+
+def parse_rates(text: str) -> tuple[Rate, ...]:
+    """Of "60/minute;1000/hour"; () of "none" and "". ValueError says what is wrong with it."""
+    found = [Rate(count, unit) for count, unit in _limits_of(text, tuple(_SECONDS), "60/minute;1000/hour")]
+    return tuple(found)
+
+
+def parse_quotas(text: str) -> tuple[Quota, ...]:
+    """Of "500000/month;50000/day"; () of "none" and ""."""
+    periods: dict[str, Period] = {"day": "day", "month": "month"}
+    return tuple(
+        Quota(count, periods[unit]) for count, unit in _limits_of(text, tuple(periods), "500000/month;50000/day")
+    )
+
+
+def _limits_of(text: str, units: tuple[str, ...], example: str) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    if text.strip() in ("", _NO_LIMIT):
+        return found
+    for part in text.split(";"):
+        match = re.fullmatch(rf"\s*(\d{{1,13}})\s*/\s*({'|'.join(units)})\s*", part, re.ASCII)
+        if not match or not 0 < int(match[1]) <= MAX_COUNT:
+            raise ValueError(f'it takes a number from 1 per {", ".join(units)}, such as "{example}"')
+        if match[2] in [unit for _, unit in found]:
+            raise ValueError(f'it has two limits per {match[2]}; it takes one, such as "{example}"')
+        found.append((int(match[1]), match[2]))
+    return found
+
+
+def period_label(period: Period, now_s: float) -> str:
+    """Which period it is: 2026-11 or 2026-11-22."""
+    return _day_label(period, int(now_s // 86_400))
+
+
+@lru_cache(maxsize=64)
+def _day_label(period: Period, day: int) -> str:
+    return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m" if period == "month" else "%Y-%m-%d")
+
+
+def period_ends_in_s(period: Period, now_s: float) -> int:
+    """Whole seconds, at least 1, until the period is over."""
+    now = datetime.fromtimestamp(now_s, UTC)
+    start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    end = start + timedelta(days=1) if period == "day" else (start.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return max(1, math.ceil((end - now).total_seconds()))

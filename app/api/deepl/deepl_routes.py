@@ -1,0 +1,349 @@
+"""POST /v2/translate, /v2/document; /v2/languages and /v2/usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from app import documents
+from app.api.access_control import caller_of, owner_of
+from app.api.deepl.errors import DeepLRoute
+from app.api.deepl.schemas import (
+    DeepLDocument,
+    DeepLDocumentKey,
+    DeepLDocumentRequest,
+    DeepLDocumentStatus,
+    DeepLError,
+    DeepLLanguage,
+    DeepLTranslateAnswer,
+    DeepLTranslateRequest,
+    DeepLTranslation,
+    DeepLUsage,
+)
+from app.api.document_jobs import DocumentJob
+from app.api.errors import documented_as, error_response
+from app.api.field_types import describe_value, quotable
+from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
+from app.api.libretranslate.libretranslate_routes import DocumentTranslator, check_extension, file_response
+from app.api.libretranslate.schemas import TranslationOptions
+from app.api.request_body import URLENCODED, also_takes
+from app.api.route import read_fields
+from app.api.services import Services, ServicesDependency
+from app.engine.errors import EngineUnavailable, InvalidRequest
+from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
+from app.text.language_codes import base_language, language_name
+from app.translation.text_request import TextFormat, TranslatedText
+
+_REGIONAL_TARGETS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-PT": "Portuguese (European)", "PT-BR": "Portuguese (Brazilian)"},
+    "zh": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
+    "zh-hans": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
+    "pt-br": {"PT-BR": "Portuguese (Brazilian)"},
+    "no": {"NB": "Norwegian"},
+}
+
+
+def source_code(code: str) -> str:
+    """Of a loaded language: "ZH" of "zh-Hans", "DE" of "de"."""
+    base = base_language(code)
+    return "NB" if base == "no" else base.upper()
+
+
+def source_languages(codes: Iterable[str]) -> dict[str, str]:
+    """Names by DeepL's codes, sorted by code."""
+    found = {source_code(code): language_name(base_language(code)) for code in codes}
+    return dict(sorted(found.items()))
+
+
+def target_languages(codes: Iterable[str]) -> dict[str, str]:
+    """As `sources`; its clients refuse to send EN or PT, so these are there with their regions."""
+    found: dict[str, str] = {}
+    for code in codes:
+        found.update(_REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)}))
+    return dict(sorted(found.items()))
+
+
+router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
+
+TRANSLATE_FORM = also_takes("DeepLTranslateRequest", {URLENCODED: {}})
+
+
+TEXT_ERRORS = documented_as(
+    DeepLError,
+    s400="The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
+    s403="The key is missing or wrong.",
+    s404="There is no such glossary.",
+    s413="The body is too large.",
+    s415="The body is neither JSON nor a form.",
+    s429="The queue is full; Retry-After says when to try again.",
+    s456="The quota of this key is used up.",
+    s503="No device can translate right now; Retry-After says when to try again.",
+    s504="The translation took too long.",
+)
+
+
+@router.post(
+    "/v2/translate",
+    summary="Translate texts (DeepL)",
+    response_model=DeepLTranslateAnswer,
+    response_model_exclude_none=True,
+    openapi_extra=TRANSLATE_FORM,
+    responses=TEXT_ERRORS,
+)
+async def deepl_translate(body: DeepLTranslateRequest, request: Request, services: ServicesDependency) -> Any:
+    """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
+    services.limits.check_texts(body.text, "text")
+    if body.tag_handling == "xml":
+        for text in body.text:
+            check_well_formed(text, "text")
+    asks = await assign_pairs(body.text, body.source_lang, body.target_lang, services)
+    translations = await translate_texts(
+        [with_ignored_tags(text, body.ignore_tags) for text in body.text],
+        asks,
+        request,
+        services,
+        text_format="html" if body.tag_handling else "text",
+        glossary=await _merged_glossary(body, asks[0], owner_of(request), services),
+        split=body.split_sentences != "0",
+    )
+    services.usage.count(caller_of(request), sum(map(len, body.text)))
+    return _answer(body, asks, translations)
+
+
+async def _merged_glossary(
+    body: DeepLTranslateRequest, pair: AssignedPair, owner: str, services: Services
+) -> Mapping[str, str]:
+    """Of all that are named together: with a glossary, all texts have one pair."""
+    find, merged = services.glossaries.find, dict[str, str]()
+    for glossary_id in reversed(body.glossaries):
+        merged |= await run_in_threadpool(find, owner, glossary_id, pair.source, pair.target)
+    return merged
+
+
+def _answer(
+    body: DeepLTranslateRequest, asks: Sequence[AssignedPair], translations: Sequence[TranslatedText]
+) -> DeepLTranslateAnswer:
+    model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
+    return DeepLTranslateAnswer(
+        translations=[
+            DeepLTranslation(
+                detected_source_language=source_code(ask.source),
+                text=without_ignored_marks(each.text, body.ignore_tags),
+                billed_characters=len(text),
+                model_type_used=model_type,
+                finish_reason=None if each.finish_reason == "stop" else each.finish_reason,
+            )
+            for text, ask, each in zip(body.text, asks, translations, strict=True)
+        ]
+    )
+
+
+account_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
+
+LanguageSide = Annotated[
+    str | None,
+    Query(
+        alias="type",
+        description='"source" (the default) or "target"; also as a field of a form.',
+        examples=["target"],
+        json_schema_extra={"enum": ["source", "target"]},
+    ),
+]
+_LANGUAGE_ERRORS = documented_as(
+    DeepLError, s400="`type` is neither source nor target.", s403="The key is missing or wrong."
+)
+
+
+@account_router.get(
+    "/v2/languages", summary="List languages (DeepL)", response_model_exclude_none=True, responses=_LANGUAGE_ERRORS
+)
+async def deepl_languages(
+    request: Request, services: ServicesDependency, side: LanguageSide = None
+) -> list[DeepLLanguage]:
+    """Languages that a loaded model reads, or writes. DeepL's Python client sends `type` as the body of a GET."""
+    pairs = LoadedPairs.of(services.engine).pairs
+    if await _read_side(request, side) == "target":
+        codes = target_languages(target for _, target in pairs)
+        return [DeepLLanguage(language=code, name=name, supports_formality=False) for code, name in codes.items()]
+    return [
+        DeepLLanguage(language=code, name=name)
+        for code, name in source_languages(source for source, _ in pairs).items()
+    ]
+
+
+@account_router.post(
+    "/v2/languages", summary="List languages (DeepL)", response_model_exclude_none=True, responses=_LANGUAGE_ERRORS
+)
+async def deepl_languages_posted(
+    request: Request, services: ServicesDependency, side: LanguageSide = None
+) -> list[DeepLLanguage]:
+    """As GET /v2/languages."""
+    return await deepl_languages(request, services, side)
+
+
+@account_router.get(
+    "/v2/usage",
+    summary="Characters used (DeepL)",
+    responses=documented_as(DeepLError, s403="The key is missing or wrong."),
+)
+async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUsage:
+    """What this key had translated, and its quota."""
+    used, limit = await services.usage.of(caller_of(request), services.gate)
+    return DeepLUsage(character_count=used, character_limit=limit)
+
+
+@account_router.post(
+    "/v2/usage",
+    summary="Characters used (DeepL)",
+    responses=documented_as(DeepLError, s403="The key is missing or wrong."),
+)
+async def deepl_usage_posted(request: Request, services: ServicesDependency) -> DeepLUsage:
+    """As GET /v2/usage."""
+    return await deepl_usage(request, services)
+
+
+async def _read_side(request: Request, side: str | None) -> Literal["source", "target"]:
+    if side is None:
+        side = (await read_fields(request, takes_forms=True)).get("type", "source")
+    match side:
+        case "source" | "":
+            return "source"
+        case "target":
+            return "target"
+    raise InvalidRequest(f'"type" is {describe_value(side)}; it takes "source" or "target".', field="type")
+
+
+class DocumentRoute(DeepLRoute):
+    """Its form holds a file, whose bytes count as characters before anybody has read it."""
+
+    takes_files = True
+
+    def texts_of(self, body: Any) -> Iterator[str]:
+        if isinstance(body, DeepLDocumentRequest):
+            yield body.file.content.decode("latin-1")
+
+
+document_router = APIRouter(tags=["DeepL"], route_class=DocumentRoute)
+
+DocumentId = Annotated[
+    str, Path(description="As POST /v2/document gave it.", examples=["04DE5AD98A02647D83285A36021911C6"])
+]
+_DOCUMENT_ERRORS = {"s403": "The key is missing or wrong.", "s404": "There is no such document, or its key is another."}
+_NO_DOCUMENT = "There is no such document here, or its document_key is another; send it again."
+
+
+@document_router.post(
+    "/v2/document",
+    summary="Translate a document (DeepL)",
+    response_model=DeepLDocument,
+    responses=documented_as(
+        DeepLError,
+        s400="The file is of a kind that is not translated, a field is wrong, or a language is not there.",
+        s403="The key is missing or wrong.",
+        s404="There is no such glossary.",
+        s413="The file is too large.",
+        s415="The body is no form.",
+        s429="Too many documents wait; Retry-After says when to try again.",
+        s456="The quota of this key is used up.",
+    ),
+)
+async def deepl_document(
+    body: Annotated[DeepLDocumentRequest, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: ServicesDependency,
+) -> Any:
+    """Takes a file and begins to translate it; its layout stays. Ask POST /v2/document/{document_id} how far it is."""
+    extension = _extension(body)
+    asking = DocumentTranslator(await _options(body, request, services), services, owner_of(request))
+    await asking.check()
+    content, characters = body.file.content, 0
+
+    async def counted(texts: Sequence[str], text_format: TextFormat) -> list[str]:
+        nonlocal characters
+        characters += sum(map(len, texts))
+        return await asking(texts, text_format)
+
+    async def work() -> tuple[bytes, int]:
+        return await documents.translated(extension, content, counted), characters
+
+    job = services.documents.start(extension, work)
+    return DeepLDocument(document_id=job.id, document_key=job.key)
+
+
+@document_router.post(
+    "/v2/document/{document_id}",
+    summary="Status of a document (DeepL)",
+    response_model=DeepLDocumentStatus,
+    response_model_exclude_none=True,
+    responses=documented_as(DeepLError, s400="document_key is missing.", **_DOCUMENT_ERRORS),
+)
+async def deepl_document_status(
+    body: DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
+) -> Any:
+    """How far the translation is."""
+    job = services.documents.find(document_id, body.document_key)
+    if job is None:
+        return error_response(request.scope, 404, "not_found", _NO_DOCUMENT)
+    return DeepLDocumentStatus(
+        document_id=job.id,
+        status=job.state,
+        billed_characters=job.characters if job.state == "done" else None,
+        error_message=job.message or None,
+    )
+
+
+@document_router.post(
+    "/v2/document/{document_id}/result",
+    summary="Fetch a document (DeepL)",
+    response_class=Response,
+    responses=documented_as(
+        DeepLError, s400="It could not be translated.", s503="It is not translated yet; ask again.", **_DOCUMENT_ERRORS
+    )
+    | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
+)
+async def deepl_document_result(
+    body: DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
+) -> Response:
+    """The translated file, once it is done; for as long as the server keeps files (PARLANCE_FILE_RETENTION_S)."""
+    job = services.documents.find(document_id, body.document_key)
+    content = await services.documents.content(job) if job and _is_done(job) else None
+    if job is None or content is None:
+        return error_response(request.scope, 404, "not_found", _NO_DOCUMENT)
+    return file_response(job.extension, content)
+
+
+def _is_done(job: DocumentJob) -> bool:
+    if job.state == "error":
+        raise InvalidRequest(job.message)
+    if job.state != "done":
+        raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
+    return True
+
+
+def _extension(body: DeepLDocumentRequest) -> str:
+    extension = check_extension(body.file.filename or body.filename or "")
+    if body.output_format and f".{body.output_format.lower().lstrip('.')}" != extension:
+        raise InvalidRequest(
+            f'"output_format" is {quotable(body.output_format)}; a {extension} comes back as {extension}.'
+            " Leave it out.",
+            field="output_format",
+        )
+    return extension
+
+
+async def _options(body: DeepLDocumentRequest, request: Request, services: Services) -> TranslationOptions:
+    glossary: dict[str, str] = {}
+    if body.glossary_id:
+        if body.source_lang is None:
+            raise InvalidRequest('"glossary_id" needs "source_lang"; say which language the file is in.')
+        pair = LoadedPairs.of(services.engine).find(body.source_lang, body.target_lang)
+        glossary |= await run_in_threadpool(services.glossaries.find, owner_of(request), body.glossary_id, *pair)
+    # Not validated again: a stored glossary may be larger than one that comes with a request.
+    return TranslationOptions.model_construct(
+        source=body.source_lang or "auto", target=body.target_lang, glossary=glossary
+    )

@@ -1,0 +1,488 @@
+"""DeepL's fields: texts, documents, glossaries, languages and usage, as JSON or as a form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from app.api.field_types import EncodableText, check_encodable, check_not_blank, describe_value, field_error
+from app.api.libretranslate.schemas import OneFile
+from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
+
+_UNSUPPORTED = "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it"
+_FLAGS = {"1": True, "true": True, "0": False, "false": False, 1: True, 0: False}
+
+
+def check_text_list(value: Any) -> Any:
+    """A form with one text, and clients older than the list."""
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list):
+        raise field_error(f"is {describe_value(value)}; it takes a list of texts.")
+    for item in items:
+        if not isinstance(item, str):
+            raise field_error(f"holds {describe_value(item)}; it takes a list of texts.")
+        check_encodable(item)
+    return items
+
+
+def _parse_names(value: Any) -> Any:
+    """A list, or one text with commas as forms have it, or several such."""
+    if value is None:
+        return []
+    return [name.strip() for item in check_text_list(value) for name in item.split(",") if name.strip()]
+
+
+def _parse_flag(value: Any) -> Any:
+    key = value.strip().lower() if isinstance(value, str) else value
+    return _FLAGS.get(key, value) if isinstance(key, str | int) else value
+
+
+def parse_word(value: Any) -> Any:
+    """One of a few words, in any case; an empty field of a form is one that is left out."""
+    return value.strip().lower() or None if isinstance(value, str) else value
+
+
+def _parse_code(value: Any) -> Any:
+    return value.strip() or None if isinstance(value, str) else value
+
+
+Flag = Annotated[bool, BeforeValidator(_parse_flag)]
+Names = Annotated[list[EncodableText], BeforeValidator(_parse_names)]
+Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty field of a form is one that is left out
+
+
+class DeepLTranslateRequest(BaseModel):
+    """Texts of one target language. What this server cannot do and what would change the translation is refused."""
+
+    model_config = ConfigDict(strict=True)
+
+    text: Annotated[list[str], BeforeValidator(check_text_list)] = Field(
+        min_length=1,
+        description="Texts to translate, each on its own. In a form the field is there once for each.",
+        examples=[["Ich möchte ein Bier"]],
+    )
+    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
+        description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"]
+    )
+    source_lang: Code = Field(
+        default=None, description="Language of the texts; without it that of each is detected.", examples=["DE"]
+    )
+    context: EncodableText | None = Field(
+        default=None,
+        description="Text around the texts. Accepted and not used: these models read a sentence at a time.",
+        examples=["In a pub."],
+    )
+    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(lambda v: _parse_split(v))] = (
+        Field(
+            default=None,
+            description='"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
+            " Line ends stay in any case.",
+            examples=["1"],
+        )
+    )
+    preserve_formatting: Flag = Field(
+        default=False, description="Accepted: the layout around sentences stays as it is anyway.", examples=[False]
+    )
+    formality: Annotated[
+        Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(parse_word)
+    ] = Field(
+        default=None,
+        description="These models have no formality: default, prefer_more and prefer_less are accepted.",
+        examples=["default"],
+    )
+    glossary_id: Code = Field(
+        default=None,
+        description="A stored glossary of yours (POST /v3/glossaries); needs source_lang.",
+        examples=[None],
+    )
+    glossary_ids: Names = Field(
+        default_factory=list,
+        max_length=5,
+        description="Several of them; where two have a term, the earlier wins.",
+        examples=[[]],
+    )
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(parse_word)] = Field(
+        default=None, description="Texts hold tags, which stay in their place.", examples=[None]
+    )
+    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(parse_word)] = Field(
+        default=None, description="Accepted; this server has one way to handle tags.", examples=["v2"]
+    )
+    outline_detection: Flag = Field(
+        default=True, description="Only true: where a sentence may end is found from the tags.", examples=[True]
+    )
+    splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
+    non_splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
+    ignore_tags: Names = Field(
+        default_factory=list,
+        max_length=100,
+        description="Names of elements whose content stays as it is; needs tag_handling.",
+        examples=[[]],
+    )
+    model_type: Annotated[
+        Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None,
+        BeforeValidator(parse_word),
+    ] = Field(
+        default=None,
+        description="Accepted: a pair has one model here. `model_type_used` then repeats it.",
+        examples=["quality_optimized"],
+    )
+    show_billed_characters: Flag = Field(default=True, description="Accepted: they are always shown.", examples=[True])
+    style_id: Code = Field(default=None, description="Refused: there are no styles here.", examples=[None])
+    translation_memory_id: Code = Field(
+        default=None, description="Refused: there are no translation memories here.", examples=[None]
+    )
+    custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else check_text_list(v))] = (
+        Field(default_factory=list, description="Refused: these models follow no instructions.", examples=[[]])
+    )
+
+    @field_validator("formality")
+    @classmethod
+    def _only_preferred(cls, value: str | None) -> str | None:
+        if value in ("more", "less"):
+            raise field_error(
+                f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.'
+            )
+        return value
+
+    @field_validator("splitting_tags", "non_splitting_tags", "custom_instructions")
+    @classmethod
+    def _none(cls, value: list[str]) -> list[str]:
+        if value:
+            raise field_error(f"{_UNSUPPORTED} out.")
+        return value
+
+    @field_validator("style_id", "translation_memory_id")
+    @classmethod
+    def _not_here(cls, value: str | None) -> str | None:
+        if value:
+            raise field_error("names something that this server does not have; leave it out.")
+        return value
+
+    @field_validator("outline_detection")
+    @classmethod
+    def _only_outlined(cls, value: bool) -> bool:
+        if not value:
+            raise field_error("is false, but this server finds sentences from the tags alone; leave it out.")
+        return value
+
+    @model_validator(mode="after")
+    def _what_goes_together(self) -> DeepLTranslateRequest:
+        if self.glossaries and self.source_lang is None:
+            raise field_error("has a glossary without source_lang; say which language the texts are in.")
+        if self.ignore_tags and self.tag_handling is None:
+            raise field_error('has ignore_tags without tag_handling; send "tag_handling": "xml" or "html" too.')
+        return self
+
+    @property
+    def glossaries(self) -> list[str]:
+        return [self.glossary_id, *self.glossary_ids] if self.glossary_id else self.glossary_ids
+
+
+def _parse_split(value: Any) -> Any:
+    if isinstance(value, bool | int):
+        return str(int(value))
+    return parse_word(value)
+
+
+class DeepLTranslation(BaseModel):
+    """One text, translated."""
+
+    detected_source_language: str = Field(
+        description="What the text was taken for, or source_lang: in capitals, without a region.", examples=["DE"]
+    )
+    text: str = Field(description="The translation.", examples=["I want a beer"])
+    billed_characters: int = Field(description="Characters (code points) of the text.", examples=[19])
+    model_type_used: str | None = Field(
+        default=None, description="Only where `model_type` was sent.", examples=["quality_optimized"]
+    )
+    finish_reason: Literal["length", "repetition"] | None = Field(
+        default=None,
+        description="Only where a model's limit cut the translation, or it repeats itself. Not of DeepL's form.",
+        examples=["length"],
+    )
+
+
+class DeepLTranslateAnswer(BaseModel):
+    """In the order of the texts."""
+
+    translations: list[DeepLTranslation] = Field(
+        description="One for each text.",
+        examples=[[{"detected_source_language": "DE", "text": "I want a beer", "billed_characters": 19}]],
+    )
+
+
+class DeepLLanguage(BaseModel):
+    """One language that some loaded model reads (type=source) or writes (type=target)."""
+
+    language: str = Field(description="Code, in capitals.", examples=["EN-GB"])
+    name: str = Field(description="English name.", examples=["English (British)"])
+    supports_formality: bool | None = Field(
+        default=None, description="Only of targets: never, these models have no formality.", examples=[False]
+    )
+
+
+class DeepLUsage(BaseModel):
+    """Of this key."""
+
+    character_count: int = Field(description="Characters translated.", examples=[19])
+    character_limit: int = Field(
+        description="The quota; 1,000,000,000,000, as DeepL says it, where there is none.", examples=[1_000_000_000_000]
+    )
+
+
+class DeepLError(BaseModel):
+    """The body of every error of this family."""
+
+    message: str = Field(
+        description="One sentence: what is wrong, where the limit is, and the way out.",
+        examples=["There is no model for DE → FR here. Loaded pairs: de → en, en → es."],
+    )
+
+
+class DeepLDocumentRequest(OneFile):
+    """One file."""
+
+    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
+        description="Language to translate to.", examples=["EN-GB"]
+    )
+    source_lang: Code = Field(
+        default=None, description="Language of the file; without it, it is detected.", examples=["DE"]
+    )
+    glossary_id: Code = Field(
+        default=None, description="A stored glossary of yours; needs source_lang.", examples=[None]
+    )
+    formality: Annotated[
+        Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(parse_word)
+    ] = Field(default=None, description="As of texts.", examples=["default"])
+    filename: EncodableText | None = Field(
+        default=None, description="Name of the file, where the form's part has none.", examples=["letter.docx"]
+    )
+    output_format: Code = Field(default=None, description="Refused unless it is the file's own.", examples=["docx"])
+
+    @field_validator("formality")
+    @classmethod
+    def _only_preferred(cls, value: str | None) -> str | None:
+        if value in ("more", "less"):
+            raise field_error(
+                f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.'
+            )
+        return value
+
+
+class DeepLDocument(BaseModel):
+    """With both of these the file is asked for."""
+
+    document_id: str = Field(description="Its id.", examples=["04DE5AD98A02647D83285A36021911C6"])
+    document_key: str = Field(description="Its key; nobody gets at the file without it.", examples=["0CB0054F1C132C16"])
+
+
+class DeepLDocumentKey(BaseModel):
+    """Whose file it is."""
+
+    model_config = ConfigDict(strict=True)
+
+    document_key: EncodableText = Field(description="As POST /v2/document gave it.", examples=["0CB0054F1C132C16"])
+
+
+class DeepLDocumentStatus(BaseModel):
+    """How far it is."""
+
+    document_id: str = Field(description="Its id.", examples=["04DE5AD98A02647D83285A36021911C6"])
+    status: Literal["queued", "translating", "done", "error"] = Field(description="How far.", examples=["done"])
+    billed_characters: int | None = Field(
+        default=None, description="Once it is done: characters of its texts.", examples=[1337]
+    )
+    error_message: str | None = Field(
+        default=None, description="What went wrong, in a sentence.", examples=["The file cannot be read as .docx."]
+    )
+
+
+_INDEXED = re.compile(r"dictionaries\[(\d{1,3})\]\.(\w{1,20})")  # as DeepL's Node client writes a list into a form
+
+
+def _parse_glossary_code(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _parse_entries_format(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+GlossaryCode = Annotated[EncodableText, BeforeValidator(_parse_glossary_code)]
+
+
+class DeepLDictionary(BaseModel):
+    """The terms of one pair."""
+
+    model_config = ConfigDict(strict=True)
+
+    source_lang: GlossaryCode = Field(
+        description="Language of the source terms; regions are of no account.", examples=["de"]
+    )
+    target_lang: GlossaryCode = Field(description="Language of the target terms.", examples=["en"])
+    entries: EncodableText = Field(
+        description="A line for each term: what it is, a tab or a comma, and what it becomes.", examples=["Bier\tale"]
+    )
+    entries_format: Annotated[EntriesFormat, BeforeValidator(_parse_entries_format)] = Field(
+        default="tsv", description='"tsv", or "csv" as RFC 4180 has it.', examples=["tsv"]
+    )
+
+    @field_validator("source_lang", "target_lang")
+    @classmethod
+    def _something(cls, value: str) -> str:
+        if not 1 <= len(value) <= 35:
+            raise field_error("is no language code; send one as GET /v2/glossary-language-pairs lists them.")
+        return value
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.source_lang == self.target_lang:
+            raise field_error(f"has {self.source_lang} twice; a glossary is for two languages.")
+        return self
+
+    @property
+    def stored(self) -> Dictionary:
+        return Dictionary(self.source_lang, self.target_lang, parse_entries(self.entries, self.entries_format))
+
+
+class DeepLGlossaryRequest(DeepLDictionary):
+    """A glossary of one pair."""
+
+    name: EncodableText = Field(description="What to call it.", examples=["Pub"])
+
+
+def gather_dictionaries(fields: Any) -> Any:
+    """`dictionaries[0].source_lang` of a form as the field of an object in a list."""
+    if not isinstance(fields, Mapping) or "dictionaries" in fields:
+        return fields
+    found: dict[int, dict[str, Any]] = {}
+    for name, value in fields.items():
+        if match := _INDEXED.fullmatch(str(name)):
+            found.setdefault(int(match[1]), {})[match[2]] = value
+    return {**fields, "dictionaries": [found[index] for index in sorted(found)]} if found else fields
+
+
+class DeepLMultilingualRequest(BaseModel):
+    """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: EncodableText = Field(description="What to call it.", examples=["Pub"])
+    dictionaries: list[DeepLDictionary] = Field(
+        min_length=1,
+        description="One for each pair.",
+        examples=[[{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}]],
+    )
+
+    _listed = model_validator(mode="before")(gather_dictionaries)
+
+
+class DeepLMultilingualChange(BaseModel):
+    """What is to be changed; what is left out stays."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: EncodableText | None = Field(default=None, description="What to call it from now on.", examples=["Inn"])
+    dictionaries: list[DeepLDictionary] = Field(
+        default_factory=list,
+        description="Terms that are there are changed, new ones are added, the others stay.",
+        examples=[[{"source_lang": "de", "target_lang": "en", "entries": "Wirt\thost", "entries_format": "tsv"}]],
+    )
+
+    _listed = model_validator(mode="before")(gather_dictionaries)
+
+
+class DeepLDictionaryInfo(BaseModel):
+    """How much is in a dictionary."""
+
+    source_lang: str = Field(description="Language of the source terms.", examples=["de"])
+    target_lang: str = Field(description="Language of the target terms.", examples=["en"])
+    entry_count: int = Field(description="How many terms.", examples=[1])
+
+    @classmethod
+    def of(cls, dictionary: Dictionary) -> Self:
+        return cls(source_lang=dictionary.source, target_lang=dictionary.target, entry_count=len(dictionary.entries))
+
+
+class DeepLGlossary(DeepLDictionaryInfo):
+    """A glossary of one pair."""
+
+    glossary_id: str = Field(description="Its id.", examples=["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"])
+    name: str = Field(description="Its name.", examples=["Pub"])
+    ready: bool = Field(description="Always: it can be used at once.", examples=[True])
+    creation_time: str = Field(description="When it was made.", examples=["2026-11-22T12:00:00.000000Z"])
+
+    @classmethod
+    def shown(cls, glossary: Glossary) -> Self:
+        (only,) = glossary.dictionaries
+        return cls(
+            **DeepLDictionaryInfo.of(only).model_dump(),
+            glossary_id=glossary.id,
+            name=glossary.name,
+            ready=True,
+            creation_time=_creation_time(glossary),
+        )
+
+
+class DeepLGlossaries(BaseModel):
+    """All of yours that have one pair."""
+
+    glossaries: list[DeepLGlossary] = Field(description="The oldest first.", examples=[[]])
+
+
+class DeepLMultilingual(BaseModel):
+    """A glossary of many pairs."""
+
+    glossary_id: str = Field(description="Its id.", examples=["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"])
+    name: str = Field(description="Its name.", examples=["Pub"])
+    dictionaries: list[DeepLDictionaryInfo] = Field(
+        description="One for each pair.", examples=[[{"source_lang": "de", "target_lang": "en", "entry_count": 1}]]
+    )
+    creation_time: str = Field(description="When it was made.", examples=["2026-11-22T12:00:00.000000Z"])
+
+    @classmethod
+    def shown(cls, glossary: Glossary) -> Self:
+        return cls(
+            glossary_id=glossary.id,
+            name=glossary.name,
+            dictionaries=[DeepLDictionaryInfo.of(each) for each in glossary.dictionaries],
+            creation_time=_creation_time(glossary),
+        )
+
+
+class DeepLMultilinguals(BaseModel):
+    """All of yours."""
+
+    glossaries: list[DeepLMultilingual] = Field(description="The oldest first.", examples=[[]])
+
+
+class DeepLEntries(BaseModel):
+    """The terms of one pair."""
+
+    dictionaries: list[DeepLDictionary] = Field(
+        description="One.",
+        examples=[[{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}]],
+    )
+
+
+class DeepLPair(BaseModel):
+    """One pair of languages."""
+
+    source_lang: str = Field(description="From this language.", examples=["de"])
+    target_lang: str = Field(description="Into this one.", examples=["en"])
+
+
+class DeepLPairs(BaseModel):
+    """What glossaries can be for."""
+
+    supported_languages: list[DeepLPair] = Field(
+        description="Every loaded pair.", examples=[[{"source_lang": "de", "target_lang": "en"}]]
+    )
+
+
+def _creation_time(glossary: Glossary) -> str:
+    """With its microseconds always: DeepL's Python client reads no time without."""
+    return glossary.created.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

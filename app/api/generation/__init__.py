@@ -1,0 +1,1 @@
+"""POST /generate: character models continue a text."""

@@ -1,0 +1,106 @@
+"""POST /generate: a character model continues a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from app.api.errors import documented
+from app.api.event_stream import EventStream, documented_stream, while_connected
+from app.api.expectations import written_token_fields
+from app.api.generation.schemas import (
+    ContinuationAnswer,
+    GenerateAnswer,
+    GenerateDone,
+    GenerateRequest,
+    GenerateUsage,
+    WrittenTokenAnswer,
+)
+from app.api.route import ApiRoute
+from app.api.services import Limits, ServicesDependency
+from app.api.shared_schemas import TimingAnswer
+from app.engine.interface import Continuation, GenerationRequest, GenerationResult
+
+router = APIRouter(tags=["Generate"], route_class=ApiRoute)
+
+_EVENTS = """\
+event: token
+data: {"text":"后的"}
+
+event: token
+data: {"text":"街道下着旧雨"}
+
+event: done
+data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"model":"lyrics-zh",\
+"usage":{"prompt_tokens":2,"new_tokens":8},"timing":{"queued_ms":0.4,"first_token_ms":3.1,"total_ms":11.7}}
+
+"""
+
+
+@router.post(
+    "/generate",
+    summary="Continue a text",
+    response_model=GenerateAnswer,
+    response_model_exclude_none=True,
+    responses=documented_stream(_EVENTS)
+    | documented(
+        s404="No model of that name is loaded.",
+        s413="The body is too large.",
+        s415="The body is not JSON.",
+        s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",
+        s429="The queue is full; Retry-After says when to try again.",
+        s503="No device can generate right now; Retry-After says when to try again.",
+        s504="The generation took too long.",
+    ),
+)
+async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Any:
+    """Continues `prompt`. The answer's `seed` writes the same text again. With `logprobs` the answer and each event
+    `token` have `tokens`, whose texts join to their text."""
+    job = _job(body, services.limits)
+    if body.stream:
+        opened = services.engine.stream_generation(job)
+        return EventStream(opened, _done, services.write_timeout_s, indexed=job.n > 1)
+    return _answer(await while_connected(request, services.engine.generate(job)))
+
+
+def _job(body: GenerateRequest, limits: Limits) -> GenerationRequest:
+    limits.check_texts([body.prompt], "prompt")
+    limits.check_samples(body.n)
+    max_new_tokens = body.max_new_tokens
+    if "max_new_tokens" in body.model_fields_set:
+        limits.check_new_tokens(max_new_tokens)
+    return GenerationRequest(
+        prompt=body.prompt,
+        model=body.model,
+        max_new_tokens=min(max_new_tokens, limits.max_new_tokens),  # nobody asked for the default
+        temperature=body.temperature,
+        top_k=body.top_k,
+        top_p=body.top_p,
+        seed=body.seed,
+        n=body.n,
+        stop=body.stops,
+        logprobs=body.logprobs,
+    )
+
+
+def _answer(generation: GenerationResult) -> GenerateAnswer:
+    first, *others = [_continuation(each) for each in generation.continuations]
+    return GenerateAnswer(**dict(first), model=generation.model, alternatives=others or None)
+
+
+def _done(generation: GenerationResult) -> dict[str, Any]:
+    usage = generation.usage
+    last = GenerateDone(
+        **dict(_answer(generation)),
+        usage=GenerateUsage(prompt_tokens=usage.read_tokens, new_tokens=usage.new_tokens),
+        timing=TimingAnswer.of(usage),
+    )
+    return last.model_dump(exclude_none=True)
+
+
+def _continuation(each: Continuation) -> ContinuationAnswer:
+    tokens = (
+        None if each.tokens is None else [WrittenTokenAnswer(**written_token_fields(token)) for token in each.tokens]
+    )
+    return ContinuationAnswer(text=each.text, finish_reason=each.finish_reason, seed=each.seed, tokens=tokens)

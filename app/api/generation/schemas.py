@@ -1,0 +1,176 @@
+"""The fields of POST /generate, and the sampling fields that it shares with POST /v1/completions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+from app.api.field_types import EncodableText, ModelName, check_texts, describe_value, field_error
+from app.api.shared_schemas import TimingAnswer
+from app.engine.interface import FinishReason
+
+LARGEST_SEED = 2**63 - 1
+_LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of the narrower number formats
+_MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
+
+
+class Sampling(BaseModel):
+    """For requests with the fields `temperature`, `seed`, `n` and `stop`, each with them in an order of its own, in
+    which problems are told."""
+
+    model_config = ConfigDict(strict=True)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        stop: str | list[str] = getattr(self, "stop", [])
+        return (stop,) if isinstance(stop, str) else tuple(stop)
+
+    @field_validator("temperature", check_fields=False)
+    @classmethod
+    def _not_almost_zero(cls, value: float) -> float:
+        if 0 < value < _LOWEST_TEMPERATURE:
+            raise field_error(f"is {value:g}; it takes 0 (greedy) or {_LOWEST_TEMPERATURE} to 10.")
+        return value
+
+    @field_validator("stop", check_fields=False)
+    @classmethod
+    def _few_and_short(cls, value: str | list[str]) -> str | list[str]:
+        stops = [value] if isinstance(value, str) else value
+        if len(stops) > _MAX_STOPS:
+            raise field_error(f"has {len(stops)} texts; it takes at most {_MAX_STOPS}.")
+        if any(not 1 <= len(stop) <= _MAX_STOP_CHARACTERS for stop in stops):
+            raise field_error(
+                f"holds a text that is empty or too long; each takes 1 to {_MAX_STOP_CHARACTERS} characters."
+            )
+        return value
+
+    @field_validator("n", check_fields=False)
+    @classmethod
+    def _seeds_in_range(cls, value: int, info: ValidationInfo) -> int:
+        seed = info.data.get("seed")
+        if seed is not None and seed + value - 1 > LARGEST_SEED:
+            raise field_error(
+                f"is {describe_value(value)}: seed + n - 1 may be at most {LARGEST_SEED}, so lower one of them."
+            )
+        return value
+
+
+class GenerateRequest(Sampling):
+    """How to continue a text."""
+
+    prompt: EncodableText = Field(description="The text to continue.", examples=["分开"])
+    max_new_tokens: int = Field(default=100, ge=1, description="Most tokens to write.", examples=[100])
+    temperature: float = Field(
+        default=0.8,
+        ge=0,
+        le=10,
+        description="0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
+        examples=[0.8],
+    )
+    top_k: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Sample among the k likeliest tokens; 0 is off.",
+        examples=[40],
+    )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
+        examples=[1.0],
+    )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=LARGEST_SEED,
+        description="The same seed, prompt, model and options write the same text; null draws one.",
+        examples=[7],
+    )
+    n: int = Field(default=1, ge=1, description="Continuations to write; number i (from 0) has seed + i.", examples=[1])
+    stop: Annotated[str | list[str], BeforeValidator(check_texts)] = Field(
+        default=[],
+        description="A text, or up to 16, before which writing stops; it is not part of the answer.",
+        examples=["\n\n"],
+    )
+    model: ModelName | None = Field(
+        default=None,
+        description="Name of the model (GET /models); null takes the only one.",
+        examples=["lyrics-zh"],
+    )
+
+    logprobs: bool = Field(
+        default=False,
+        description="Tell with each token that is written how probable the model found it: of its own distribution, at"
+        " temperature 1 and without top_k and top_p, over the tokens that it may choose, as POST /score with"
+        ' "distribution": "decoding" and POST /gates say of the same text. The text is the same with it and without.'
+        " A server that decodes in another precision than fp32 tells what that precision gave.",
+        examples=[False],
+    )
+    stream: bool = Field(
+        default=False,
+        description="Send the text as server-sent events while it is written; with n above 1 each says its `index`.",
+        examples=[False],
+    )
+
+    @field_validator("prompt")
+    @classmethod
+    def _begun(cls, value: str) -> str:
+        if not value:
+            raise field_error("is empty; begin the text with at least one character.")
+        return value
+
+
+class WrittenTokenAnswer(BaseModel):
+    """One token that was written."""
+
+    id: int = Field(description="Its number in the vocabulary.", examples=[17])
+    text: str = Field(
+        description='What it added to the text. A character of several tokens stands with the last of them: "" for the'
+        " others. A token that a stop text begins in keeps the part before it.",
+        examples=["后"],
+    )
+    logprob: float = Field(description="Natural logarithm of its probability, rounded to 7 decimals.", examples=[-1.25])
+
+
+class ContinuationAnswer(BaseModel):
+    """One continuation."""
+
+    text: str = Field(description="What follows the prompt, without the prompt.", examples=["后的街道下着旧雨"])
+    finish_reason: FinishReason = Field(
+        description='"stop": the text ended or met a stop text; "length": it ran into max_new_tokens; "repetition": it'
+        " did so while it went round in circles, its end being the same few tokens again and again.",
+        examples=["length"],
+    )
+    seed: int = Field(description="The seed that writes this text again.", examples=[7])
+    tokens: list[WrittenTokenAnswer] | None = Field(
+        default=None,
+        description="Only with `logprobs`: the tokens of the text, whose texts join to it, without an end token. With"
+        " `stream` each event `token` has those of its own text.",
+        examples=[[{"id": 17, "text": "后", "logprob": -1.25}]],
+    )
+
+
+class GenerateAnswer(ContinuationAnswer):
+    """The first continuation, and the others where n asked for them."""
+
+    model: str = Field(description="Name of the model that wrote it.", examples=["lyrics-zh"])
+    alternatives: list[ContinuationAnswer] | None = Field(
+        default=None,
+        description="Only for n above 1: the other n - 1 continuations.",
+        examples=[[{"text": "以后我们各自走", "finish_reason": "stop", "seed": 8}]],
+    )
+
+
+class GenerateUsage(BaseModel):
+    prompt_tokens: int = Field(description="Tokens of the prompt.", examples=[2])
+    new_tokens: int = Field(description="Tokens written, of all continuations together.", examples=[100])
+
+
+class GenerateDone(GenerateAnswer):
+    """The last event of a streamed generation."""
+
+    usage: GenerateUsage
+    timing: TimingAnswer

@@ -1,0 +1,1 @@
+"""Google's Translation API v2, for its clients."""

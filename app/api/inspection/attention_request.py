@@ -1,0 +1,195 @@
+"""The request of POST /attention: sentences, kinds of attention, layers, heads, rows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from app.api.field_types import EncodableText, ModelName, check_not_blank, describe_value, field_error
+from app.engine.interface import AttentionKind
+
+_MAX_INDICES, LARGEST_INDEX = 256, 9999
+KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
+PARTS = ("alignment", "rollout", "stats", "steps")
+Part = Literal["alignment", "rollout", "stats", "steps"]
+
+
+def _check_indices(value: object) -> object:
+    """Said in one sentence here: pydantic would report on each branch of the union."""
+    if value == "all" and isinstance(value, str):
+        return value
+    takes = 'it takes "all" or a list of whole numbers, such as [0, 1] or [-1] for the last.'
+    if not isinstance(value, list):
+        raise field_error(f"is {describe_value(value)}; {takes}")
+    if not 1 <= len(value) <= _MAX_INDICES:
+        raise field_error(f"has {len(value)} numbers; it takes 1 to {_MAX_INDICES}.")
+    for index in value:
+        if type(index) is not int or abs(index) > LARGEST_INDEX:
+            raise field_error(f"holds {describe_value(index)}; {takes}")
+    return value
+
+
+def _one_of(names: tuple[str, ...], *, empty: bool) -> BeforeValidator:
+    shown = ", ".join(f'"{name}"' for name in names[:-1]) + f' and "{names[-1]}"'
+
+    def checked(value: object) -> object:
+        takes = f"it takes a list of {shown}."
+        if not isinstance(value, list) or not (value or empty):
+            raise field_error(f"is {'empty' if value == [] else describe_value(value)}; {takes}")
+        for name in value:
+            if name not in names:
+                raise field_error(f"holds {describe_value(name)}; {takes}")
+        return list(dict.fromkeys(value))
+
+    return BeforeValidator(checked)
+
+
+Indices = Annotated[Literal["all"] | list[int], BeforeValidator(_check_indices)]
+Kinds = Annotated[list[AttentionKind], _one_of(KINDS, empty=False)]
+Parts = Annotated[list[Part], _one_of(PARTS, empty=True)]
+Index = Annotated[int, Field(ge=-LARGEST_INDEX, le=LARGEST_INDEX)]
+
+
+class _StrictModel(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class HeadChoice(_StrictModel):
+    """One attention head. Numbers count from 0; negative ones from the end."""
+
+    kind: AttentionKind = Field(description='"encoder", "decoder" or "cross".', examples=["cross"])
+    layer: Index = Field(description="Its layer; -1 is the last.", examples=[-1])
+    head: Index = Field(description="Its number in the layer; -1 is the last.", examples=[0])
+
+
+class RowChoice(HeadChoice):
+    """One query of one head."""
+
+    row: Index = Field(description="Which query: a source token, or a step of the decoder.", examples=[0])
+
+
+class Reduction(_StrictModel):
+    """Fewer numbers: what is taken of the chosen heads and layers."""
+
+    heads: Literal["none", "mean", "max"] = Field(
+        default="none",
+        description='"mean" of the chosen heads, or their "max", whose rows do not sum to 1.',
+        examples=["mean"],
+    )
+    layers: Literal["none", "mean"] = Field(
+        default="none", description='"mean" of the chosen layers.', examples=["none"]
+    )
+
+
+class Search(_StrictModel):
+    """How the model's own translation is looked for."""
+
+    beam_size: int | None = Field(
+        default=None, ge=1, le=64, description="Beam width; null: the server's.", examples=[4]
+    )
+    length_penalty: float | None = Field(
+        default=None,
+        ge=-10,
+        le=10,
+        allow_inf_nan=False,
+        description="Scores are divided by length to this power; null: the server's.",
+        examples=[1.0],
+    )
+    max_new_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens at most; null: twice the source and 20.", examples=[100]
+    )
+
+
+MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
+
+
+class AttentionRequest(BaseModel):
+    """Which attention of which sentence."""
+
+    model_config = ConfigDict(strict=True)
+
+    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = Field(
+        default=None, description="The sentence that the encoder reads.", examples=["ich möchte ein bier"]
+    )
+    source_ids: list[Annotated[int, Field(ge=0)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_SOURCE_IDS,
+        description="Instead of `source`: the ids of its tokens, without the end token that the model adds.",
+        examples=[[17, 9]],
+    )
+    target: EncodableText | None = Field(
+        default=None,
+        description="The sentence that the decoder is made to write; null lets it write its own translation.",
+        examples=["i want a beer"],
+    )
+    prefix: EncodableText | None = Field(
+        default=None,
+        description="What the model's own translation is made to begin with; it goes on from there.",
+        examples=["i would"],
+    )
+    decode: Search | None = Field(
+        default=None,
+        description="How its own translation is looked for.",
+        examples=[{"beam_size": 4, "length_penalty": 1.0, "max_new_tokens": 100}],
+    )
+    kinds: Kinds = Field(
+        default=list(KINDS),
+        description="Attention within the encoder, within the decoder, or from the decoder to the encoder.",
+        examples=[["cross"]],
+    )
+    layers: Indices = Field(
+        default="all",
+        description='"all", or the layers to return, counted from 0; -1 is the last.',
+        examples=[[-1]],
+    )
+    heads: Indices = Field(
+        default="all",
+        description='"all", or the heads to return, counted from 0; -1 is the last.',
+        examples=["all"],
+    )
+    reduce: Reduction = Field(
+        default=Reduction(),
+        description="Means instead of every head or layer.",
+        examples=[{"heads": "mean", "layers": "none"}],
+    )
+    include: Parts = Field(
+        default=[],
+        description="More to know: `alignment` of words, `rollout` over all layers, `stats` of each head, `steps` of"
+        " the decoder.",
+        examples=[["alignment", "stats", "steps"]],
+    )
+    top_k: int = Field(
+        default=0, ge=0, le=10, description="With `steps`: so many likeliest tokens of each step.", examples=[3]
+    )
+    mask_heads: list[HeadChoice] = Field(
+        default=[],
+        max_length=MOST_MASKED,
+        description="Heads that are silenced: how the log-probability changes, and what the model writes without them."
+        " The maps are those of the whole model.",
+        examples=[[{"kind": "cross", "layer": -1, "head": 0}]],
+    )
+    qk: RowChoice | None = Field(
+        default=None,
+        description="One row of weights worked out: scores, mask, softmax.",
+        examples=[{"kind": "cross", "layer": -1, "head": 0, "row": 1}],
+    )
+    encoding: Literal["json", "u8", "u16", "f32"] = Field(
+        default="json",
+        description="Numbers in JSON, or base64 of little-endian bytes in C order; times `scale` they are weights.",
+        examples=["u8"],
+    )
+    decimals: int = Field(default=8, ge=3, le=8, description="Of weights in JSON, and of a rollout.", examples=[4])
+    model: ModelName | None = Field(
+        default=None,
+        description="Name of the translator (GET /models); null takes the only one.",
+        examples=["tiny-de-en"],
+    )
+
+    @field_validator("target", "prefix")
+    @classmethod
+    def _written_or_null(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise field_error("is empty; leave it out to see the model's own translation.")
+        return value

@@ -1,0 +1,129 @@
+"""Arrays of numbers in an answer: JSON, or base64 bytes, exact or quantized with the error stated.
+
+value = offset + scale * number, for the numbers of `data` in C order. No value that is decoded so, in float32 or wider,
+is further than `max_abs_error` from the float32 that the model computed.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, Field
+
+Encoding = Literal["json", "f32", "u16", "u8"]
+Floats = npt.NDArray[np.float32]
+LEVELS: dict[str, int] = {"u8": 2**8 - 1, "u16": 2**16 - 1}
+ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32: two operations and the scale itself
+
+
+class NotFiniteError(ValueError):
+    """NaN and infinity have no place among whole numbers."""
+
+
+def encode_array(
+    values: Floats, encoding: Encoding, *, decimals: int = 4, bounds: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """The array as the fields of an answer. bounds: between which all values lie, None where the values themselves say
+    (the smallest and the largest). NotFiniteError for u8 and u16 of what is not finite."""
+    shape = list(values.shape)
+    if encoding == "json":
+        rounded = np.round(values.astype(np.float64), decimals) + 0.0  # + 0.0: no number is written as -0.0
+        error = 0.5 * 10.0**-decimals + _rounding_error(values)
+        return {
+            "encoding": encoding,
+            "shape": shape,
+            "decimals": decimals,
+            "max_abs_error": _round_up(error),
+            "values": rounded.tolist(),
+        }
+    if encoding == "f32":
+        return _binary_fields(encoding, shape, "float32", (1.0, 0.0), 0.0, values.astype("<f4", copy=False))
+    return _quantize(values, encoding, bounds)
+
+
+def _quantize(values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[float, float] | None) -> dict[str, Any]:
+    """Levels that are equally far apart, the first and the last on the bounds. Bounds on both sides of 0 lose the last
+    level if they are equally far from it, so that 0 stays exactly 0."""
+    wide = values.astype(np.float64)
+    if not np.isfinite(wide).all():
+        raise NotFiniteError(f"These values are not all finite; ask for json or f32, not {encoding}.")
+    low, high = bounds or ((float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0))
+    levels = LEVELS[encoding] - (low == -high != 0.0)
+    scale = (high - low) / levels
+    numbers = np.clip(np.rint((wide - low) / scale), 0, levels) if scale else np.zeros_like(wide)
+    measured = float(np.abs(low + scale * numbers - wide).max(initial=0.0))
+    error = max(scale / 2, measured) + ROUNDING * max(abs(low), abs(high))
+    kind = "uint8" if encoding == "u8" else "uint16"
+    return _binary_fields(
+        encoding, list(values.shape), kind, (scale, low), error, numbers.astype("<u1" if encoding == "u8" else "<u2")
+    )
+
+
+def _round_up(error: float) -> float:
+    """To three digits: nobody needs more of an error."""
+    if error == 0:
+        return 0.0
+    last = 10.0 ** (math.floor(math.log10(error)) - 2)
+    return float(f"{math.ceil(error / last) * last:.3g}")
+
+
+def _rounding_error(values: Floats) -> float:
+    return ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _binary_fields(
+    encoding: Encoding,
+    shape: list[int],
+    dtype: str,
+    mapping: tuple[float, float],
+    error: float,
+    numbers: npt.NDArray[Any],
+) -> dict[str, Any]:
+    scale, offset = mapping
+    return {
+        "encoding": encoding,
+        "shape": shape,
+        "dtype": dtype,
+        "byte_order": "little",
+        "scale": scale,
+        "offset": offset,
+        "max_abs_error": _round_up(error),
+        "data": base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode("ascii"),
+    }
+
+
+ENCODING: Any = Field(
+    default="json",
+    description="How arrays are written: json, or base64 of little-endian f32 (exact), u16 or u8.",
+    examples=["json"],
+)
+DECIMALS: Any = Field(default=4, ge=3, le=6, description="Decimals of numbers written as JSON.", examples=[4])
+
+
+class EncodedArray(BaseModel):
+    """Numbers in C order: `values` for json, or else `data`, where value = offset + scale * number."""
+
+    encoding: Encoding = Field(description="How the numbers are written.", examples=["json"])
+    shape: list[int] = Field(description="The size of each dimension.", examples=[[1, 2, 1]])
+    max_abs_error: float = Field(
+        description="No decoded value is further from the model's float32.", examples=[0.00005]
+    )
+    decimals: int | None = Field(default=None, description="json: how many were kept.", examples=[4])
+    values: list[Any] | None = Field(
+        default=None,
+        description="json: nested lists of numbers, one level a dimension.",
+        examples=[[[[0.9137], [0.0871]]]],
+    )
+    dtype: Literal["float32", "uint16", "uint8"] | None = Field(
+        default=None, description="Else: the numbers of `data`.", examples=["uint8"]
+    )
+    byte_order: Literal["little"] | None = Field(default=None, description="Else: of each number.", examples=["little"])
+    scale: float | None = Field(
+        default=None, description="Else: what a step of 1 in `data` is worth.", examples=[0.00392156862745098]
+    )
+    offset: float | None = Field(default=None, description="Else: what a 0 in `data` stands for.", examples=[0.0])
+    data: str | None = Field(default=None, description="Else: the numbers in base64.", examples=["6RY="])

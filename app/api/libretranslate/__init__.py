@@ -1,0 +1,1 @@
+"""LibreTranslate's family: /translate, /detect, /languages, /translate_file, /suggest."""

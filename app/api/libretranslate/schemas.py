@@ -1,0 +1,411 @@
+"""LibreTranslate's fields, and ours beside them: optional, and answered only on request."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+
+from app.api.field_types import (
+    EncodableText,
+    KeyField,
+    check_encodable,
+    check_not_blank,
+    check_texts,
+    describe_value,
+    field_error,
+    parse_bool,
+    parse_number,
+    quotable,
+)
+from app.api.generation.schemas import WrittenTokenAnswer
+from app.api.request_body import Upload
+from app.api.shared_schemas import TimingAnswer
+from app.engine.interface import FinishReason, TranslationDetail
+from app.translation.text_request import TextFormat
+
+MAX_GLOSSARY_TERMS = 1000
+MAX_TERM_CHARACTERS = 200
+_GLOSSARY_TAKES = 'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id.'
+
+
+class Texts(BaseModel):
+    """One text, or several at once."""
+
+    model_config = ConfigDict(strict=True)
+
+    q: Annotated[str | list[str], BeforeValidator(check_texts)] = Field(
+        description="The text, or a list of texts.", examples=["Ich möchte ein Bier"]
+    )
+
+    @field_validator("q")
+    @classmethod
+    def _something(cls, value: str | list[str]) -> str | list[str]:
+        if not value:
+            raise field_error("is empty; send a text or a list of texts.")
+        return value
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.q] if isinstance(self.q, str) else self.q
+
+
+class TranslationOptions(BaseModel):
+    """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
+    digits, true and false their names, and an object its JSON."""
+
+    model_config = ConfigDict(strict=True)
+
+    source: EncodableText = Field(
+        description='Language code of the text, in any case, or "auto" to detect it among the languages that have'
+        " a model for this target.",
+        examples=["de"],
+    )
+    target: EncodableText = Field(description="Language code to translate to, in any case.", examples=["en"])
+    format: TextFormat = Field(
+        default="text",
+        description='"text", or "html": tags stay as they are, and what stands between them is translated.',
+        examples=["text"],
+    )
+    model: EncodableText | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Name of the translator, where several have this pair; by default the first by name.",
+        examples=["demo-de-en"],
+    )
+    glossary: dict[str, str] | str | None = Field(
+        default=None,
+        description="Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each. Or"
+        " the id of a glossary that this server keeps for you (POST /v3/glossaries).",
+        examples=[{"Bier": "ale"}],
+    )
+    beam_size: Annotated[int | None, BeforeValidator(parse_number)] = Field(
+        default=None,
+        ge=1,
+        description="Hypotheses that the beam search keeps; 1 is greedy. By default the server's own number.",
+        examples=[4],
+    )
+    length_penalty: Annotated[float | None, BeforeValidator(parse_number)] = Field(
+        default=None,
+        ge=0,
+        le=5,
+        allow_inf_nan=False,
+        description="Exponent of the length by which the beam search divides scores: above 1 favours long"
+        " translations, 0 short ones. By default the server's own.",
+        examples=[1.0],
+    )
+    max_new_tokens: Annotated[int | None, BeforeValidator(parse_number)] = Field(
+        default=None,
+        ge=1,
+        description="Tokens at most in the translation of one sentence; what this cuts has the `finishReason`"
+        ' "length". By default as many as the model takes.',
+        examples=[256],
+    )
+    no_repeat_ngram_size: Annotated[int, BeforeValidator(parse_number)] = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="No run of so many tokens comes twice in the translation of one sentence; 0: off.",
+        examples=[0],
+    )
+    split: Annotated[bool, BeforeValidator(parse_bool)] = Field(
+        default=True,
+        description="Translate sentence by sentence; false: only what is too long for the model is split.",
+        examples=[True],
+    )
+
+    @field_validator("source", "target")
+    @classmethod
+    def _code(cls, value: str) -> str:
+        if not value.strip():
+            raise field_error("is empty; send a language code as GET /languages lists them.")
+        return value.strip()
+
+    @field_validator("glossary", mode="before")
+    @classmethod
+    def _terms(cls, value: object) -> object:
+        if isinstance(value, str):
+            value = _object(check_encodable(value))
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, dict):
+            raise field_error(f"is {describe_value(value)}; {_GLOSSARY_TAKES}")
+        if len(value) > MAX_GLOSSARY_TERMS:
+            raise field_error(f"has {len(value):,} terms; one request takes {MAX_GLOSSARY_TERMS:,}.")
+        for source, target in value.items():
+            _check_term(source)
+            if not isinstance(target, str):
+                raise field_error(f'has {describe_value(target)} for "{quotable(source)}"; {_GLOSSARY_TAKES}')
+            _check_term(target)
+        return value
+
+
+def _object(text: str) -> Any:
+    """As forms write it; whatever does not look like an object is an id, and an empty field was not filled in."""
+    if not text.lstrip().startswith("{"):
+        return text.strip() or None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise field_error(f"is {describe_value(text)}, which is no JSON; {_GLOSSARY_TAKES}") from None
+
+
+def _check_term(term: str) -> None:
+    check_encodable(term)
+    if not term.strip():
+        raise field_error("has an empty term; each takes at least one character that is not white space.")
+    if len(term) > MAX_TERM_CHARACTERS:
+        raise field_error(f"has a term of {len(term):,} characters; each may have {MAX_TERM_CHARACTERS}.")
+
+
+_WANTED = get_args(TranslationDetail)
+_ALIGNED = {"target_start": 7, "target_end": 11, "source_start": 15, "source_end": 19, "weight": 0.91}
+_TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a beer", "logprob": -0.05}]
+
+
+class TranslateRequest(TranslationOptions, Texts):
+    """One text, or several at once; each is translated, and its language detected, on its own."""
+
+    alternatives: Annotated[int, BeforeValidator(parse_number)] = Field(
+        default=0, ge=0, description="How many further translations of each text to return.", examples=[0]
+    )
+    prefix: EncodableText = Field(
+        default="",
+        description="What the translation begins with, word for word; for a single text.",
+        examples=["I would like"],
+    )
+    stream: Annotated[bool, BeforeValidator(parse_bool)] = Field(
+        default=False,
+        description="Send the translation as server-sent events while it is found; for a single text.",
+        examples=[False],
+    )
+    wanted: frozenset[TranslationDetail] = Field(
+        default=frozenset(),
+        alias="return",
+        description='What to tell beside the text: any of "scores", "tokens" and "alignment", as a list, or with'
+        " commas between them.",
+        examples=[["scores", "tokens", "alignment"]],
+    )
+    api_key: KeyField = None
+
+    @field_validator("wanted", mode="before")
+    @classmethod
+    def _known(cls, value: object) -> object:
+        names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        if not isinstance(names, list):
+            raise field_error(f'is {describe_value(names)}; it takes a list of "scores", "tokens" and "alignment".')
+        for name in names:
+            if name not in _WANTED:
+                raise field_error(f'holds {describe_value(name)}; it takes "scores", "tokens" and "alignment".')
+        return frozenset(names)
+
+    @field_validator("prefix")
+    @classmethod
+    def _of_one_text(cls, value: str, info: ValidationInfo) -> str:
+        if value and isinstance(info.data.get("q"), list):
+            raise field_error('begins a translation, but "q" is a list; send its texts one at a time, or leave it out.')
+        return value
+
+    @field_validator("stream")
+    @classmethod
+    def _one_text(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and isinstance(info.data.get("q"), list):
+            raise field_error('is true, but "q" is a list; stream one text at a time, or leave "stream" out.')
+        return value
+
+
+class DetectedLanguage(BaseModel):
+    """What a text was taken for."""
+
+    confidence: float = Field(
+        ge=0, le=100, description="0 to 100; 0 means that the text shows no language at all.", examples=[99.9]
+    )
+    language: str = Field(description="Code of the language.", examples=["de"])
+
+
+class AlignedWordAnswer(BaseModel):
+    """A word of the translation, and the source word that the model read most while it wrote it. Places count code
+    points of the two texts from 0; ends are exclusive."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    target_start: int = Field(description="Where the word begins in the translation.", examples=[7])
+    target_end: int = Field(description="Where it ends there.", examples=[11])
+    source_start: int = Field(description="Where the source word begins in the text.", examples=[15])
+    source_end: int = Field(description="Where it ends there.", examples=[19])
+    weight: float = Field(description="The share of the model's attention that it had, 0 to 1.", examples=[0.91])
+
+
+class TranslateAnswer(BaseModel):
+    """For a list in `q`, each member is a list of the same length and order."""
+
+    translatedText: str | list[str] = Field(  # noqa: N815
+        description="The translation; white space alone comes back as it is.", examples=["I want a beer"]
+    )
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(  # noqa: N815
+        default=None,
+        description='Only for `source` "auto": what each text was taken for.',
+        examples=[{"confidence": 99.9, "language": "de"}],
+    )
+    alternatives: list[str] | list[list[str]] | None = Field(
+        default=None,
+        description="Only for `alternatives` above 0: further translations, best first, perhaps fewer than asked for.",
+        examples=[["I would like a beer"]],
+    )
+    finishReason: FinishReason | list[FinishReason] | None = Field(  # noqa: N815
+        default=None,
+        description='Only where a translation did not end by itself: "length" ran into its token limit,'
+        ' "repetition" goes round in circles.',
+        examples=["length"],
+    )
+    scores: list[float] | list[list[float]] | None = Field(
+        default=None,
+        description='Only for "scores" in `return`: of the translation and of each alternative, its log-probability'
+        " in nats over its length to the power of the length penalty, the mean of its sentences.",
+        examples=[[-0.17]],
+    )
+    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = Field(
+        default=None,
+        description='Only for "tokens" in `return`: the tokens of the translation.',
+        examples=[_TOKENS],
+    )
+    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = Field(
+        default=None,
+        description='Only for "alignment" in `return`: the words of the translation, with what each was read from.',
+        examples=[[_ALIGNED]],
+    )
+
+
+class TranslateUsage(BaseModel):
+    source_tokens: int = Field(description="Tokens that the model read.", examples=[6])
+    new_tokens: int = Field(description="Tokens of the translation.", examples=[5])
+
+
+class TranslateDone(TranslateAnswer):
+    """The last event of a streamed translation."""
+
+    usage: TranslateUsage
+    timing: TimingAnswer
+
+
+class Language(BaseModel):
+    """One language that some loaded model reads or writes."""
+
+    code: str = Field(description="Code to use in requests.", examples=["de"])
+    name: str = Field(description="English name.", examples=["German"])
+    targets: list[str] = Field(
+        description="Codes of the languages it can be translated to; empty if it is a target only.",
+        examples=[["en"]],
+    )
+
+
+class DetectRequest(Texts):
+    """One text, or several that are ranked together."""
+
+    api_key: KeyField = None
+
+
+class NamedCode(BaseModel):
+    """A language as a menu shows it."""
+
+    code: str = Field(description='Language code, or "auto".', examples=["en"])
+    name: str = Field(description="English name.", examples=["English"])
+
+
+class FrontendLanguages(BaseModel):
+    """What is chosen at first."""
+
+    source: NamedCode = Field(description="To translate from.", examples=[{"code": "auto", "name": "Auto Detect"}])
+    target: NamedCode = Field(description="To translate to.", examples=[{"code": "en", "name": "English"}])
+
+
+class FrontendSettings(BaseModel):
+    """What a page needs to know of this server."""
+
+    charLimit: int = Field(description="Characters (code points) of one text.", examples=[100_000])  # noqa: N815
+    frontendTimeout: int = Field(  # noqa: N815
+        description="Milliseconds that a page waits after the last key before it translates.", examples=[500]
+    )
+    apiKeys: bool = Field(description="Whether keys are known here.", examples=[False])  # noqa: N815
+    keyRequired: bool = Field(description="Whether nobody is answered without a key.", examples=[False])  # noqa: N815
+    suggestions: bool = Field(description="Whether POST /suggest is switched on.", examples=[False])
+    filesTranslation: bool = Field(description="Whether POST /translate_file is switched on.", examples=[True])  # noqa: N815
+    supportedFilesFormat: list[str] = Field(  # noqa: N815
+        description="Extensions of the files that it takes.", examples=[[".txt", ".srt", ".html", ".docx", ".odt"]]
+    )
+    language: FrontendLanguages = Field(
+        description="What a page shows before anybody has chosen.",
+        examples=[
+            {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
+        ],
+    )
+
+
+def _a_file(value: object) -> object:
+    if not isinstance(value, Upload):
+        raise field_error("is no file; send it as a part of the form that has a file name, as curl -F file=@NAME does.")
+    return value
+
+
+class OneFile(BaseModel):
+    """A form with a file."""
+
+    model_config = ConfigDict(strict=True)
+
+    file: Annotated[
+        InstanceOf[Upload],
+        BeforeValidator(_a_file),
+        WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"}),
+    ] = Field(
+        description="The file; the end of its name says what it is, and GET /frontend/settings what is taken.",
+        examples=["letter.txt"],
+    )
+
+
+class TranslateFileRequest(TranslationOptions, OneFile):
+    """One file. `format` is its own and need not be said."""
+
+    api_key: KeyField = None
+
+
+class TranslateFileAnswer(BaseModel):
+    """Where the translated file is."""
+
+    translatedFileUrl: str = Field(  # noqa: N815
+        description="Address of the translated file, which whoever has it can fetch for a while.",
+        examples=["http://127.0.0.1:8000/download_file/6Qn1mS0dO8pYkq2Wn0C7J3m5Lx4Vh9tB2aZrKe8uFgI.txt"],
+    )
+
+
+class SuggestRequest(BaseModel):
+    """A better translation."""
+
+    model_config = ConfigDict(strict=True)
+
+    q: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
+        description="The text.", examples=["Ich möchte ein Bier"]
+    )
+    s: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
+        description="What its translation should be.", examples=["I would like a beer"]
+    )
+    source: EncodableText = Field(description='Language code of the text, or "auto".', examples=["de"])
+    target: EncodableText = Field(description="Language code of the translation.", examples=["en"])
+    api_key: KeyField = None
+
+
+class SuggestAnswer(BaseModel):
+    """It is kept."""
+
+    success: bool = Field(default=True, description="Always true.", examples=[True])

@@ -1,0 +1,1 @@
+"""For operators: health, metrics, models, the page at / and the API documentation."""

@@ -1,0 +1,197 @@
+"""GET /models and its curves, loading and unloading; /health, /health/live, /health/ready; /metrics."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.access.authorization import ScopeMissing
+from app.api.access_control import charge, given_keys
+from app.api.errors import documented
+from app.api.field_types import PathName
+from app.api.operations.schemas import ChangeAnswer, CurvesAnswer, Health, ModelAnswer, Readiness
+from app.api.route import ApiRoute
+from app.api.services import ServicesDependency
+from app.engine.errors import EngineUnavailable
+from app.engine.metrics.collector import Metrics
+
+_OFF = "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it."
+_USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
+_WRONG = "This needs the server's admin key: send it as Authorization: Bearer KEY, or as X-Api-Key: KEY."
+
+# For the documentation alone, whose pages then ask for the key; the headers are read as bytes below.
+_bearer = HTTPBearer(auto_error=False, description="The key of PARLANCE_ADMIN_KEY.")
+_header = APIKeyHeader(name="X-Api-Key", auto_error=False, description="The key of PARLANCE_ADMIN_KEY.")
+
+
+async def require_admin(
+    request: Request,
+    services: ServicesDependency,
+    _documented: Annotated[object, Security(_bearer)] = None,
+    _also: Annotated[object, Security(_header)] = None,
+) -> None:
+    """403 where nobody has such a key, or this one may not; 401 where it is not given rightly."""
+    if not services.gate.has_admin():
+        raise HTTPException(403, _OFF)
+    may = services.gate.admin(given_keys(request, {}, ()))
+    if may is None:
+        raise ScopeMissing(_USE)
+    if not may:
+        await charge(request, 1, 0)  # whoever tries keys does it at the pace of all others
+        raise HTTPException(401, _WRONG, headers={"WWW-Authenticate": 'Bearer realm="parlance"'})
+
+
+AdminDependency = Depends(require_admin)
+
+
+models_router = APIRouter(tags=["Models"], route_class=ApiRoute)
+
+_GUARDED = {
+    "s401": "The admin key is missing or wrong.",
+    "s403": "The server was started without PARLANCE_ADMIN_KEY.",
+}
+_LOADING = {
+    "s409": "It is loaded already.",
+    "s422": "The folder cannot be served: `error` says which file is wrong; what was served before goes on.",
+    "s503": "No device can load a model right now; Retry-After says when to try again.",
+}
+
+
+@models_router.get("/models", summary="List models", responses=documented())
+async def models(services: ServicesDependency) -> list[ModelAnswer]:
+    """Every loaded model, in the order in which requests without a model take them."""
+    return [ModelAnswer.model_validate(info) for info in services.engine.models()]
+
+
+@models_router.get(
+    "/models/{name}/curves",
+    summary="Curves of a training",
+    responses=documented(s404="No such model is loaded.", s503="Models are still loading; try again in a few seconds."),
+)
+async def curves(name: PathName, services: ServicesDependency) -> CurvesAnswer:
+    """Loss, held-out scores and learning rate over updates: the `metrics.jsonl` of the model's folder as it is now, so
+    those of a run that still writes there grow. Without one, or where it cannot be used, `curves` is empty and `reason`
+    says why. A curve has at most 500 points; more are thinned, and the first, last, least and greatest stay."""
+    return CurvesAnswer.model_validate(await services.engine.curves(name))
+
+
+@models_router.post(
+    "/models/{name}/load",
+    summary="Load a model",
+    dependencies=[AdminDependency],
+    responses=documented(**_GUARDED, s404="There is no such folder.", **_LOADING),
+)
+async def load_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
+    """Serve a checkpoint folder that has come since the start. Answers when all devices have it."""
+    return ChangeAnswer.model_validate(await services.engine.load_model(name))
+
+
+@models_router.post(
+    "/models/{name}/reload",
+    summary="Reload a model",
+    dependencies=[AdminDependency],
+    responses=documented(**_GUARDED, s404="No such model is loaded.", s422=_LOADING["s422"], s503=_LOADING["s503"]),
+)
+async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
+    """Serve a folder's new content under the same name. Requests in flight end on the old weights, new ones get the
+    new; none fails. Needs the memory of both for a while."""
+    return ChangeAnswer.model_validate(await services.engine.reload_model(name))
+
+
+@models_router.post(
+    "/models/{name}/unload",
+    summary="Unload a model",
+    dependencies=[AdminDependency],
+    responses=documented(**_GUARDED, s404="No such model is loaded.", s503=_LOADING["s503"]),
+)
+async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
+    """Serve it no more, until it is loaded again. Answers when the requests that have it are done."""
+    return ChangeAnswer.model_validate(await services.engine.unload_model(name))
+
+
+health_router = APIRouter(tags=["Health"], route_class=ApiRoute)
+
+
+@health_router.get(
+    "/health",
+    summary="Health",
+    responses=documented(s503="No device has its models; Retry-After says when to try again."),
+)
+async def health(services: ServicesDependency) -> Health:
+    """LibreTranslate's health check, but honest: "ok" when texts can be translated, and not before."""
+    status = services.engine.status()
+    if not status.ready:
+        raise EngineUnavailable(" ".join(status.problems) or "No device is ready; try again in a few seconds.")
+    return Health()
+
+
+@health_router.get("/health/live", summary="Liveness", responses=documented())
+async def live() -> Health:
+    """The server answers; when it does not, restart it."""
+    return Health()
+
+
+@health_router.get(
+    "/health/ready",
+    summary="Readiness",
+    responses={
+        **documented(),
+        503: {"model": Readiness, "description": "Not ready; `problems` and `devices` say why."},
+    },
+)
+async def ready(response: Response, services: ServicesDependency) -> Readiness:
+    """Whether requests can be answered. 200 as soon as one device has its models, also while others are down: the
+    rest serves, and `problems` says what is missing. 503 before that, without any device, and from SIGTERM on."""
+    status = services.engine.status()
+    response.status_code = 200 if status.ready else 503
+    return Readiness.model_validate(status)
+
+
+OPEN_METRICS = "application/openmetrics-text"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_PAGE: dict[str, object] = {
+    "description": "Every series.",
+    "content": {"text/plain": {"schema": {"type": "string"}}, OPEN_METRICS: {"schema": {"type": "string"}}},
+}
+
+metrics_router = APIRouter(tags=["Health"], route_class=ApiRoute)
+
+
+@metrics_router.get("/metrics", summary="Metrics", response_class=Response, responses={200: _PAGE, **documented()})
+async def metrics(request: Request, services: ServicesDependency) -> Response:
+    """Prometheus' text format, or OpenMetrics where `Accept` asks for it; docs/serving.md lists every series."""
+    registry = services.metrics.scrape()
+    if OPEN_METRICS in request.headers.get("accept", ""):
+        # without ALLOWUTF8 it writes the colons of samples as underscores, and keeps those of the lines above them
+        page = openmetrics.generate_latest(registry, openmetrics.ALLOWUTF8)  # type: ignore[no-untyped-call]
+        kind = openmetrics.CONTENT_TYPE_LATEST
+    else:
+        page, kind = generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
+    return Response(page, headers={"Content-Type": kind})
+
+
+class RequestCounter:
+    """Pure ASGI. Counts each answer by its route's template, never by a path: clients make those up."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_and_count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                self.metrics.http(getattr(scope.get("route"), "path", "other"), method, message["status"])
+            await send(message)
+
+        await self.app(scope, receive, send_and_count)

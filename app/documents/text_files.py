@@ -1,0 +1,187 @@
+"""Files that are text: plain text, web pages, subtitles; each is written again in the encoding that it came in."""
+
+from __future__ import annotations
+
+import codecs
+import html
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from app.documents.document_reader import blaming_the_file
+from app.engine.errors import InvalidRequest
+from app.translation.text_request import TextFormat
+
+if TYPE_CHECKING:
+    from srt import Subtitle
+
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class PlainText:
+    format: TextFormat = "text"
+
+    def __init__(self, content: bytes) -> None:
+        self._mark, self._encoding, text = decode_text(content)
+        self.texts = [text] if text.strip() else []
+        self._blank = text
+
+    def written(self, translations: Sequence[str]) -> bytes:
+        text = translations[0] if self.texts else self._blank
+        return self._mark + text.encode(self._encoding, "replace")
+
+
+def read_plain_text(content: bytes) -> PlainText:
+    return PlainText(content)
+
+
+def decode_text(content: bytes) -> tuple[bytes, str, str]:
+    """The byte order mark, the encoding, the text."""
+    mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
+    encoding = _BYTE_ORDER_MARKS.get(mark, "utf-8")
+    try:
+        text = content[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as failure:
+        raise InvalidRequest(
+            "The file is neither in UTF-8 nor in UTF-16 with a byte order mark; save it as UTF-8."
+        ) from failure
+    return mark, encoding, text
+
+
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_CHARSET_SEARCH_BYTES = 1024  # bytes in which a page has to name its encoding
+_REFUSED_CODECS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
+
+
+class WebPage:
+    format: TextFormat = "html"
+
+    def __init__(self, content: bytes) -> None:
+        said = (
+            None
+            if content.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            else _declared_encoding(content)
+        )
+        if said is None:
+            self._mark, self._encoding, text = decode_text(content)
+        else:
+            self._mark, self._encoding = b"", said
+            try:
+                text = content.decode(said)
+            except UnicodeError as failure:
+                raise InvalidRequest(f"The page says that it is in {said} and is not; save it as UTF-8.") from failure
+        self.texts = [text] if text.strip() else []
+        self._blank = text
+
+    def written(self, translations: Sequence[str]) -> bytes:
+        """What the encoding has no letter for is written as a character reference."""
+        text = translations[0] if self.texts else self._blank
+        return self._mark + text.encode(self._encoding, "xmlcharrefreplace")
+
+
+def read_web_page(content: bytes) -> WebPage:
+    return WebPage(content)
+
+
+def _declared_encoding(content: bytes) -> str | None:
+    """As browsers take it: ISO 8859-1 and ASCII are Windows-1252, and nobody who writes a tag in ASCII is in UTF-16."""
+    found = _CHARSET.search(content[:_CHARSET_SEARCH_BYTES])
+    if found is None:
+        return None
+    label = found[1].decode("ascii").lower()
+    if label in ("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii", "windows-1252"):
+        return "cp1252"
+    try:
+        name = codecs.lookup(label).name
+        if name in _REFUSED_CODECS:
+            raise LookupError(name)
+        b"x".decode(name)  # what is no text encoding says so
+        "\u4f60".encode(name, "xmlcharrefreplace")
+    except (LookupError, UnicodeError) as failure:
+        raise InvalidRequest(f"The page's encoding {label!r} is not known here; save it as UTF-8.") from failure
+    return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else name
+
+
+_SPEAKER = re.compile(r"\s*(?:<[^>\n]*>)*[-–—‐]")
+_MARKUP = re.compile(r"(</?(?:i|b|u|s|font|c|v)\b[^<>\n]*>)", re.IGNORECASE)
+_WORD = re.compile(r"(?:<[^<>]*>|\S)+")
+_TAG = re.compile(r"<[^<>]*>")
+_LONG_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the library's time grows with the cube of longer ones
+
+
+class Subtitles:
+    format: TextFormat = "html"  # <i>, <b>, <u>, <font>
+
+    def __init__(self, content: bytes) -> None:
+        # Here and not at the top: it is needed once somebody translates a file.
+        import srt
+
+        self._mark, self._encoding, text = decode_text(content)
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if _LONG_RUN.search(text):
+            raise InvalidRequest(
+                "The subtitles have 20 digits or 100 white spaces in a row; take them out.", field="file"
+            )
+        with blaming_the_file("subtitles (.srt)"):
+            self._subtitles = list(srt.parse(text))
+        self._blank = content if not self._subtitles else None
+        self._parts = [list(_speaker_parts(each)) for each in self._subtitles]
+        self.texts = [_escaped_html(" ".join(lines)) for parts in self._parts for lines in parts]
+
+    def written(self, translations: Sequence[str]) -> bytes:
+        import srt
+
+        if self._blank is not None:
+            return self._blank
+        left = iter(translations)
+        for subtitle, parts in zip(self._subtitles, self._parts, strict=True):
+            lines = [line for part in parts for line in _broken_lines(_unescaped_text(next(left)), len(part))]
+            subtitle.content = "\n".join(lines)
+        text: str = srt.compose(self._subtitles, reindex=False, strict=False, eol=self._line_end)
+        return self._mark + text.encode(self._encoding, "replace")
+
+
+def read_subtitles(content: bytes) -> Subtitles:
+    return Subtitles(content)
+
+
+def _speaker_parts(subtitle: Subtitle) -> Iterator[list[str]]:
+    """The lines of each text in it."""
+    part: list[str] = []
+    for line in subtitle.content.split("\n"):
+        if not line.strip():
+            continue
+        if part and _SPEAKER.match(line):
+            yield part
+            part = []
+        part.append(line.strip())
+    if part:
+        yield part
+
+
+def _escaped_html(text: str) -> str:
+    return "".join(
+        piece if _MARKUP.fullmatch(piece) else html.escape(piece, quote=False) for piece in _MARKUP.split(text)
+    )
+
+
+def _unescaped_text(page: str) -> str:
+    return "".join(piece if _MARKUP.fullmatch(piece) else html.unescape(piece) for piece in _MARKUP.split(page))
+
+
+def _broken_lines(text: str, lines: int) -> list[str]:
+    """Into as many lines or fewer, each about as long as the others; tags count for nothing."""
+    words = _WORD.findall(text)
+    lengths = [len(_TAG.sub("", word)) + 1 for word in words]
+    broken: list[str] = []
+    first, left = 0, sum(lengths)
+    for remaining in range(lines, 0, -1):
+        behind, taken = first, 0
+        while behind < len(words) and (remaining == 1 or taken + lengths[behind] / 2 <= left / remaining):
+            taken += lengths[behind]
+            behind += 1
+        if behind > first:
+            broken.append(" ".join(words[first:behind]))
+        first, left = behind, left - taken
+    return broken

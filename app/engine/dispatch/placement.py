@@ -1,0 +1,62 @@
+"""Which device processes there are, and how many threads each has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MAX_CPU_WORKERS = 4
+
+
+def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
+    """ "auto": every CUDA device, or else the CPU. The front end must not load torch to find out, so it asks
+    the driver's own list of devices. With several CPU workers "cpu" becomes cpu:0, cpu:1, …"""
+    names = [f"cuda:{i}" for i in range(cuda_device_count())] or ["cpu"]
+    if setting != "auto":
+        names = list(dict.fromkeys(name.strip() for name in setting.split(",") if name.strip()))
+    workers = ["cpu"] if cpu_workers == 1 else [f"cpu:{i}" for i in range(cpu_workers)]
+    return [worker for name in names for worker in (workers if name == "cpu" else [name])]
+
+
+def cpu_workers(setting: int) -> int:
+    """0: one for each core, since the fastest steps are one thread's; but each has a copy of every model, hence at
+    most MOST_CPU_WORKERS."""
+    return setting or min(MAX_CPU_WORKERS, cores())
+
+
+def torch_device(name: str) -> str:
+    """What the process of that name computes on: all CPU workers on the one CPU."""
+    return "cpu" if name.startswith("cpu") else name
+
+
+def threads_each(cpu_threads: int, cpu_workers: int) -> int:
+    """Threads of one device process; 0: torch's own choice, which is all cores. Several workers share the cores: with
+    more threads than cores each would wait for the others' in the middle of every call."""
+    if cpu_threads or cpu_workers == 1:
+        return cpu_threads
+    return max(1, cores() // cpu_workers)
+
+
+def inspection_threads(cpu_threads: int) -> int:
+    """Threads of a look at one sentence; 0: as many as for all else, which somebody has set."""
+    return 0 if cpu_threads else cores()
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cuda_device_count() -> int:
+    """How many NVIDIA devices a process would see: CUDA_VISIBLE_DEVICES if it is set, else the device files."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        names = [path.name for path in Path("/dev").iterdir()]
+    except OSError:
+        names = []
+    present = sum(1 for name in names if name.startswith("nvidia") and name[6:].isdigit())
+    if visible is None:
+        return present
+    return min(present, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))

@@ -1,0 +1,282 @@
+"""Supervises all device processes: spawns, watches, and respawns them with growing pauses when they die.
+
+A process is ended when it says nothing: for `hang_timeout_s` while it has nothing to load, for `start_timeout_s`
+while it loads. Time in which this process itself did not run (a suspended laptop, a blocked event loop) does not
+count."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from app.engine.dispatch.placement import torch_device
+from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.errors import CheckpointRefused, EngineError, EngineUnavailable
+from app.engine.protocol import messages as m
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
+HEALTHY_S = 30.0  # a process that was ready for so long starts the pauses from the first again
+
+
+@dataclass(slots=True)
+class Device:
+    """One device and the process that serves it now. Times are CLOCK_MONOTONIC seconds.
+
+    loading: loads that the process has not answered, and who waits for each;  failed: model -> why it has it not.
+    precisions: model -> what it decodes in there, of all that this device ever loaded and that was not unloaded.
+    pause_s: how long to wait before the next start;  deaths: in a row, without HEALTHY_S of readiness between.
+    """
+
+    name: str
+    process: WorkerProcess | None = None
+    state: str = "starting"  # "starting" | "ready" | "restarting" | "stopped"
+    loaded: set[str] = field(default_factory=set)
+    precisions: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    loading: dict[str, asyncio.Future[EngineError | None] | None] = field(default_factory=dict)
+    outstanding_tokens: int = 0
+    pause_s: float = FIRST_PAUSE_S
+    deaths: int = 0
+    died_loading: str | None = None
+    heard_at: float = 0.0
+    load_began: float = 0.0
+    ready_at: float | None = None
+
+    def answered(self, model: str, problem: EngineError | None) -> None:
+        """A load has come to its end."""
+        waiter = self.loading.pop(model, None)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(problem)
+        if self.state == "ready":
+            self.load_began = time.monotonic()  # of the next one in its queue
+
+    @property
+    def healthy(self) -> bool:
+        return self.ready_at is not None and time.monotonic() - self.ready_at >= HEALTHY_S
+
+    @property
+    def problem(self) -> str | None:
+        """One sentence while it is down, and after several deaths until it has been ready for a while."""
+        if self.state not in ("restarting", "stopped") and (self.deaths < 2 or self.healthy):
+            return None
+        more = f"; its process has ended {self.deaths} times in a row" if self.deaths > 1 else ""
+        model = f", last while it loaded {m.plain_name(self.died_loading)}" if more and self.died_loading else ""
+        return f"{self.name} is {self.state}{more}{model}."
+
+
+class Supervisor:
+    """`to_load` is asked at every start: name -> what a process must load. configure: what every process is told.
+
+    on_reply gets messages about requests, on_beat a device's name and its statistics; on_failure a model that no
+    device could load; on_death a device whose process has just ended with whatever was in flight on it.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        *,
+        configure: m.Configure,
+        start_timeout_s: float,
+        hang_timeout_s: float,
+        to_load: Callable[[], Mapping[str, m.Load]],
+        on_reply: Callable[[m.FromDevice], None],
+        on_failure: Callable[[str, str], None],
+        on_death: Callable[[str], None],
+        on_beat: Callable[[str, m.Heartbeat], None] = lambda name, beat: None,
+    ) -> None:
+        self.all = {name: Device(name) for name in names}
+        self._configure = configure
+        self._start_timeout_s, self._hang_timeout_s = start_timeout_s, hang_timeout_s
+        self._to_load, self._on_reply, self._on_beat = to_load, on_reply, on_beat
+        self._on_failure, self._on_death_of = on_failure, on_death
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._coming: dict[str, m.Load] = {}  # loaded at run time, and not yet what `to_load` says
+        self._stopping = self._spawned = False
+
+    def spawn_all(self) -> None:
+        self._spawned = True
+        for device in self.all.values():
+            device.state = "starting"
+            self._in_background(self._spawn(device))
+        self._in_background(self._watch())
+
+    def leave_idle(self) -> None:
+        """There is nothing to load, so no process is started before there is."""
+        for device in self.all.values():
+            device.state = "stopped"
+
+    def _in_background(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Life and death ---------------------------------------------------------------------------------------
+
+    async def _spawn(self, device: Device) -> None:
+        device.loaded.clear()
+        device.failed.clear()
+        device.state = "starting"
+        device.heard_at = device.load_began = time.monotonic()
+        process = WorkerProcess(device.name, on_message=self._heard, on_death=self._died)
+        device.process = process
+        try:
+            await process.start([msgspec.structs.replace(self._configure, device=torch_device(device.name))])
+        except Exception:
+            log.exception("the process of %s could not be started", device.name)
+            self._died(device.name)
+            return
+        loads = {**self._to_load(), **self._coming}  # only now: while it was started they may have changed
+        for name in loads:
+            device.loading.setdefault(name, None)
+        process.send(list(loads.values()))
+
+    async def _watch(self) -> None:
+        """Ends processes that hang."""
+        interval = min(1.0, self._hang_timeout_s / 4, self._start_timeout_s / 4)
+        while True:
+            expected = time.monotonic() + interval
+            await asyncio.sleep(interval)
+            asleep = max(0.0, time.monotonic() - expected)
+            for device in list(self.all.values()):
+                device.heard_at += asleep  # what was said meanwhile is still to be read
+                device.load_began += asleep
+                self._end_if_overdue(device)
+
+    def _end_if_overdue(self, device: Device) -> None:
+        if device.process is None:
+            return
+        now = time.monotonic()
+        if device.state == "starting" or device.loading:
+            if now - device.load_began <= self._start_timeout_s:
+                return
+            reason = f"was not ready after {self._start_timeout_s:g} s"
+        else:
+            if now - device.heard_at <= self._hang_timeout_s:
+                return
+            reason = f"has said nothing for {self._hang_timeout_s:g} s"
+        log.error("the process of %s %s; it is ended", device.name, reason)
+        device.heard_at = device.load_began = now  # once is enough
+        self._in_background(device.process.kill())
+
+    def _heard(self, name: str, message: m.FromDevice) -> None:
+        device = self.all[name]
+        device.heard_at = time.monotonic()
+        match message:
+            case m.Heartbeat():
+                self._on_beat(name, message)
+                return
+            case m.Started():
+                log.info("%s runs in process %s", name, device.process.pid if device.process else "?")
+            case m.Loaded():
+                log.info("%s loaded %s in %.2f s", name, message.name, message.seconds)
+                if message.name in self._coming or message.name in self._to_load():  # nobody unloaded it meanwhile
+                    device.loaded.add(message.name)
+                    device.precisions[message.name] = message.precision
+                device.answered(message.name, None)
+            case m.LoadFailed():
+                log.error("%s did not load %s: %s", name, message.name, message.reason)
+                device.failed[message.name] = message.reason
+                device.answered(message.name, CheckpointRefused(message.reason))
+                if message.name not in self._coming and all(message.name in d.failed for d in self.all.values()):
+                    self._on_failure(message.name, message.reason)
+            case _:
+                self._on_reply(message)
+                return
+        if device.state == "starting" and self._to_load().keys() <= device.loaded | device.failed.keys():
+            device.state, device.ready_at = "ready", time.monotonic()
+
+    def _died(self, name: str) -> None:
+        device = self.all[name]
+        device.process, device.outstanding_tokens = None, 0
+        device.loaded.clear()
+        if device.healthy:
+            device.deaths, device.pause_s = 0, FIRST_PAUSE_S
+        device.died_loading = next(iter(device.loading), None)
+        device.ready_at = None
+        for model in list(device.loading):
+            reason = f"The process of {name} ended while it loaded {m.plain_name(model)}; try again in a moment."
+            device.answered(model, EngineUnavailable(reason))
+        self._on_death_of(name)
+        if self._stopping:
+            return
+        device.state, device.deaths = "restarting", device.deaths + 1
+        log.error("the process of %s ended; the next starts in %g s", name, device.pause_s)
+        self._in_background(self._respawn(device))
+
+    async def _respawn(self, device: Device) -> None:
+        await asyncio.sleep(device.pause_s)
+        device.pause_s = min(MAX_PAUSE_S, device.pause_s * 2)
+        await self._spawn(device)
+
+    # Requests and models ----------------------------------------------------------------------------------
+
+    def least_busy(self, model: str) -> Device | None:
+        """The device with that model and the least outstanding tokens; None if none can take work now."""
+        able = [d for d in self.all.values() if model in d.loaded]
+        return min(able, key=lambda d: d.outstanding_tokens) if able else None
+
+    def problems(self) -> list[str]:
+        """One sentence for each device that is down and each model that one of several could not load."""
+        down = [problem for device in self.all.values() if (problem := device.problem)]
+        return down + [
+            f"{device.name} does not have {m.plain_name(model)}: {reason}"
+            for device in self.all.values()
+            for model, reason in device.failed.items()
+            if model in self._to_load()
+        ]
+
+    async def load(self, message: m.Load) -> None:
+        """Load one more version on every device that is ready; processes that start meanwhile load it too. Raises
+        what kept one of them from it. Ends by the start timeout, since whoever takes longer is ended. Whatever comes
+        of it, `settle` or `unload` must follow."""
+        awaited = [device for device in self.all.values() if device.state == "ready" or not self._spawned]
+        if not awaited or self._stopping:
+            raise EngineUnavailable("No device is ready to load a model; try again in a few seconds.")
+        self._coming[message.name] = message
+        if not self._spawned:
+            self.spawn_all()
+        waiting = [self._expect(device, message.name) for device in awaited]
+        for device in self.all.values():
+            if device.process is not None and device.state in ("ready", "starting"):
+                device.loading.setdefault(message.name, None)
+                device.process.send([message])
+        for problem in await asyncio.gather(*waiting):
+            if problem is not None:
+                raise problem
+
+    def _expect(self, device: Device, model: str) -> asyncio.Future[EngineError | None]:
+        if not device.loading:
+            device.load_began = time.monotonic()
+        waiter: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
+        device.loading[model] = waiter
+        return waiter
+
+    def settle(self, model: str) -> None:
+        """From now on it is `to_load` that names this version."""
+        self._coming.pop(model, None)
+
+    def unload(self, model: str) -> None:
+        self._coming.pop(model, None)
+        for device in self.all.values():
+            device.loaded.discard(model)
+            device.precisions.pop(model, None)
+            device.failed.pop(model, None)
+            if device.process is not None:
+                device.process.send([m.Unload(model)])
+
+    async def stop(self) -> None:
+        self._stopping = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(d.process.stop(5.0) for d in self.all.values() if d.process))
+        for device in self.all.values():
+            device.state = "stopped"

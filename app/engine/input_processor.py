@@ -1,0 +1,449 @@
+"""From a request's texts to the messages that a device gets.
+
+Texts become token ids, or a refusal that names the length and the limit: nothing is cut silently. Forced prefixes and
+required terms become runs of tokens that the model can write. The dispatcher fills in ids and deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from app.engine import errors
+from app.engine.admission import Demand
+from app.engine.errors import InvalidRequest, UnknownCharacters
+from app.engine.interface import AttentionQuery, GatesQuery, GenerationRequest, TranslationRequest, WalkthroughQuery
+from app.engine.output.token_views import SentenceSides
+from app.engine.protocol import messages as m
+from app.engine.protocol.inspection_messages import AttentionOptions
+from app.engine.registry.model_registry import ModelVersion
+from app.engine.request_limits import MOST_BEAM
+from models.checkpoint import Checkpoint, new_token_limit
+from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
+
+T = TypeVar("T")
+LONG_CHARACTERS = 2000  # about a millisecond of tokenizing, ten times what a thread costs
+
+
+async def run_tokenizer(characters: int, tokenize: Callable[[], T]) -> T:
+    """What `tokenize` gives; of long texts in a thread, since 100,000 characters would hold up everyone for 180 ms."""
+    return tokenize() if characters <= LONG_CHARACTERS else await asyncio.to_thread(tokenize)
+
+
+def source_token_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
+    """What the encoder reads; () for a text without tokens."""
+    source = checkpoint.source_ids(text)
+    most = checkpoint.config.max_source_tokens
+    if len(source) > most:
+        raise errors.TextTooLong(
+            f"This text has {len(source):,} tokens; the model takes {most:,}. Send it in parts.", field=field_name
+        )
+    config = checkpoint.config
+    return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
+
+
+def source_token_room(checkpoint: Checkpoint) -> int:
+    """How many tokens of a text the model takes, besides those that the checkpoint puts around every source."""
+    config = checkpoint.config
+    return config.max_source_tokens - len(config.source_prefix) - len(config.source_suffix)
+
+
+def source_token_counts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[int]:
+    """How many tokens each of these texts has, whatever the limit is."""
+    tokenizer = checkpoint.tokenizers["source"]
+    return [len(tokenizer.encode(text)) for text in texts]
+
+
+def check_given_source(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
+    """A source that was given as ids, without what the checkpoint puts around them."""
+    tokenizer, most = checkpoint.tokenizers["source"], checkpoint.config.max_source_tokens
+    if unknown := [each for each in ids if each >= tokenizer.size]:
+        raise errors.InvalidRequest(
+            f"There is no token {unknown[0]:,}: this model's source vocabulary has {tokenizer.size:,} (0 to"
+            f" {tokenizer.size - 1:,}).",
+            field="source_ids",
+        )
+    if (padding := checkpoint.config.architecture.get("pad")) in ids:
+        raise errors.InvalidRequest(
+            f"Token {padding:,} is padding, which stands for nothing and is never read: leave it out.",
+            field="source_ids",
+        )
+    around = len(checkpoint.source_prefix(ids)) + len(checkpoint.config.source_suffix)
+    if len(ids) + around > most:
+        raise errors.TextTooLong(
+            f"This source has {len(ids) + around:,} tokens; the model takes {most:,}. Send it in parts.",
+            field="source_ids",
+        )
+
+
+def target_token_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
+    """A target that was given, or its beginning, without its start token. A text without tokens is refused, for nothing
+    would be forced; and so is one of unknown tokens alone, which say nothing of that text."""
+    writer = checkpoint.tokenizers["target"]
+    target = writer.encode(text)
+    refuse_long_target(checkpoint, target, field_name)
+    if not target:
+        raise errors.InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
+    if writer.special.unknown in target:
+        said = {text[each.start : each.end].strip(): each.id for each in writer.pieces(text)}
+        said.pop("", None)
+        if set(said.values()) <= {writer.special.unknown}:
+            raise errors.UnknownCharacters(
+                f"{checkpoint.name} has no token for {quoted_parts(list(said))}: send a {field_name} in the language"
+                " that it writes.",
+                field=field_name,
+            )
+    return target
+
+
+def refuse_long_target(checkpoint: Checkpoint, target: Sequence[int], field_name: str) -> None:
+    """TextTooLong for a target of more tokens than the model takes."""
+    most = checkpoint.config.max_new_tokens
+    if len(target) > most:
+        raise errors.TextTooLong(
+            f"This {field_name} has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
+            field=field_name,
+        )
+
+
+def refuse_unknown_characters(checkpoint: Checkpoint, text: str, field_name: str) -> None:
+    """UnknownCharacters for a text of a lyricist that holds what its vocabulary does not."""
+    unknown = checkpoint.tokenizers["target"].unknown(text)
+    if unknown:
+        raise errors.UnknownCharacters(
+            f"{checkpoint.name} has never seen {quoted_parts(unknown)}: leave {'it' if len(unknown) == 1 else 'them'}"
+            " out.",
+            field=field_name,
+        )
+
+
+def quoted_parts(parts: Sequence[str]) -> str:
+    """The first of them, fit for a sentence."""
+    return " ".join(part if part.isprintable() and part.strip() else repr(part) for part in parts[:5])
+
+
+def lyrics_token_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
+    """A whole text for a lyricist to read, its start token first where it has one."""
+    tokens, most = checkpoint.target_ids(text), checkpoint.config.max_new_tokens
+    if len(tokens) > most:
+        raise errors.TextTooLong(
+            f"This text has {len(tokens):,} tokens; the model takes {most:,}. Send it in parts.", field="text"
+        )
+    return tokens
+
+
+def given_prompt_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, ...]:
+    """A prompt that was given as tokens, its start token first where the model has one."""
+    tokenizer = checkpoint.tokenizers["target"]
+    size, special = tokenizer.size, tokenizer.special
+    if unknown := [each for each in ids if not 0 <= each < size]:
+        raise errors.InvalidRequest(
+            f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,}).",
+            field="prompt",
+        )
+    if empty := [each for each in ids if each in (special.pad, special.unknown)]:
+        raise errors.InvalidRequest(
+            f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out.", field="prompt"
+        )
+    start = checkpoint.config.target_prefix
+    return tuple(ids) if tuple(ids[: len(start)]) == start else (*start, *ids)
+
+
+def prompt_token_ids(checkpoint: Checkpoint, job: GenerationRequest) -> tuple[int, ...]:
+    """What a lyricist continues."""
+    most = checkpoint.config.max_new_tokens
+    if job.max_new_tokens > most:
+        raise errors.InvalidRequest(
+            f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
+            field="max_new_tokens",
+        )
+    if job.prompt_ids is None:
+        refuse_unknown_characters(checkpoint, job.prompt, "prompt")
+        prompt = checkpoint.target_ids(job.prompt)
+    else:
+        prompt = given_prompt_ids(checkpoint, job.prompt_ids)
+    if not prompt:
+        raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
+    if len(prompt) > most:
+        raise errors.TextTooLong(
+            f"This prompt has {len(prompt):,} tokens; the model takes {most:,}. Send its last part.",
+            field="prompt",
+        )
+    return prompt
+
+
+UNKNOWN_CHARACTER = "\ue000"  # a character that no vocabulary has, and which therefore is a token by itself
+TERM_CONTEXTS = (
+    "",
+    "a ",
+    "(",
+    UNKNOWN_CHARACTER,
+)  # a text's beginning, the middle of a sentence, and no space before the term
+TokenRun = tuple[int, ...]
+
+
+def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
+    """The beginning of a translation; () of white space alone. UnknownCharacters for what could not be shown."""
+    if not prefix.strip():
+        return ()
+    ids, never = target_token_ids(checkpoint, prefix, "prefix"), unwritable_tokens(checkpoint)
+    if unknown := _parts_of_tokens(checkpoint, prefix, never):
+        raise UnknownCharacters(
+            f"{checkpoint.name} has no token for {quoted_parts(unknown)}: begin the translation without it.",
+            field="prefix",
+        )
+    return tuple(ids)
+
+
+def unwritable_tokens(checkpoint: Checkpoint) -> frozenset[int]:
+    """Tokens that decoding never chooses as a part of a text."""
+    config, special = checkpoint.config, checkpoint.tokenizers["target"].special
+    others = (each for each in (config.eos, special.unknown) if each is not None)
+    return frozenset((*config.suppressed, *others))
+
+
+def required_token_runs(checkpoint: Checkpoint, terms: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """Of each term all runs of each of its forms. InvalidRequest names a term of which no form can be written."""
+    return [_writable_runs(checkpoint, term) for term in terms]
+
+
+def _writable_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> list[list[int]]:
+    never = unwritable_tokens(checkpoint)
+    found = dict.fromkeys(run for form in forms for run in _standalone_runs(checkpoint, form.strip()))
+    if writable := [list(run) for run in found if never.isdisjoint(run)]:
+        return writable
+    shown = " or ".join(map(repr, forms[:3])) or "''"
+    if not found:
+        message = f"The term {shown} has no tokens that {checkpoint.name} writes: leave it out."
+        raise InvalidRequest(message, field="glossary")
+    unknown = list(dict.fromkeys(part for form in forms for part in _parts_of_tokens(checkpoint, form, never)))
+    message = (
+        f"{checkpoint.name} cannot write the term {shown}: it has no token for {quoted_parts(unknown)}; leave it out."
+    )
+    raise UnknownCharacters(message, field="glossary")
+
+
+def _parts_of_tokens(checkpoint: Checkpoint, text: str, never: frozenset[int]) -> list[str]:
+    """Of a text, each part whose token is among these, once."""
+    pieces = checkpoint.tokenizers["target"].pieces(text)
+    return list(dict.fromkeys(text[piece.start : piece.end] for piece in pieces if piece.id in never))
+
+
+def _standalone_runs(checkpoint: Checkpoint, form: str) -> Iterator[TokenRun]:
+    """The tokens that stand for the form alone, wherever it may stand."""
+    writer = checkpoint.tokenizers["target"]
+    for before in TERM_CONTEXTS if form else ():
+        if UNKNOWN_CHARACTER in before and writer.special.unknown is None:
+            continue
+        pieces = writer.pieces(before + form)
+        first = next((i for i, piece in enumerate(pieces) if piece.end > len(before)), len(pieces))
+        if first < len(pieces) and pieces[first].start >= len(before):
+            yield tuple(piece.id for piece in pieces[first:])
+
+
+Ids = tuple[int, ...]
+MIN_BEAM_WITH_TERMS = 4  # at least, with terms: they are led to beside what the model would write
+
+
+class TranslationPlan(NamedTuple):
+    """source: () for nothing that the model reads. options: further ones of `asking.translation`."""
+
+    job: TranslationRequest
+    checkpoint: ModelVersion
+    source: Ids
+    prefix: Ids
+    beam: int
+    demand: Demand
+    options: dict[str, Any]
+
+
+def plan_translation(job: TranslationRequest, checkpoint: ModelVersion, *, beam: int, slots: int) -> TranslationPlan:
+    """beam: the server's own. InvalidRequest names the field that cannot be read."""
+    source = source_token_ids(checkpoint, job.text, "q")
+    prefix = prefix_token_ids(checkpoint, job.prefix) if job.prefix else ()
+    required: Sequence[list[list[int]]] = required_token_runs(checkpoint, job.required) if job.required else ()
+    wide = beam_width(job, beam, slots, required)
+    # a translation is about as long as its source
+    demand = Demand(checkpoint.name, 1, len(source), len(source), wide if source else 0)
+    options: dict[str, Any] = {} if job.max_new_tokens is None else {"max_new_tokens": job.max_new_tokens}
+    if job.length_penalty is not None:
+        options["length_penalty"] = job.length_penalty
+    elif job.required:
+        options["length_penalty"] = TERMS_LENGTH_PENALTY
+    if required:
+        options["required"] = required
+    if job.no_repeat_ngram_size:
+        options["no_repeat_ngram_size"] = job.no_repeat_ngram_size
+    if "scores" in job.wants:
+        options["scores"] = True
+    return TranslationPlan(job, checkpoint, source, prefix, wide, demand, options)
+
+
+def beam_width(job: TranslationRequest, beam: int, slots: int, required: Sequence[list[list[int]]] = ()) -> int:
+    """Of its beam. More hypotheses than alternatives asked for, since two may read the same."""
+    wide = max(beam if job.beam_size is None else job.beam_size, job.alternatives + 1)
+    return (
+        max(wide, min(max(constrained_beam_size(required, wide), MIN_BEAM_WITH_TERMS), slots, MOST_BEAM))
+        if required
+        else wide
+    )
+
+
+def _decode_message(
+    checkpoint: ModelVersion, source: Sequence[int], prefix: Sequence[int], max_new_tokens: int, **options: Any
+) -> m.Decode:
+    """options: the other fields of the message."""
+    return m.Decode(
+        id=0,
+        model=checkpoint.key,
+        source=list(source),
+        prefix=list(prefix),
+        deadline=0.0,
+        max_new_tokens=max_new_tokens,
+        **options,
+    )
+
+
+def _new_token_limit(checkpoint: ModelVersion, source_tokens: int, asked: int | None, room: int = 0) -> int:
+    """Of a translation, at most. room: where nothing is asked, so many more."""
+    most = checkpoint.config.max_new_tokens
+    return min(most, new_token_limit(source_tokens, most) + room) if asked is None else min(asked, most)
+
+
+def translation_message(
+    checkpoint: ModelVersion,
+    source: tuple[int, ...],
+    prefix: tuple[int, ...] = (),
+    *,
+    beam: int,
+    length_penalty: float,
+    wants_tokens: bool,
+    start_by: float,
+    max_new_tokens: int | None = None,
+    required: Sequence[list[list[int]]] = (),
+    no_repeat_ngram_size: int = 0,
+    scores: bool = False,
+) -> m.Decode:
+    """All hypotheses of a beam search, of what follows `prefix`. Terms that are required have room besides."""
+    room = sum(max(map(len, term)) for term in required)
+    return _decode_message(
+        checkpoint,
+        source,
+        (*checkpoint.config.target_prefix, *prefix),
+        _new_token_limit(checkpoint, len(source), max_new_tokens, room),
+        beam=beam,
+        n_best=beam,
+        length_penalty=length_penalty,
+        wants_tokens=wants_tokens,
+        start_by=start_by,
+        required=list(required),
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        scores=scores,
+    )
+
+
+def generation_message(
+    checkpoint: ModelVersion,
+    job: GenerationRequest,
+    prompt: tuple[int, ...],
+    *,
+    seed: int,
+    wants_tokens: bool,
+    at_once: bool,
+    start_by: float,
+) -> m.Decode:
+    """One of the job's samples."""
+    return _decode_message(
+        checkpoint,
+        (),
+        prompt,
+        job.max_new_tokens,
+        temperature=job.temperature,
+        top_k=job.top_k,
+        top_p=job.top_p,
+        seed=seed,
+        wants_tokens=wants_tokens,
+        at_once=at_once,
+        start_by=start_by,
+        logprobs=job.logprobs,
+        no_repeat_ngram_size=job.no_repeat_ngram_size,
+        presence_penalty=job.presence_penalty,
+        frequency_penalty=job.frequency_penalty,
+        repetition_penalty=job.repetition_penalty,
+        top_logprobs=job.top_logprobs,
+    )
+
+
+def attention_message(checkpoint: ModelVersion, job: AttentionQuery, sides: SentenceSides) -> m.Attend:
+    return m.Attend(
+        id=0,
+        model=checkpoint.key,
+        source=sides.source.ids,
+        inputs=[token.id for token in sides.target.inputs],
+        outputs=[token.id for token in sides.target.outputs],
+        kinds=list(job.kinds),
+        layers=None if job.layers is None else list(job.layers),
+        heads=None if job.heads is None else list(job.heads),
+        max_values=job.max_values,
+        question=_attention_options(checkpoint, job, sides),
+    )
+
+
+def _attention_options(checkpoint: ModelVersion, job: AttentionQuery, sides: SentenceSides) -> AttentionOptions:
+    """The translation without heads is looked for as the one with them."""
+    source = sides.source
+    return AttentionOptions(
+        reduce_heads=job.reduce_heads,
+        reduce_layers=job.reduce_layers,
+        include=list(job.include),
+        top_k=job.top_k,
+        masked=list(job.masked),
+        row=job.row,
+        source_units=source.units,
+        target_units=[token.word for token in sides.target.outputs],
+        unit="word",
+        starts=source.starts,
+        ends=source.ends,
+        beam=sides.beam,
+        length_penalty=sides.length_penalty,
+        max_new_tokens=_new_token_limit(checkpoint, len(source.tokens), job.max_new_tokens),
+        prefix=list(sides.prefix),
+    )
+
+
+def walkthrough_message(checkpoint: ModelVersion, job: WalkthroughQuery, sides: SentenceSides) -> m.Walk:
+    return m.Walk(
+        id=0,
+        model=checkpoint.key,
+        source=sides.source.ids,
+        inputs=[token.id for token in sides.target.inputs],
+        side=job.side,
+        layer=job.layer,
+        head=job.head,
+        position=job.position,
+        most=job.most,
+        most_keys=job.most_keys,
+    )
+
+
+def gates_message(checkpoint: ModelVersion, job: GatesQuery, tokens: tuple[int, ...]) -> m.Trace:
+    """tokens: what the network reads."""
+    return m.Trace(
+        id=0,
+        model=checkpoint.key,
+        tokens=list(tokens),
+        gates=None if job.gates is None else list(job.gates),
+        layers=None if job.layers is None else list(job.layers),
+        units=list(job.units) if not isinstance(job.units, int) else None,
+        most_varied=job.units if isinstance(job.units, int) else 0,
+        top_k=job.top_k,
+        max_values=job.max_values,
+    )
+
+
+def score_message(
+    checkpoint: ModelVersion, source: tuple[int, ...], target: list[int], *, top_k: int, by_rules: bool
+) -> m.Score:
+    """target: all tokens, the given one first."""
+    return m.Score(id=0, model=checkpoint.key, source=list(source), target=target, top_k=top_k, by_rules=by_rules)

@@ -1,0 +1,475 @@
+"""What the rest of the service sees of the engine: the `Engine` protocol, its requests and its results.
+
+Plain values, no HTTP, no tensors. Lengths are in tokens, log-probabilities and entropies in nats, times in seconds
+unless a name says otherwise; layers, heads, units and positions count from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from app.engine.output.text_stream import TextStream
+from app.engine.output.token_texts import WrittenToken
+from app.engine.protocol.inspection_messages import AttentionFindings, HeadChoice, RowChoice, WalkthroughStep
+from app.engine.registry.training_curves import TrainingCurves
+
+GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """One token; `start` and `end` are code points of the text it came from and `word` the number of its word, None for
+    special tokens."""
+
+    id: int
+    piece: str
+    text: str
+    start: int | None
+    end: int | None
+    special: bool
+    word: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatesQuery:
+    """The gates of a lyricist over one text. gates, layers: None means all; layers and units count from 0, negative
+    numbers from the end. units: numbers, or how many of those that vary most in each layer."""
+
+    text: str
+    model: str | None = None
+    gates: tuple[GateName, ...] | None = None
+    layers: tuple[int, ...] | None = None
+    units: tuple[int, ...] | int = 16
+    top_k: int = 0
+    max_values: int = 262_144  # more gate values than these are refused
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyToken:
+    """A token that might have come; `text` as it reads by itself, "" for special tokens."""
+
+    id: int
+    piece: str
+    text: str
+    log_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenExpectation:
+    """What was expected at one place. log_probability, rank (1 is the likeliest): of the token that came there; None
+    where none did. entropy of all that might have come; top: the likeliest, best first."""
+
+    log_probability: float | None
+    rank: int | None
+    entropy: float
+    top: tuple[LikelyToken, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GateSummary:
+    """Of all units of a layer, name -> [T]: the mean, and the share that is saturated at the low and at the high end;
+    hidden_change [T]: the mean of |h - the h before|."""
+
+    layer: int
+    mean: Mapping[str, FloatArray]
+    low: Mapping[str, FloatArray]
+    high: Mapping[str, FloatArray]
+    hidden_change: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class GatesResult:
+    """values: gate -> [layers, T, units], after each of the T `tokens`; units: those of each layer. bounds: between
+    which numbers a gate lies, None where it has no bounds. depth, hidden: of the whole model. steps: after each token,
+    what was expected next, and what came; after the last, nothing did."""
+
+    model: str
+    cell: str
+    depth: int
+    hidden: int
+    convention: str
+    text: str
+    tokens: tuple[TokenView, ...]
+    layers: tuple[int, ...]
+    units: tuple[tuple[int, ...], ...]
+    values: Mapping[str, FloatArray]
+    bounds: Mapping[str, tuple[float, float] | None]
+    summaries: tuple[GateSummary, ...]
+    steps: tuple[TokenExpectation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreQuery:
+    """How probable `text` is: to a lyricist, or as the translation of `source` to a translator. by_rules: by the
+    probabilities that decoding uses, which leave out what it never chooses; else those of the whole vocabulary.
+    ids: a lyricist's tokens, instead of `text`. least_predicted: 0 takes a text of one token too, which is given."""
+
+    text: str
+    source: str | None = None
+    model: str | None = None
+    top_k: int = 0
+    by_rules: bool = True
+    ids: tuple[int, ...] | None = None
+    least_predicted: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreResult:
+    """steps: one for each of the `tokens`, what was expected there; None where the token was given. characters: how
+    many code points of the text the predicted tokens stand for; a translation's end token is predicted, and is none."""
+
+    model: str
+    text: str
+    tokens: tuple[TokenView, ...]
+    steps: tuple[TokenExpectation | None, ...]
+    log_probability: float
+    predicted: int
+    characters: int
+
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+NO_FINDINGS = AttentionFindings()
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionQuery:
+    """A look at one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target` None: the
+    model's own translation, which begins with `prefix`. Layers and heads count from 0; None means all, negative numbers
+    count from the end. beam 0 and None: the server's own."""
+
+    source: str | None
+    target: str | None = None
+    model: str | None = None
+    kinds: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+    max_values: int = 262_144  # more weights than these are refused
+    max_bytes: int = 1_048_576  # so many would not be, were they asked for as bytes
+    max_digits: int = 262_144  # of what is digits in any encoding: the rollout
+    one_map: bool = False  # whether the answer has room for one only, of the cross-attention
+    source_ids: tuple[int, ...] | None = None
+    prefix: str | None = None
+    beam: int = 0
+    length_penalty: float | None = None
+    max_new_tokens: int | None = None
+    reduce_heads: Literal["none", "mean", "max"] = "none"
+    reduce_layers: Literal["none", "mean"] = "none"
+    include: tuple[Literal["alignment", "rollout", "stats", "steps"], ...] = ()
+    top_k: int = 0
+    masked: tuple[HeadChoice, ...] = ()
+    row: RowChoice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMap:
+    """weights [layer][head][query][key], little-endian float32 in C order; `layers` and `heads` say which ones, counted
+    from 0: where they were reduced, those that went into the one."""
+
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    shape: tuple[int, ...]
+    weights: bytes
+
+    @property
+    def values(self) -> npt.NDArray[np.float32]:
+        """[layers, heads, Q, K], which may not be written to."""
+        return np.frombuffer(self.weights, dtype="<f4").reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFacts:
+    """sha256: of the weights' file."""
+
+    sha256: str | None
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+    head_width: int
+    norm: str
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionTimings:
+    """Wall clock of the parts of a look: texts to tokens; the search for the model's own translation, None where there
+    was none; the pass that is shown. The last two with their waits for a device."""
+
+    encode_s: float = 0.0
+    decode_s: float | None = None
+    attention_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionResult:
+    """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t.
+    finished: whether the last output token is the end. found_logprob: what the search said of its own translation.
+    max_source_tokens, max_target_tokens: the longest that the model takes."""
+
+    model: str
+    network: NetworkFacts
+    source_text: str
+    target_text: str
+    forced: bool
+    finished: bool
+    source_tokens: tuple[TokenView, ...]
+    input_tokens: tuple[TokenView, ...]
+    output_tokens: tuple[TokenView, ...]
+    maps: Mapping[AttentionKind, AttentionMap]
+    findings: AttentionFindings = NO_FINDINGS
+    found_logprob: float | None = None
+    max_source_tokens: int = 256
+    max_target_tokens: int = 256
+    took: InspectionTimings = InspectionTimings()
+
+
+@dataclass(frozen=True, slots=True)
+class WalkthroughQuery:
+    """One forward pass, as one place of a layer and a head sees it. target None: the model's own translation. Numbers
+    count from 0, negative ones from the end. most: values told of a vector; most_keys: places told of."""
+
+    source: str
+    target: str | None = None
+    model: str | None = None
+    side: Literal["encoder", "decoder"] = "decoder"
+    layer: int = 0
+    head: int = 0
+    position: int = 0
+    most: int = 8
+    most_keys: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WalkthroughResult:
+    """layer, head, position: counted from 0."""
+
+    model: str
+    source_text: str
+    target_text: str
+    forced: bool
+    source_tokens: tuple[TokenView, ...]
+    input_tokens: tuple[TokenView, ...]
+    layer: int
+    head: int
+    position: int
+    steps: tuple[WalkthroughStep, ...]
+
+
+FinishReason = Literal["stop", "length", "repetition"]
+TranslationDetail = Literal["scores", "tokens", "alignment"]
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer took. Times count from its admission: queued_s until a device began to read, where the device
+    says so; first_token_s where somebody listened. Several continuations: the first to begin, the last to end."""
+
+    read_tokens: int = 0
+    new_tokens: int = 0
+    queued_s: float | None = None
+    first_token_s: float | None = None
+    total_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationRequest:
+    """One sentence, or as much text as the model takes. `model` None: the first loaded translator of the pair. None of
+    beam_size, length_penalty, max_new_tokens: the server's own. prefix: what the translation begins with. required:
+    terms that it has to hold, each in any one of its forms. no_repeat_ngram_size: no run of so many tokens comes twice;
+    0: off. wants: what is told beside the text."""
+
+    text: str
+    source_language: str
+    target_language: str
+    model: str | None = None
+    alternatives: int = 0
+    beam_size: int | None = None
+    length_penalty: float | None = None
+    max_new_tokens: int | None = None
+    prefix: str = ""
+    required: tuple[tuple[str, ...], ...] = ()
+    no_repeat_ngram_size: int = 0
+    wants: frozenset[TranslationDetail] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedWord:
+    """One word of a translation and the source word that the model read most while it wrote it, as code points of the
+    two texts, ends exclusive. weight: the share of its attention, 0 to 1."""
+
+    target_start: int
+    target_end: int
+    source_start: int
+    source_end: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationResult:
+    """`finish_reason` "length" means that the decoder ran into its limit before it ended the sentence; "repetition",
+    that the text goes round in circles. scores: of the text and of each alternative, log-probability over length to the
+    power of the length penalty. tokens: whose texts join to the text. Both and alignment None: not asked for."""
+
+    text: str
+    alternatives: tuple[str, ...]
+    finish_reason: FinishReason
+    model: str
+    usage: Usage = Usage()
+    scores: tuple[float, ...] | None = None
+    tokens: tuple[WrittenToken, ...] | None = None
+    alignment: tuple[AlignedWord, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`. logprobs: with
+    its tokens, and how probable the model itself found each. prompt_ids: the prompt as tokens, instead."""
+
+    prompt: str
+    model: str | None = None
+    max_new_tokens: int = 100
+    temperature: float = 0.8
+    top_k: int = 0  # 0: off
+    top_p: float = 1.0  # 1: off
+    seed: int | None = None
+    n: int = 1
+    stop: tuple[str, ...] = ()
+    logprobs: bool = False
+    top_logprobs: int = 0  # with logprobs: so many of the likeliest tokens at each place
+    presence_penalty: float = 0.0  # off the logit of each token written before, once
+    frequency_penalty: float = 0.0  # and for each time that it was written
+    repetition_penalty: float = 1.0  # by which positive logits of these are divided, negative ones multiplied; 1: off
+    no_repeat_ngram_size: int = 0
+    prompt_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """tokens: whose texts join to the text; None where they were not asked for."""
+
+    text: str
+    finish_reason: FinishReason
+    seed: int
+    tokens: tuple[WrittenToken, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationResult:
+    """`continuations` has n members; the first is the answer, the rest are its alternatives."""
+
+    continuations: tuple[Continuation, ...]
+    model: str
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One loaded checkpoint, as `GET /models` shows it. Languages are None for lyricists. precision: what it decodes
+    in, None where it is on no device;  loaded_at: when this version was read."""
+
+    name: str
+    kind: Literal["translator", "lyrics"]
+    architecture: str
+    parameters: int
+    source_language: str | None
+    target_language: str | None
+    vocabulary: int
+    max_source_tokens: int | None
+    max_new_tokens: int
+    devices: tuple[str, ...]
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1  # counts the loads of this name since the start
+    precision: str | None = None
+    licence: str | None = None
+    loaded_at: datetime = EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChange:
+    """What loading, reloading or unloading came to, and how long it took."""
+
+    model: ModelInfo
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatus:
+    """`ready` when at least one device can take requests; what is less than whole stands in `problems`."""
+
+    ready: bool
+    devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"
+    models: int
+    problems: tuple[str, ...]  # one sentence each: checkpoints that were not loaded, devices that are down
+
+
+class Engine(Protocol):
+    """What `app.api` sees of the pool. Every method may raise `EngineError`s."""
+
+    def status(self) -> PoolStatus: ...
+
+    def models(self) -> Sequence[ModelInfo]: ...
+
+    async def curves(self, name: str) -> TrainingCurves:
+        """How a model that is loaded was trained, as its folder has it now."""
+        ...
+
+    def check_room(self) -> None:
+        """Raises what the smallest request would be refused with now; cheap, before anything of it is parsed."""
+        ...
+
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        """Answers in the order of `jobs`; admitted or refused together."""
+        ...
+
+    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+        """The most tokens that one text may have for the translator of a pair of languages."""
+        ...
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        """How many tokens each text has for that translator: tokenizing alone, no device."""
+        ...
+
+    async def align(
+        self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
+    ) -> list[tuple[AlignedWord, ...]]:
+        """Of texts and their translations, whoever made these; () where one of the two has no tokens."""
+        ...
+
+    async def generate(self, job: GenerationRequest) -> GenerationResult: ...
+
+    def stream_translation(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+        """The same answer, its text as it is found. Until the context is open nothing has been said."""
+        ...
+
+    def stream_generation(
+        self, job: GenerationRequest
+    ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]: ...
+
+    async def attention(self, job: AttentionQuery) -> AttentionResult: ...
+
+    async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult: ...
+
+    async def gates(self, job: GatesQuery) -> GatesResult: ...
+
+    async def score(self, job: ScoreQuery) -> ScoreResult: ...
+
+    async def load_model(self, name: str) -> ModelChange:
+        """Serve a folder that is not served yet; names are those of the folders among the checkpoints."""
+        ...
+
+    async def reload_model(self, name: str) -> ModelChange:
+        """Serve a folder's new content under the same name; the old one goes on if it cannot be served."""
+        ...
+
+    async def unload_model(self, name: str) -> ModelChange:
+        """Serve it no more; returns when the requests that have it are done."""
+        ...

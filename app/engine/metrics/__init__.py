@@ -1,0 +1,1 @@
+"""Prometheus metrics of the engine and of the service."""

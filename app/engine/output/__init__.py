@@ -1,0 +1,1 @@
+"""From tokens to text: detokenization, stop strings, token views and streams."""

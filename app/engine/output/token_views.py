@@ -1,0 +1,186 @@
+"""Tokens as people see them: where each stands in its text, how it reads, and how probable it was.
+
+Also the two sides of a sentence that is inspected, with the special tokens that the network reads around the text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from msgspec.structs import replace
+
+from app.engine.interface import AttentionMap, FloatArray, LikelyToken, NetworkFacts, TokenExpectation, TokenView
+from app.engine.output.detokenizer import REPLACEMENT_CHARACTER, Detokenizer, find_anchor
+from app.engine.output.word_spans import with_word_numbers
+from app.engine.protocol import messages as m
+from app.engine.protocol.inspection_messages import AttentionFindings, OutputStep
+from models.checkpoint import WEIGHTS, Checkpoint
+from models.tokenizer import Tokenizer
+
+
+def text_tokens(tokenizer: Tokenizer, text: str) -> list[TokenView]:
+    """The tokens of a text that was given."""
+    return [
+        TokenView(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in tokenizer.pieces(text)
+    ]
+
+
+def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
+    """The tokens of a text that a model wrote: each stands where the text grows by decoding one more."""
+    detokenizer, views, end = Detokenizer(tokenizer), list[TokenView](), 0
+    grown = [detokenizer.feed([token]) for token in ids]
+    if grown:
+        grown[-1] += detokenizer.finish()
+    for token, text in zip(ids, grown, strict=True):
+        start, end = end, end + len(text)
+        shown = text.lstrip()
+        views.append(
+            TokenView(token, tokenizer.piece(token), shown, start + len(text) - len(shown), end, special=False)
+        )
+    return views
+
+
+def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
+    """Start, end and padding tokens, which stand for no text."""
+    return [TokenView(i, tokenizer.piece(i), "", None, None, special=True) for i in ids]
+
+
+def attention_map(part: m.Slice) -> AttentionMap:
+    return AttentionMap(tuple(part.layers), tuple(part.heads), tuple(part.shape), part.data)
+
+
+def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> AttentionFindings:
+    """With the texts of tokens, which devices know by number alone."""
+    writer = checkpoint.tokenizers["target"]
+
+    def read(step: OutputStep) -> OutputStep:
+        top = [replace(each, piece=writer.piece(each.id), text=text_alone(writer, each.id)) for each in step.top]
+        return replace(step, top=top)
+
+    steps = None if findings.steps is None else [read(step) for step in findings.steps]
+    without = findings.ablation
+    if without is not None:
+        without = replace(without, text_after=checkpoint.decode(without.tokens))
+    return replace(findings, steps=steps, ablation=without)
+
+
+def text_alone(tokenizer: Tokenizer, token: int) -> str:
+    """How a token reads on its own; special ones and parts of characters as the vocabulary writes them."""
+    return tokenizer.decode([token]) or tokenizer.piece(token)
+
+
+def text_after_others(tokenizer: Tokenizer, token: int) -> str:
+    """How a token reads behind others: with the space that it begins with."""
+    anchor, length = find_anchor(tokenizer)
+    text = tokenizer.untrimmed([anchor, token])[length:]
+    return text if text and REPLACEMENT_CHARACTER not in text else tokenizer.piece(token)
+
+
+def network_facts(checkpoint: Checkpoint) -> NetworkFacts:
+    shape = checkpoint.config.architecture
+    names = ("encoder_layers", "decoder_layers", "heads", "head_width", "norm")
+    return NetworkFacts(checkpoint.config.files.get(WEIGHTS), *(shape[name] for name in names))
+
+
+TokenNames = Callable[[int], tuple[str, str]]  # of a token: its piece, and how it reads by itself
+
+
+def float_array(part: m.Values) -> FloatArray:
+    return np.frombuffer(part.data, dtype="<f4").reshape(part.shape)
+
+
+def token_expectations(tokenizer: Tokenizer, expected: m.Expected) -> tuple[TokenExpectation, ...]:
+    """One for each place; where nothing came, it has no rank."""
+    came: list[float | None] = [float(each) for each in float_array(expected.log_probabilities)]
+    ranks: list[int | None] = list(expected.ranks)
+    entropies = float_array(expected.entropies).tolist()
+    missing: list[None] = [None] * (len(entropies) - len(ranks))
+    log_probabilities = float_array(expected.top_log_probabilities).tolist()
+    names: TokenNames = cache(lambda token: (tokenizer.piece(token), tokenizer.decode([token])))
+    return tuple(
+        TokenExpectation(log_probability, rank, entropy, _likely_tokens(names, tokenizer.size, tokens, nats))
+        for log_probability, rank, entropy, tokens, nats in zip(
+            [*came, *missing], [*ranks, *missing], entropies, expected.tokens, log_probabilities, strict=True
+        )
+    )
+
+
+def _likely_tokens(names: TokenNames, size: int, tokens: list[int], nats: list[float]) -> tuple[LikelyToken, ...]:
+    """What can never come is left out, and so is what the vocabulary has no name for."""
+    return tuple(
+        LikelyToken(token, *names(token), each)
+        for token, each in zip(tokens, nats, strict=True)
+        if each > -math.inf and token < size
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSide:
+    """text: what offsets count in. ids: what the network reads, special tokens included. starts, ends: how many of
+    these stand before and behind the text."""
+
+    text: str
+    tokens: tuple[TokenView, ...]
+    starts: int
+    ends: int
+
+    @property
+    def ids(self) -> list[int]:
+        return [token.id for token in self.tokens]
+
+    @property
+    def units(self) -> list[int | None]:
+        return [token.word for token in self.tokens]
+
+
+def source_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int] | None) -> SourceSide:
+    """Of a text, or of ids without what the checkpoint puts around them."""
+    reader, config = checkpoint.tokenizers["source"], checkpoint.config
+    if ids is None:
+        assert text is not None
+        ids, middle = reader.encode(text), text_tokens(reader, text)
+    else:
+        middle = decoded_tokens(reader, ids)
+        text = reader.decode(ids)
+    before = special_tokens(reader, checkpoint.source_prefix(ids))
+    behind = special_tokens(reader, config.source_suffix)
+    return SourceSide(text, (*before, *with_word_numbers(middle, text), *behind), len(before), len(behind))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSide:
+    """What the decoder reads (inputs) and writes (outputs); finished: whether the end token was written last. The input
+    of a finished target's last step predicts the end; an unfinished one's last token is not read."""
+
+    text: str
+    inputs: tuple[TokenView, ...]
+    outputs: tuple[TokenView, ...]
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceSides:
+    """found: the model's own translation behind `prefix`, where the target was not given; beam and length_penalty: how
+    it was looked for, or would have been."""
+
+    source: SourceSide
+    target: TargetSide
+    found: m.Hypothesis | None
+    beam: int
+    length_penalty: float
+    prefix: tuple[int, ...] = ()
+
+
+def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *, finished: bool) -> TargetSide:
+    """text: the one that was given, or None for a text that a model wrote as `ids`, which has no special tokens."""
+    writer, config = checkpoint.tokenizers["target"], checkpoint.config
+    written: Sequence[TokenView] = decoded_tokens(writer, ids) if text is None else text_tokens(writer, text)
+    text = checkpoint.decode(ids) if text is None else text
+    written = with_word_numbers(written, text)
+    start = special_tokens(writer, config.target_prefix)
+    end = special_tokens(writer, [config.eos] if finished and config.eos is not None else [])
+    return TargetSide(text, (*start, *(written if end else written[:-1])), (*written, *end), bool(end))

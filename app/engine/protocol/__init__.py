@@ -1,0 +1,1 @@
+"""Messages between the front end and a device process, and their framing."""

@@ -1,0 +1,62 @@
+"""Frames in a stream of bytes, handled in the same turn of the event loop in which they arrive.
+
+A stream reader would wake a task for them, which then waits behind every request that has come meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+from app.engine.protocol import messages as m
+
+log = logging.getLogger(__name__)
+
+
+class FrameSplitter:
+    """The bodies of the frames in a stream of bytes that comes in parts of any size."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of a frame that is not whole yet; large ones come in many
+        self._length = 0
+
+    def bodies(self, data: bytes) -> Iterator[bytes]:
+        """Of the frames that are whole now. ValueError if one is announced that is too long."""
+        self._parts.append(data)
+        self._length += len(data)
+        while self._length >= m.HEADER.size and (end := self._end()) <= self._length:
+            whole = b"".join(self._parts)
+            self._parts, self._length = [whole[end:]], len(whole) - end
+            yield whole[m.HEADER.size : end]
+
+    def _end(self) -> int:
+        """Of the first frame."""
+        if len(self._parts[0]) < m.HEADER.size:
+            self._parts = [b"".join(self._parts)]
+        return m.HEADER.size + m.body_length(self._parts[0][: m.HEADER.size])
+
+
+class FrameProtocol(asyncio.Protocol):
+    """on_body gets the body of each frame; on_end is called once, when the other end has closed, when the connection is
+    lost, or when what came cannot be understood."""
+
+    def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_body, self._on_end = on_body, on_end
+        self._transport: asyncio.BaseTransport | None = None
+        self._splitter = FrameSplitter()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
+            for body in self._splitter.bodies(data):
+                self._on_body(body)
+        except Exception:
+            log.exception("a device process said what cannot be understood; it is ended")
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_end()

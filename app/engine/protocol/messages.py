@@ -1,0 +1,289 @@
+"""Messages between the front end and a device process: named, typed, msgpack; never pickle.
+
+A frame is a 4-byte big-endian length and one msgpack array of messages. Times are CLOCK_MONOTONIC seconds,
+which all processes of a machine share."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Literal
+
+import msgspec
+
+from app.engine.protocol.inspection_messages import Align as Align
+from app.engine.protocol.inspection_messages import Aligned as Aligned
+from app.engine.protocol.inspection_messages import Attend as Attend
+from app.engine.protocol.inspection_messages import AttentionFindings, WalkthroughStep
+from app.engine.protocol.inspection_messages import Expected as Expected
+from app.engine.protocol.inspection_messages import Message as Message
+from app.engine.protocol.inspection_messages import Pair as Pair
+from app.engine.protocol.inspection_messages import Score as Score
+from app.engine.protocol.inspection_messages import Scored as Scored
+from app.engine.protocol.inspection_messages import Trace as Trace
+from app.engine.protocol.inspection_messages import Traced as Traced
+from app.engine.protocol.inspection_messages import Values as Values
+from app.engine.protocol.inspection_messages import Walk as Walk
+
+HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 1 << 30
+TopTokens = list[tuple[int, float]]  # tokens with their log-probabilities in nats, best first
+
+
+# To a device process ---------------------------------------------------------------------------------------
+
+
+class Configure(Message, frozen=True, tag=True, array_like=True):
+    """The first message: how to run. threads 0: all cores; look_threads 0: as many. stream_interval_s: for so long the
+    tokens of streams are collected, the first ones excepted. A `Beat` comes at least every `beat_s`, except while a
+    model goes to a GPU."""
+
+    device: str
+    threads: int
+    slots: int
+    precision: str = "fp32"
+    beam: int = 1
+    prefill_tokens: int = 2048
+    beat_s: float = 1.0
+    log_level: str = "info"
+    stream_interval_s: float = 0.0
+    look_threads: int = 0
+    log_format: Literal["text", "json"] = "text"
+
+
+class Load(Message, frozen=True, tag=True, array_like=True):
+    """name: one loaded version of a model, such as demo-de-en@2; requests name it, so that old and new weights never
+    mix. files: the checksums that the front end read (its tokenizers'); a folder that has changed since is refused, or
+    these files are read from `kept`, name -> path, if it is given."""
+
+    name: str
+    folder: str
+    files: dict[str, str] | None = None
+    kept: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Unload(Message, frozen=True, tag=True, array_like=True):
+    """Free a version; what is still decoding on it fails."""
+
+    name: str
+
+
+class Decode(Message, frozen=True, tag=True, array_like=True):
+    """Decode one sequence. wants_tokens: send the tokens as they come, as `Tokens` tells; of a beam those on which all
+    live hypotheses agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute;
+    0: no limit. siblings: a number that the sequences of one request share, and which take turns with others as one;
+    0: it is alone. at_once: no token waits for a round (see `app.engine.worker.token_sender`), for it may end the
+    text. logprobs:
+    with each token its log-probability, and with these the top_logprobs likeliest; not for a beam. scores: each
+    hypothesis with its score; a beam has one anyway. required: terms, each any one of its token runs."""
+
+    id: int
+    model: str
+    source: list[int]
+    prefix: list[int]
+    deadline: float
+    max_new_tokens: int
+    beam: int = 1
+    n_best: int = 1
+    length_penalty: float = 1.0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    wants_tokens: bool = False
+    start_by: float = 0.0
+    siblings: int = 0
+    at_once: bool = False
+    logprobs: bool = False
+    required: list[list[list[int]]] = msgspec.field(default_factory=list)
+    no_repeat_ngram_size: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    top_logprobs: int = 0
+    scores: bool = False
+
+
+class Cancel(Message, frozen=True, tag=True, array_like=True):
+    id: int
+
+
+class Stop(Message, frozen=True, tag=True, array_like=True):
+    """End the process; the pool has drained it before."""
+
+
+# From a device process -------------------------------------------------------------------------------------
+
+
+class Started(Message, frozen=True, tag=True, array_like=True):
+    device: str
+
+
+class Loaded(Message, frozen=True, tag=True, array_like=True):
+    """precision: what it decodes in, such as "bf16" or "int8 native"."""
+
+    name: str
+    seconds: float
+    precision: str = "fp32"
+
+
+class LoadFailed(Message, frozen=True, tag=True, array_like=True):
+    name: str
+    reason: str
+
+
+class Tokens(Message, frozen=True, tag=True, array_like=True):
+    """New tokens of one step or several, by the id of their request, and for those who asked their log-probabilities
+    (nats) and the likeliest tokens at their places. A request's last tokens are in `Finished`."""
+
+    tokens: dict[int, list[int]]
+    log_probabilities: dict[int, list[float]] = msgspec.field(default_factory=dict)
+    top: dict[int, list[TopTokens]] = msgspec.field(default_factory=dict)
+
+
+class Hypothesis(Message, frozen=True, tag=True, array_like=True):
+    """token_log_probabilities: of each token, in nats, and top: the likeliest at its place, where they were asked for.
+    score: log-probability over length to the power of the length penalty; None where that was not computed."""
+
+    tokens: list[int]
+    log_probability: float
+    finished: bool
+    token_log_probabilities: list[float] = msgspec.field(default_factory=list)
+    score: float | None = None
+    top: list[TopTokens] = msgspec.field(default_factory=list)
+
+
+class Timing(Message, frozen=True, tag=True, array_like=True):
+    """Seconds from a request's arrival at the device process: until its prefill began, until its first token, and
+    until its end."""
+
+    queued_s: float
+    first_token_s: float
+    total_s: float
+
+
+class Finished(Message, frozen=True, tag=True, array_like=True):
+    id: int
+    hypotheses: list[Hypothesis]
+    timing: Timing | None = None
+
+
+class Failed(Message, frozen=True, tag=True, array_like=True):
+    """code: that of the `EngineError` to raise."""
+
+    id: int
+    code: str
+    reason: str
+    field: str | None = None
+
+
+class Slice(Message, frozen=True, tag=True, array_like=True):
+    """One attention kind: little-endian float32 in C order, [layer][head][query][key]."""
+
+    kind: str
+    layers: list[int]
+    heads: list[int]
+    shape: list[int]
+    data: bytes
+
+
+class Tally(msgspec.Struct, array_like=True):
+    """What one model has done since the last `Beat`. Tokens to read are source and prefix tokens; padded ones are those
+    a prefill computed for nothing."""
+
+    step_seconds: list[float] = []
+    step_rows: int = 0  # the sum of the rows of all these steps
+    read_tokens: int = 0
+    padded_tokens: int = 0
+    cancelled_tokens: int = 0  # computed for requests that were cancelled before their end
+    cancelled_work: int = 0  # the same by the measure of `app.engine.admission`: a beam's tokens count once
+
+
+class ModelStatistics(Message, frozen=True, tag=True, array_like=True):
+    """How full one model is now, and what it has done. Rows are live sequences: a beam of k counts k."""
+
+    model: str
+    slots: int
+    rows: int
+    active: int  # requests
+    waiting: int  # requests
+    done: Tally
+
+
+class Heartbeat(Message, frozen=True, tag=True, array_like=True):
+    """The main loop is alive."""
+
+    lanes: list[ModelStatistics]
+
+
+class Attention(Message, frozen=True, tag=True, array_like=True):
+    id: int
+    slices: list[Slice]
+    findings: AttentionFindings = AttentionFindings()
+
+
+class Walked(Message, frozen=True, tag=True, array_like=True):
+    """layer, head, position: counted from 0."""
+
+    id: int
+    layer: int
+    head: int
+    position: int
+    steps: list[WalkthroughStep]
+
+
+Look = Attend | Walk | Trace | Score | Align  # answered between two steps, by one pass over given texts
+Seen = Attention | Walked | Traced | Scored | Aligned
+ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
+FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Seen
+
+_encoder = msgspec.msgpack.Encoder()
+_to_device = msgspec.msgpack.Decoder(list[ToDevice])
+_from_device = msgspec.msgpack.Decoder(list[FromDevice])
+
+
+def read_tokens(message: Decode | Look) -> int:
+    """How many tokens of given texts a device reads for it."""
+    match message:
+        case Decode():
+            return len(message.source) or len(message.prefix)
+        case Attend() | Walk():
+            return len(message.source)
+        case Trace():
+            return len(message.tokens)
+        case Score():
+            return len(message.source) + len(message.target)
+        case Align():
+            return sum(len(pair.source) + len(pair.target) for pair in message.pairs)
+
+
+def versioned(name: str, version: int) -> str:
+    """The name under which devices know one version of a model."""
+    return f"{name}@{version}"
+
+
+def plain_name(key: str) -> str:
+    """The model's name for people, without its version."""
+    return key.rpartition("@")[0] or key
+
+
+def frame(messages: list[Any]) -> bytes:
+    """One frame, ready to be written."""
+    body = _encoder.encode(messages)
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
+    return HEADER.pack(len(body)) + body
+
+
+def body_length(header: bytes) -> int:
+    length = int(HEADER.unpack(header)[0])
+    if length > MAX_FRAME_BYTES:
+        raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
+    return length
+
+
+def to_device(body: bytes) -> list[ToDevice]:
+    return _to_device.decode(body)
+
+
+def from_device(body: bytes) -> list[FromDevice]:
+    return _from_device.decode(body)

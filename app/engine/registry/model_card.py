@@ -1,0 +1,54 @@
+"""The licence that a checkpoint's model card names. People edit cards, so nothing in one can fail a load."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from app.engine.left_files import beginning
+
+CARD = "README.md"
+MAX_CARD_BYTES = 65_536
+MAX_CHARACTERS = 200
+FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+
+
+def licence(folder: Path) -> str | None:
+    """What stands in the card's head as `license`, of several all; where that says "other", its `license_name`.
+    None where no card says."""
+    try:
+        text = beginning(folder / CARD, MAX_CARD_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return None
+    front = FRONT_MATTER.match(text)
+    if front is None:
+        return None
+    named, name = _yaml_values(front[1], "license"), _yaml_values(front[1], "license_name")
+    found = ", ".join(name if named in ([], ["other"]) and name else named)
+    return found[:MAX_CHARACTERS] or None
+
+
+def _yaml_values(front: str, key: str) -> list[str]:
+    """Of `key: value`, `key: [value, value]`, or a list of lines below, in YAML."""
+    match = re.search(rf"^{key}[ \t]*:[ \t]*([^\r\n]*)((?:\r?\n[ \t]*-[ \t]+[^\r\n]*)*)", front, re.MULTILINE)
+    if match is None:
+        return []
+    inline, below = match[1], [line.strip()[1:] for line in match[2].splitlines() if line.strip()]
+    listed = re.match(r"\[(.*)\]", inline)
+    parts = listed[1].split(",") if listed else [inline, *below]
+    return [text for part in parts if (text := _yaml_scalar(part.strip()))]
+
+
+def _yaml_scalar(text: str) -> str | None:
+    """A YAML scalar, its quotes and comment taken off; None for its nulls."""
+    quoted = re.match(r"\"(?:[^\"\\]|\\.)*\"", text)
+    if quoted:
+        try:
+            return str(json.loads(quoted[0])).encode(errors="replace").decode().strip()  # half a character is none
+        except ValueError:
+            return quoted[0][1:-1].strip()
+    if single := re.match(r"'((?:[^']|'')*)'", text):
+        return single[1].replace("''", "'").strip()
+    plain = re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+    return None if plain.lower() in ("", "null", "~") else plain

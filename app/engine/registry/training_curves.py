@@ -1,0 +1,154 @@
+"""Training curves of a model: its folder's metrics.jsonl, thinned to as few points as a picture needs.
+
+The file is what a run left or still writes, or what somebody made of it: a line that is no measurement is counted and
+left out. It is read in a thread, one at a time, and again only when it has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app.engine.left_files import beginning
+
+METRICS = "metrics.jsonl"
+CURVES = {
+    "loss": ("training loss", "nats per token"),
+    "valid_loss": ("held-out loss", "nats per token"),
+    "valid_bleu": ("held-out BLEU", "BLEU"),
+    "rate": ("learning rate", None),
+}
+MOST_BYTES, MOST_LINES = 8_000_000, 100_000  # a run writes some 125 bytes a line
+MOST_LINE_BYTES = 10_000  # a longer one would hold up who shares this process while it is parsed
+MOST_POINTS = 500
+DIGITS = 6  # that count
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """name: as in the file. updates, epochs and values belong together; a value that was no number is None, and so is
+    an epoch that is not said. measured: points before thinning, which keeps the first, last, least and greatest."""
+
+    name: str
+    what: str
+    unit: str | None
+    updates: tuple[int, ...]
+    epochs: tuple[int | None, ...]
+    values: tuple[float | None, ...]
+    measured: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCurves:
+    """left_out: lines that are no measurement. reason: why there is no curve, in a sentence."""
+
+    model: str
+    curves: tuple[Curve, ...] = ()
+    left_out: int = 0
+    reason: str | None = None
+
+
+class CurveReader:
+    """Those that were read, by their folders."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[int, ...], TrainingCurves]] = {}
+        self._turn = asyncio.Lock()  # who waits here takes no thread from texts that are tokenized
+
+    async def curves(self, folder: Path) -> TrainingCurves:
+        async with self._turn:
+            return await asyncio.to_thread(self._curves, folder)
+
+    def _curves(self, folder: Path) -> TrainingCurves:
+        nothing = TrainingCurves(folder.name)
+        try:
+            now = (folder / METRICS).stat()
+            mark = now.st_ino, now.st_size, now.st_mtime_ns
+            known = self._known.get(folder)
+            if known is None or known[0] != mark:
+                known = self._known[folder] = mark, read_curves(folder)
+            return known[1]
+        except FileNotFoundError:
+            absent = f"{folder.name} has no {METRICS}, which a training run leaves in its folder; put it there."
+            return replace(nothing, reason=absent)
+        except OSError as error:
+            return replace(nothing, reason=f"{folder.name}/{METRICS} cannot be read ({error.strerror}).")
+
+
+def read_curves(folder: Path) -> TrainingCurves:
+    """OSError if there is no such file."""
+    content = beginning(folder / METRICS, MOST_BYTES + 1)
+    if len(content) > MOST_BYTES or content.count(b"\n") > MOST_LINES:
+        most = f"{MOST_BYTES:,} bytes or {MOST_LINES:,} lines"
+        large = f"{folder.name}/{METRICS} has more than {most}, the most that are read; keep fewer lines."
+        return TrainingCurves(folder.name, reason=large)
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    rows = [row for line in lines if (row := measurement(line)) is not None]
+    ordered = _with_epochs(rows)
+    found = tuple(curve for name in CURVES if (curve := _curve(name, ordered)).measured)
+    none = f"{folder.name}/{METRICS} has no line with `update` and one of {', '.join(f'`{name}`' for name in CURVES)}."
+    return TrainingCurves(folder.name, found, len(lines) - len(rows), None if found else none)
+
+
+def measurement(line: bytes) -> dict[str, Any] | None:
+    """{update, epoch, and those of `CURVES` that were measured}, numbers that are none as None; None if it is no such
+    thing."""
+    if b'"update"' not in line or len(line) > MOST_LINE_BYTES:
+        return None
+    try:
+        row = json.loads(line)
+        kept = {name: _value(row[name]) for name in CURVES if name in row}
+        update, epoch = row["update"], row.get("epoch")
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+    if not kept or not _is_count(update):
+        return None
+    return {"update": update, "epoch": epoch if _is_count(epoch) else None, **kept}
+
+
+def _value(given: Any) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{given!r} is no number")
+    value = float(given)
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _with_epochs(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """In order of updates. A validation's line does not say its epoch: it is that of the line before."""
+    epoch, found = None, []
+    for row in sorted(rows, key=lambda row: row["update"]):
+        epoch = epoch if row["epoch"] is None else row["epoch"]
+        found.append({**row, "epoch": epoch})
+    return found
+
+
+def _curve(name: str, rows: Sequence[dict[str, Any]]) -> Curve:
+    there = [row for row in rows if name in row]
+    shown = [there[index] for index in thinned_indices([row[name] for row in there], MOST_POINTS)]
+    updates, epochs, values = (tuple(row[key] for row in shown) for key in ("update", "epoch", name))
+    return Curve(name, *CURVES[name], updates, epochs, values, len(there))
+
+
+def thinned_indices(values: Sequence[float | None], most: int) -> list[int]:
+    """Which of them to show: at most so many, the first and the last, and of equal stretches between the least and the
+    greatest, so that no peak is lost."""
+    inner = len(values) - 2
+    if len(values) <= most:
+        return list(range(len(values)))
+    stretches, kept = (most - 2) // 2, {0, len(values) - 1}
+    for number in range(stretches):
+        places = range(1 + number * inner // stretches, 1 + (number + 1) * inner // stretches)
+        numbers = [(value, place) for place in places if (value := values[place]) is not None]
+        kept |= {min(numbers)[1], max(numbers)[1]} if numbers else {places[0]}
+    return sorted(kept)

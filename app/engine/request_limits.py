@@ -1,0 +1,177 @@
+"""What a request may ask for: refused by the name of its field before anything is sent to a device.
+
+Ranges of decoding options, and the size of an attention answer together with the changes with which it would fit.
+Interfaces may have narrower limits of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from app.engine.errors import AnswerTooLarge, InvalidRequest
+from app.engine.interface import AttentionKind, AttentionQuery, GenerationRequest, TranslationRequest
+from models.checkpoint import CheckpointConfig
+from models.decoding.options import MAX_REQUIRED_TERMS, MAX_TOP_LOGPROBS
+
+MOST_BEAM = 64
+MOST_NGRAM = 1000
+
+
+def check_translation(job: TranslationRequest, widest: int) -> None:
+    """widest: the hypotheses that a model has slots for. InvalidRequest names the field and the limit."""
+    widest = min(widest, MOST_BEAM)
+    if job.beam_size is not None:
+        _check_range("beam_size", job.beam_size, 1, widest)
+    if job.alternatives:
+        _check_range("alternatives", job.alternatives, 0, widest - 1)
+    if job.length_penalty is not None:
+        _check_range("length_penalty", job.length_penalty, -10, 10)
+    if job.max_new_tokens is not None:
+        _check_range("max_new_tokens", job.max_new_tokens, 1, math.inf)
+    if len(job.required) > MAX_REQUIRED_TERMS:
+        message = (
+            f"This text has {len(job.required)} terms to hold; a sentence takes {MAX_REQUIRED_TERMS}: send it in parts."
+        )
+        raise InvalidRequest(message, field="glossary")
+    if job.no_repeat_ngram_size:
+        _check_range("no_repeat_ngram_size", job.no_repeat_ngram_size, 0, MOST_NGRAM)
+
+
+def check_generation(job: GenerationRequest) -> None:
+    """InvalidRequest names the field and the limit."""
+    _check_range("top_logprobs", job.top_logprobs, 0, MAX_TOP_LOGPROBS)
+    if job.top_logprobs and not job.logprobs:
+        raise InvalidRequest("top_logprobs are told with logprobs alone: ask for these too.", field="top_logprobs")
+    _check_range("presence_penalty", job.presence_penalty, -2, 2)
+    _check_range("frequency_penalty", job.frequency_penalty, -2, 2)
+    _check_range("repetition_penalty", job.repetition_penalty, 0.01, 100)
+    _check_range("no_repeat_ngram_size", job.no_repeat_ngram_size, 0, MOST_NGRAM)
+
+
+def _check_range(field: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:  # true of NaN too
+        limit = f"at least {least:g}" if most == math.inf else f"{least:g} to {most:g}"
+        raise InvalidRequest(f"{field} is {value:g}; this service takes {limit}.", field=field)
+
+
+class AttentionSize(NamedTuple):
+    """Numbers of the maps, in the encoding that was asked for, and of the rollout, which is always digits."""
+
+    weights: int
+    rollout: int
+
+    def fits(self, job: AttentionQuery) -> bool:
+        return sum(self) <= job.max_values and self.rollout <= job.max_digits
+
+
+def check_attention_size(
+    config: CheckpointConfig, job: AttentionQuery, source_tokens: int, input_tokens: int, likely: int = 0
+) -> None:
+    """AnswerTooLarge if the answer would hold more numbers than the job allows; InvalidRequest for layers or heads that
+    the network does not have. input_tokens: what the decoder reads; at least so many, while the target is still to be
+    found, and then likely so many: what is suggested fits these too, if anything does. A network that does not say how
+    many layers and heads it has is left to the device."""
+    size = attention_size(config, job, source_tokens, input_tokens)
+    if size.fits(job):
+        return
+    suggest = fitting_changes(config, job, source_tokens, (max(likely, input_tokens), input_tokens))
+    rollout = "rollout" in job.include
+    if sum(size) <= job.max_values:
+        values, limit, what = size.rollout, job.max_digits, "numbers in its rollout, always digits,"
+        field, ways = "include", "leave it out"
+    else:
+        values, limit, what, field = sum(size), job.max_values, "weights", "kinds"
+        ways = "select fewer kinds, layers or heads, reduce them to their mean," + " leave out the rollout," * rollout
+        if suggest is not None and "encoding" in suggest:
+            ways = f'take them as bytes ("encoding": "{suggest["encoding"]}"), {ways}'
+    raise AnswerTooLarge(
+        f"This answer would hold {values:,} {what} and the limit is {limit:,}; {ways} or send a shorter text.",
+        values=values,
+        limit=limit,
+        suggest=suggest,
+        field=field,
+    )
+
+
+def fitting_changes(
+    config: CheckpointConfig, job: AttentionQuery, source_tokens: int, targets: Sequence[int]
+) -> dict[str, Any] | None:
+    """What to change in the request so that it fits the first of these lengths of the target that anything fits."""
+    changes = list(smaller_requests(job))
+    for length in targets:
+        for change, then in changes:
+            if attention_size(config, then, source_tokens, length).fits(then):
+                return change
+    return None
+
+
+def attention_size(
+    config: CheckpointConfig, job: AttentionQuery, source_tokens: int, input_tokens: int
+) -> AttentionSize:
+    lengths = {
+        "encoder": ("encoder_layers", source_tokens * source_tokens),
+        "decoder": ("decoder_layers", input_tokens * input_tokens),
+        "cross": ("decoder_layers", input_tokens * source_tokens),
+    }
+    heads = selected_count(job.heads, config.architecture.get("heads"), "head")
+    heads = 1 if job.reduce_heads != "none" else heads
+    weights = 0
+    for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds)):
+        count = selected_count(job.layers, config.architecture.get(layers), "layer")
+        weights += (1 if job.reduce_layers != "none" else count) * heads * size
+    return AttentionSize(weights, source_tokens * (source_tokens + input_tokens) if "rollout" in job.include else 0)
+
+
+def smaller_requests(job: AttentionQuery) -> Iterator[tuple[dict[str, Any], AttentionQuery]]:
+    """Fields to change in the request, those that lose least first, and the job that it then is."""
+    as_bytes: tuple[dict[str, Any], AttentionQuery] = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
+    packs = job.max_bytes > job.max_values
+    if packs:
+        yield as_bytes
+    for change, start in [({}, job), as_bytes][: 1 + packs]:
+        for then in reductions(start):
+            yield change | changed_fields(job, then), then
+
+
+def reductions(job: AttentionQuery) -> Iterator[AttentionQuery]:
+    without = replace(job, include=tuple(each for each in job.include if each != "rollout"))
+    means: dict[str, Any] = {
+        "reduce_heads": "mean" if job.reduce_heads == "none" else job.reduce_heads,
+        "reduce_layers": "mean",
+    }
+    if job.one_map:
+        many = [name for name, given in (("heads", job.heads), ("layers", job.layers)) if len(set(given or (0, 1))) > 1]
+        yield replace(without, kinds=("cross",), **{f"reduce_{name}": means[f"reduce_{name}"] for name in many})
+        return
+    kinds: list[AttentionKind] = sorted(job.kinds, key=lambda kind: kind != "cross")
+    for start in (job, without, *(replace(without, kinds=(kind,)) for kind in kinds)):
+        yield from (start, replace(start, reduce_heads=means["reduce_heads"]), replace(start, **means))
+
+
+def changed_fields(job: AttentionQuery, then: AttentionQuery) -> dict[str, Any]:
+    """In the fields of a request."""
+    found: dict[str, Any] = {}
+    if (then.reduce_heads, then.reduce_layers) != (job.reduce_heads, job.reduce_layers):
+        found["reduce"] = {"heads": then.reduce_heads, "layers": then.reduce_layers}
+    if then.include != job.include:
+        found["include"] = list(then.include)
+    if then.kinds != job.kinds:
+        found["kinds"] = list(then.kinds)
+    return found
+
+
+def selected_count(numbers: Sequence[int] | None, count: Any, noun: str) -> int:
+    """How many of `count` layers or heads are meant; 0 where that cannot be said. InvalidRequest, in the device's
+    words, for a number that there is not: before a translation is made for it."""
+    if not isinstance(count, int):
+        return 0
+    if numbers is None:
+        return count
+    for number in numbers:
+        if not -count <= number < count:
+            message = f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1})."
+            raise InvalidRequest(message, field=f"{noun}s")
+    return len({number % count for number in numbers})

@@ -1,0 +1,1 @@
+"""The engine's use cases, one a file: translate, generate, look at attention and gates, score, align."""

@@ -1,0 +1,127 @@
+"""Gate activations of a recurrent language model over a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.engine import input_processor
+from app.engine.admission import Demand, Entrance
+from app.engine.dispatch.dispatcher import Dispatcher
+from app.engine.errors import AnswerTooLarge, InvalidRequest
+from app.engine.interface import FloatArray, GatesQuery, GatesResult, GateSummary
+from app.engine.output import token_views
+from app.engine.output.word_spans import with_word_numbers
+from app.engine.protocol import messages as m
+from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+from app.engine.request_limits import selected_count
+from models.checkpoint import CheckpointConfig
+from models.inspection.gate_conventions import GATE_CONVENTIONS, fitting_units, selected_gates, too_many_values
+
+
+class GatesTask:
+    def __init__(self, entrance: Entrance, switchboard: Dispatcher) -> None:
+        self._entrance, self._switchboard = entrance, switchboard
+
+    async def gates(self, job: GatesQuery) -> GatesResult:
+        checkpoint = inspected_lyricist(self._entrance.library(), job.model)
+        with self._entrance.keeping([checkpoint]):
+            tokens = await input_processor.run_tokenizer(len(job.text), lambda: _text_token_ids(checkpoint, job.text))
+            check_gates_size(checkpoint.config, job, len(tokens))
+            with self._entrance.admitted(Demand(checkpoint.name, 1, len(tokens), 0, rows=0)):
+                message = input_processor.gates_message(checkpoint, job, tokens)
+                result: m.Traced = await self._switchboard.ask(message, len(tokens))
+        return _gates_result(checkpoint, job, result)
+
+
+def inspected_lyricist(library: ModelRegistry, name: str | None) -> ModelVersion:
+    """A model of any kind if it is named, so that what it cannot show is said of it by name."""
+    if name is not None and name in library.checkpoints and "source" in library.checkpoints[name].tokenizers:
+        raise InvalidRequest(
+            f"{name} is a translator and has no gates to show; name a lyricist, or ask POST /attention.", field="model"
+        )
+    return library.named(name, "lyrics")
+
+
+def _text_token_ids(checkpoint: ModelVersion, text: str) -> tuple[int, ...]:
+    if not text:
+        raise InvalidRequest("The text is empty: give at least one character.", field="text")
+    input_processor.refuse_unknown_characters(checkpoint, text, "text")
+    return input_processor.lyrics_token_ids(checkpoint, text)
+
+
+def check_gates_size(config: CheckpointConfig, job: GatesQuery, tokens: int) -> None:
+    """InvalidRequest if the answer would hold more than `job.max_values` values, or for gates, layers or units that the
+    network does not have. A network that does not say what it has is left to the device."""
+    cell, layers, hidden = (config.architecture.get(name) for name in ("cell", "layers", "hidden"))
+    if not isinstance(cell, str) or cell not in GATE_CONVENTIONS:
+        return
+    if not isinstance(layers, int) or not isinstance(hidden, int):
+        return
+    try:
+        names = selected_gates(cell, job.gates)
+    except ValueError as error:
+        raise InvalidRequest(str(error), field="gates") from None
+    units = min(job.units, hidden) if isinstance(job.units, int) else selected_count(job.units, hidden, "unit")
+    depth = selected_count(job.layers, layers, "layer")
+    problem = too_many_values(len(names), depth, units, tokens, job.max_values)
+    if problem:
+        raise AnswerTooLarge(
+            problem,
+            field="units",
+            values=len(names) * depth * units * tokens,
+            limit=job.max_values,
+            suggest=smaller_gates_request(job, fitting_units(len(names), depth, tokens, job.max_values), tokens),
+        )
+
+
+def smaller_gates_request(job: GatesQuery, fits: int, tokens: int) -> dict[str, Any] | None:
+    """Fields of the request with which it fits: fewer units, or one gate and layer of those asked for if not even one
+    unit does."""
+    if fits:
+        return {"units": fits if isinstance(job.units, int) else list(job.units[:fits])}
+    units = min(job.max_values // tokens, 1 if isinstance(job.units, int) else len(job.units))
+    if not units:
+        return None
+    return {
+        "units": units if isinstance(job.units, int) else list(job.units[:units]),
+        "gates": ["h" if job.gates is None or "h" in job.gates else job.gates[0]],
+        "layers": [-1 if job.layers is None else job.layers[-1]],
+    }
+
+
+def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.Traced) -> GatesResult:
+    tokenizer, convention = checkpoint.tokenizers["target"], GATE_CONVENTIONS[result.cell]
+    start = token_views.special_tokens(tokenizer, checkpoint.config.target_prefix)
+    return GatesResult(
+        model=checkpoint.name,
+        cell=result.cell,
+        depth=result.depth,
+        hidden=result.hidden,
+        convention=convention.formula,
+        text=job.text,
+        tokens=(*start, *with_word_numbers(token_views.text_tokens(tokenizer, job.text), job.text)),
+        layers=tuple(result.layers),
+        units=tuple(tuple(each) for each in result.units),
+        values=_arrays(result.values),
+        bounds={name: convention.gates[name] for name in result.values},
+        summaries=_summaries(result),
+        steps=token_views.token_expectations(tokenizer, result.expected),
+    )
+
+
+def _summaries(result: m.Traced) -> tuple[GateSummary, ...]:
+    mean, low, high = _arrays(result.mean), _arrays(result.low), _arrays(result.high)
+    change = token_views.float_array(result.hidden_change)
+    return tuple(
+        GateSummary(layer, _row(mean, place), _row(low, place), _row(high, place), change[place])
+        for place, layer in enumerate(result.layers)
+    )
+
+
+def _arrays(part: Mapping[str, m.Values]) -> dict[str, FloatArray]:
+    return {name: token_views.float_array(each) for name, each in part.items()}
+
+
+def _row(part: Mapping[str, FloatArray], place: int) -> dict[str, FloatArray]:
+    return {name: each[place] for name, each in part.items()}

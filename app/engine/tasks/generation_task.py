@@ -1,0 +1,91 @@
+"""Generation: from a prompt to sampled continuations."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from app.engine import input_processor
+from app.engine.admission import Demand, Entrance
+from app.engine.dispatch.dispatcher import Dispatcher, gather
+from app.engine.interface import Continuation, FinishReason, GenerationRequest, GenerationResult, Usage
+from app.engine.output.output_processor import OutputProcessor, combined_usage
+from app.engine.output.repetition import is_repetitive
+from app.engine.output.text_stream import ShowText, TextStream
+from app.engine.output.token_texts import WrittenToken
+from app.engine.protocol import messages as m
+from app.engine.registry.model_registry import ModelVersion
+from app.engine.request_limits import check_generation
+
+LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
+
+
+class GenerationTask:
+    def __init__(self, entrance: Entrance, switchboard: Dispatcher) -> None:
+        self._entrance, self._switchboard = entrance, switchboard
+
+    async def generate(self, job: GenerationRequest) -> GenerationResult:
+        return await self._generated(job, None)
+
+    def stream(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+        return TextStream.opened(lambda show: self._generated(job, show))
+
+    async def _generated(self, job: GenerationRequest, show: ShowText | None) -> GenerationResult:
+        checkpoint = self._entrance.library().named(job.model, "lyrics")
+        with self._entrance.keeping([checkpoint]):
+            check_generation(job)
+            prompt = await input_processor.run_tokenizer(
+                len(job.prompt), lambda: input_processor.prompt_token_ids(checkpoint, job)
+            )
+            seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
+            part = Demand(checkpoint.name, 1, len(prompt), job.max_new_tokens, rows=1)
+            with self._entrance.admitted(*Demand.totals([part] * job.n)) as share:
+
+                async def one(i: int, writing: OutputProcessor) -> tuple[Continuation, Usage]:
+                    done = await self._continue(checkpoint, job, prompt, seed + i, writing, first=i == 0)
+                    share.answered(part)
+                    return done
+
+                writings = [
+                    OutputProcessor(checkpoint, job.stop, _showing(show, i), logprobs=job.logprobs)
+                    for i in range(job.n)
+                ]
+                done = await gather(one(i, writing) for i, writing in enumerate(writings))
+        return GenerationResult(
+            tuple(each for each, _ in done), checkpoint.name, combined_usage([usage for _, usage in done])
+        )
+
+    async def _continue(
+        self,
+        checkpoint: ModelVersion,
+        job: GenerationRequest,
+        prompt: tuple[int, ...],
+        seed: int,
+        writing: OutputProcessor,
+        *,
+        first: bool,
+    ) -> tuple[Continuation, Usage]:
+        message = input_processor.generation_message(
+            checkpoint,
+            job,
+            prompt,
+            seed=seed,
+            wants_tokens=writing.wants_tokens,
+            at_once=writing.at_once,
+            start_by=self._entrance.start_by(first),
+        )
+        result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
+        reason: FinishReason = "stop"
+        if result is not None:
+            best = result.hypotheses[0]
+            reason = "stop" if writing.stopped or best.finished else "length"
+            if reason == "length" and is_repetitive(best.tokens, checkpoint.decode, job.prompt, at_end=True):
+                reason = "repetition"
+        usage = writing.usage(len(prompt), result.timing if result else None)
+        tokens = tuple(writing.written) if job.logprobs else None
+        return Continuation(writing.text, reason, seed, tokens), usage
+
+
+def _showing(show: ShowText | None, index: int) -> Callable[[str, Sequence[WrittenToken]], None] | None:
+    return None if show is None else lambda text, tokens: show(text, index, tokens)

@@ -1,0 +1,169 @@
+"""Translation: from source texts to beam searches, and from hypotheses to results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from app.engine import input_processor
+from app.engine.admission import Demand, Entrance
+from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
+from app.engine.errors import EngineFailed
+from app.engine.input_processor import Ids, TranslationPlan, plan_translation
+from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
+from app.engine.output.output_processor import NOT_FINITE, OutputProcessor
+from app.engine.output.repetition import is_repetitive
+from app.engine.output.text_stream import ShowText, TextStream
+from app.engine.protocol import messages as m
+from app.engine.registry.model_registry import ModelVersion
+from app.engine.request_limits import check_translation
+from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
+
+DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translation that is there
+
+
+class FinishedTranslation(NamedTuple):
+    """sentence: what is read of it once more, where that is wanted."""
+
+    translation: TranslationResult
+    sentence: SentencePair | None = None
+
+
+class TranslationTask:
+    """slots: the most hypotheses that a model can have at once on a device."""
+
+    def __init__(
+        self, entrance: Entrance, switchboard: Dispatcher, beam_size: int, length_penalty: float, slots: int
+    ) -> None:
+        self._entrance, self._switchboard = entrance, switchboard
+        self._beam_size, self._length_penalty, self._slots = beam_size, length_penalty, slots
+        self._aligning = AlignmentTask(entrance, switchboard)
+
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        """In the order of `jobs`; admitted or refused together."""
+        return await self._translated(jobs, None)
+
+    def stream(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+        async def work(show: ShowText) -> TranslationResult:
+            return (await self._translated([job], lambda text: show(text, 0)))[0]
+
+        return TextStream.opened(work)
+
+    async def _translated(
+        self, jobs: Sequence[TranslationRequest], show: Callable[[str], None] | None
+    ) -> list[TranslationResult]:
+        library = self._entrance.library()
+        found = [library.for_pair(job.source_language, job.target_language, job.model) for job in jobs]
+        for job in jobs:
+            check_translation(job, self._slots)
+        with self._entrance.keeping(found):
+            plans = await input_processor.run_tokenizer(
+                sum(len(job.text) for job in jobs), lambda: self._plans(jobs, found)
+            )
+            with self._entrance.admitted(*Demand.totals(plan.demand for plan in plans)) as share:
+
+                async def one(number: int, plan: TranslationPlan) -> FinishedTranslation:
+                    done = await self._translate(plan, show, first=number == 0)
+                    share.answered(plan.demand)
+                    return done
+
+                done = await gather(one(number, plan) for number, plan in enumerate(plans))
+                return await self._read(jobs, done)
+
+    def _plans(self, jobs: Sequence[TranslationRequest], found: Sequence[ModelVersion]) -> list[TranslationPlan]:
+        pairs = zip(jobs, found, strict=True)
+        return [plan_translation(job, each, beam=self._beam_size, slots=self._slots) for job, each in pairs]
+
+    async def _translate(
+        self, plan: TranslationPlan, show: Callable[[str], None] | None, *, first: bool
+    ) -> FinishedTranslation:
+        job, checkpoint = plan.job, plan.checkpoint
+        if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
+            if show is not None:
+                show(job.text)
+            certain = (0.0,) if "scores" in job.wants else None
+            return FinishedTranslation(TranslationResult(job.text, (), "stop", checkpoint.name, scores=certain))
+        writing = OutputProcessor(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
+        result = await self.search(
+            checkpoint, plan.source, writing, first=first, prefix=plan.prefix, beam=plan.beam, **plan.options
+        )
+        best, texts = result.hypotheses[0], {writing.text: result.hypotheses[0]}
+        others: tuple[str, ...] = ()
+        if job.alternatives:
+            for other in result.hypotheses[1:]:
+                texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
+            others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
+        reason: FinishReason = "stop" if best.finished else "length"
+        if is_repetitive(best.tokens, checkpoint.decode, job.text):
+            reason = "repetition"
+        usage = writing.usage(len(plan.source), result.timing)
+        scores: tuple[float, ...] | None = None
+        if "scores" in job.wants:
+            scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
+        answer = TranslationResult(writing.text, others, reason, checkpoint.name, usage, scores)
+        if not DETAILS_OF_A_SECOND_PASS & job.wants:
+            return FinishedTranslation(answer)
+        tokens = (*plan.prefix, *best.tokens)
+        return FinishedTranslation(answer, translated_pair(checkpoint, job.text, tokens, finished=best.finished))
+
+    async def _read(
+        self, jobs: Sequence[TranslationRequest], done: Sequence[FinishedTranslation]
+    ) -> list[TranslationResult]:
+        """With what is told of words and tokens where it is wanted, for all of them together."""
+        answers = [each.translation for each in done]
+        wants: set[TranslationDetail] = set().union(*(job.wants for job in jobs))
+        if DETAILS_OF_A_SECOND_PASS.isdisjoint(wants):
+            return answers
+        there = [number for number, each in enumerate(done) if each.sentence is not None]
+        sentences = [each.sentence for each in done if each.sentence is not None]
+        readings = await self._aligning.read(sentences, links="alignment" in wants, nats="tokens" in wants)
+        found = dict(zip(there, readings, strict=True))
+        for number, job in enumerate(jobs):
+            words, tokens = found.get(number, ((), ()))
+            answers[number] = replace(
+                answers[number],
+                alignment=words if "alignment" in job.wants else None,
+                tokens=tokens if "tokens" in job.wants else None,
+            )
+        return answers
+
+    def searching(self, beam: int, length_penalty: float | None) -> tuple[int, float]:
+        """Of one request, where it says nothing (0, None) the server's."""
+        return beam or self._beam_size, self._length_penalty if length_penalty is None else length_penalty
+
+    async def search(
+        self,
+        checkpoint: ModelVersion,
+        source: Ids,
+        writing: OutputProcessor | None = None,
+        *,
+        first: bool = True,
+        prefix: Ids = (),
+        length_penalty: float | None = None,
+        part: Part = "whole",
+        **options: Any,
+    ) -> m.Finished:
+        """The model's translations behind `prefix`, best first. length_penalty: None for the server's. part: "search"
+        where a look at the best of them follows. options: further ones of `asking.translation`."""
+        message = input_processor.translation_message(
+            checkpoint,
+            source,
+            prefix,
+            length_penalty=self._length_penalty if length_penalty is None else length_penalty,
+            wants_tokens=writing is not None and writing.wants_tokens,
+            start_by=self._entrance.start_by(first),
+            **options,
+        )
+        result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing, part)
+        return result
+
+
+def _scores(checkpoint: ModelVersion, hypotheses: Sequence[m.Hypothesis]) -> tuple[float, ...]:
+    """EngineFailed for one that is no number."""
+    scores = tuple(math.nan if each.score is None else each.score for each in hypotheses)
+    if not all(map(math.isfinite, scores)):
+        raise EngineFailed(f"{checkpoint.name} {NOT_FINITE}")
+    return scores

@@ -1,0 +1,92 @@
+"""Translated files, until they are fetched or expire: FOLDER/files/<a random name>.<extension>"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import re
+import secrets
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from app.engine.errors import Overloaded
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{43}\.[a-z0-9]{1,8}")  # 256 random bits
+_MAX_PAUSE_S = 60.0
+
+
+class TranslatedFileStore:
+    """retention_s: how long a file is kept; max_total_bytes: of all of them. Methods that are not coroutines read and
+    write the disk: call them in a thread. Every process that has the folder serves the same files."""
+
+    def __init__(self, folder: Path, retention_s: float, max_total_bytes: int) -> None:
+        self.retention_s = retention_s
+        self._folder = folder / "files"
+        self._max_total_bytes = max_total_bytes
+        self._lock = threading.Lock()
+
+    def keep(self, extension: str, content: bytes) -> str:
+        """The name under which `content` can be read from now on. extension: with its dot. Raises `Overloaded` while
+        the others take all the room, `OSError` where the folder cannot be written."""
+        name = secrets.token_urlsafe(32) + extension
+        assert _NAME.fullmatch(name), extension
+        with self._lock:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.remove_expired()
+            self._check_room(len(content))
+            descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+        return name
+
+    def read(self, name: str) -> bytes | None:
+        """None: no such file, or no longer."""
+        if not _NAME.fullmatch(name):
+            return None
+        path = self._folder / name
+        try:
+            return path.read_bytes() if self._left_s(path) > 0 else None
+        except FileNotFoundError:
+            return None
+
+    def remove_expired(self) -> None:
+        for path, _, left_s in self._kept():
+            if left_s <= 0:
+                path.unlink(missing_ok=True)  # another process may be quicker
+
+    async def expire(self) -> None:
+        """Remove files as they grow too old, until cancelled; also those that an earlier process left."""
+        while True:
+            try:
+                await asyncio.to_thread(self.remove_expired)
+            except OSError as error:
+                logger.error("translated files cannot be removed: %s", error)
+            await asyncio.sleep(min(self.retention_s / 2, _MAX_PAUSE_S))
+
+    def _check_room(self, size_bytes: int) -> None:
+        kept = self._kept()
+        if kept and sum(size for _, size, _ in kept) + size_bytes > self._max_total_bytes:
+            wait_s = max(1, math.ceil(min(left_s for _, _, left_s in kept)))
+            raise Overloaded(
+                f"This server keeps as many translated files as it has room for; try again in {wait_s} seconds.",
+                retry_after_s=wait_s,
+                reason="overloaded_files",
+            )
+
+    def _kept(self) -> list[tuple[Path, int, float]]:
+        """Each file, its size in bytes, and the seconds that it is kept on."""
+        found: list[tuple[Path, int, float]] = []
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            with suppress(FileNotFoundError):
+                if _NAME.fullmatch(path.name):
+                    found.append((path, path.stat().st_size, self._left_s(path)))
+        return found
+
+    def _left_s(self, path: Path) -> float:
+        return self.retention_s - (time.time() - path.stat().st_mtime)

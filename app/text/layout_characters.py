@@ -1,0 +1,60 @@
+"""Characters that are layout: they hold no words, and a text keeps them where they were.
+
+Breaks end a sentence wherever they stand: line ends, tabs, control characters, ideographic spaces, and columns set
+with three or more spaces. Marks are everything else that is neither a word nor a plain single space: emoji and similar
+signs, other spaces, zero-width characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_WIDE_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # \u3000, as wide as a sign, is a break
+_SPACES = f" {_WIDE_SPACES}"
+_ZERO_WIDTH = "\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef"
+# Not \u2122 and its like: those are written in words, unless a selector asks for the picture of them.
+_PICTURES = (
+    "\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\u20e3\u3030\u303d\U0001f000-\U0001faff"
+)
+_EMOJI = f"(?:[0-9#*]\ufe0f?\u20e3|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u3297\u3299]\ufe0f|[{_PICTURES}])"
+_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u3000"
+
+BREAK = re.compile(f"(?:[{_CONTROLS}]|[{_SPACES}]{{3,}})[{_CONTROLS}{_SPACES}]*")
+MARK = re.compile(f"(?:[{_SPACES}{_ZERO_WIDTH}]|{_EMOJI})+")
+UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad]|  |{_EMOJI}")  # most sentences hold no mark but plain spaces
+WIDE_SPACE = re.compile(r"(?! (?!\s))\s+")  # all white space but a single plain space
+MODEL_LAYOUT = re.compile(rf"[\s{_ZERO_WIDTH}{_PICTURES}]+")  # what a model that reads none of it does not write either
+ZERO_WIDTH = re.compile(f"[{_ZERO_WIDTH}]+")
+SOFT_HYPHEN = "\u00ad"
+JOINERS = "\u200c\u200d"
+# What cannot begin a sentence or stand after a space: what is taken out before it takes the space along.
+CLOSING_PUNCTUATION = frozenset(",.;:!?…)]}»”’%，。；：！？、）】》」』")
+_FIRST_UNSPACED = 0x2E80  # Chinese and Japanese writing, with its punctuation, begins here
+_FIRST_HANGUL, _AFTER_HANGUL = 0xAC00, 0xD7B0
+
+
+def has_letters(text: str) -> bool:
+    return any(character.isalpha() for character in text)
+
+
+def is_unspaced_script(character: str) -> bool:
+    """Whether it belongs to a writing that sets no spaces between words."""
+    code = ord(character)
+    return (code >= _FIRST_UNSPACED and not _FIRST_HANGUL <= code < _AFTER_HANGUL and code < 0x1F000) or (
+        0x0E00 <= code < 0x1000  # Thai, Lao, Tibetan
+        or 0x1000 <= code < 0x10A0  # Burmese
+        or 0x1780 <= code < 0x1800  # Khmer
+    )
+
+
+def is_spelling_joiner(text: str, at: int) -> bool:
+    """Whether the joiner there is part of a word, as in Persian or in Indian writings."""
+    if not 0 < at < len(text) - 1:
+        return False
+    before, after = text[at - 1], text[at + 1]
+    return _is_joined_letter(before) and _is_joined_letter(after)
+
+
+def _is_joined_letter(character: str) -> bool:
+    return ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" and character not in "\ufe0f\ufe0e"

@@ -1,0 +1,123 @@
+"""What a translation has to keep as it is: links, addresses, placeholders, and the digits of numbers."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+# Each alternative begins with a character of its own or stops at one, so that the time stays linear.
+_LINK = r"(?:https?|ftp|file)://[^\s<>\"“”«»（）。，]+|\bmailto:[^\s<>\"]+|\bwww\.[^\s<>\"“”«»（）。，]+"
+_ADDRESS = r"(?<![\w.+%-])[\w+%-]{1,64}(?:\.[\w+%-]{1,64}){0,8}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
+_BRACES = r"\$?\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\n]{0,80}\}|%\{[^{}\n]{0,80}\}"
+_PRINTF = (
+    r"%\([\w.]{1,80}\)[-+ #0]?\d{0,9}(?:\.\d{1,9})?[a-zA-Z]"
+    r"|(?<![\d%])%(?:\d{1,9}\$)?[-+#0]?\d{0,9}(?:\.\d{1,9})?(?:ll?|h)?[sdifuxXcgeo@](?!\w)"
+)
+_VARIABLE = r"\$[A-Za-z_]\w{0,80}|%[A-Z_]{2,80}%"
+_TAG = r"</?[A-Za-z0-9][^<>\n]{0,200}>|&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});"
+_SHORTCODE = r"(?<![\w:]):[a-z0-9_+-]{2,60}:(?![\w:])"
+_PROTECTED = re.compile("|".join((_LINK, _ADDRESS, _BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)))
+_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&]|www\.")  # nearly all sentences hold none, and are done
+_TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
+_GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
+_DIGITS = re.compile(rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*")
+_ONE_NUMBER = re.compile(rf"\d+(?:[.,٫]\d+)?|\d{{1,3}}(?:(?:{_GROUP}|\x20)\d{{3}})+(?:[.,٫]\d+)?")
+_WITHOUT_SPACE = re.compile(r"[^ ]+")
+_GROUP_OF_DIGITS = re.compile(r"\d+")
+_LARGEST_WORD = 12  # up to here a number may become a word
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedSpan:
+    """What has to come over, and where it stands. key: what the translation has to hold as often."""
+
+    start: int
+    end: int
+    key: str
+
+
+def protected_spans(text: str) -> list[ProtectedSpan]:
+    """Links, addresses and placeholders: they have to come over to the letter."""
+    if not may_hold_protected(text):
+        return []
+    spans = []
+    for found in _PROTECTED.finditer(text):
+        part = found[0]
+        if part[0].isalpha() and ("@" not in part or ":" in part):
+            part = _without_trailing_punctuation(part)
+        spans.append(ProtectedSpan(found.start(), found.start() + len(part), part))
+    return spans
+
+
+def may_hold_protected(text: str) -> bool:
+    """Whether it is worth looking for them."""
+    return _MAY_HOLD_PROTECTED.search(text) is not None
+
+
+def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
+    """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is no number as a whole, such as the
+    date 3.10.2026, counts as several. Not those within what is `besides`."""
+    if not _GROUP_OF_DIGITS.search(text):
+        return []
+    taken = {at for each in besides for at in range(each.start, each.end)}
+    spans: list[ProtectedSpan] = []
+    for found in _DIGITS.finditer(text):
+        spans += _number_parts(text, found.start(), found.end())
+    return [each for each in spans if each.start not in taken]
+
+
+def _number_parts(text: str, start: int, end: int) -> Iterator[ProtectedSpan]:
+    if _ONE_NUMBER.fullmatch(text, start, end):
+        yield ProtectedSpan(start, end, digits(text[start:end]))
+        return
+    for found in _WITHOUT_SPACE.finditer(text, start, end):
+        whole = _ONE_NUMBER.fullmatch(text, *found.span()) is not None
+        for each in [found] if whole else _GROUP_OF_DIGITS.finditer(text, *found.span()):
+            yield ProtectedSpan(*each.span(), digits(each[0]))
+
+
+def digits(text: str) -> str:
+    """Its digits in European form, whatever the writing."""
+    return "".join(str(unicodedata.digit(each, "")) for each in text)
+
+
+def missing_spans(wanted: Iterable[ProtectedSpan], there: Iterable[ProtectedSpan]) -> list[ProtectedSpan]:
+    """Those of `wanted` that are not there, or not as often; the last of equal ones."""
+    left = Counter(each.key for each in there)
+    lost = []
+    for each in wanted:
+        if left[each.key] > 0:
+            left[each.key] -= 1
+        else:
+            lost.append(each)
+    return lost
+
+
+def may_be_a_word(number: ProtectedSpan) -> bool:
+    return len(number.key) <= 2 and number.key.isdigit() and int(number.key) <= _LARGEST_WORD
+
+
+def without_protected(text: str) -> str:
+    """What is left to translate of a text."""
+    parts, start = [], 0
+    for each in protected_spans(text):
+        parts.append(text[start : each.start])
+        start = each.end
+    return " ".join((*parts, text[start:]))
+
+
+def _without_trailing_punctuation(link: str) -> str:
+    """A link without the punctuation of the sentence around it: a bracket belongs to it that was opened in it."""
+    surplus = {close: link.count(close) - link.count(opening) for opening, close in ("()", "[]", "{}")}
+    end = len(link)
+    while end:
+        last = link[end - 1]
+        if surplus.get(last, 0) > 0:
+            surplus[last] -= 1
+        elif last not in _TRAILING_PUNCTUATION:
+            break
+        end -= 1
+    return link[:end]

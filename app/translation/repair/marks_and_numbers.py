@@ -1,0 +1,164 @@
+"""Marks and links that were taken out of a sentence, and numbers that its translation lost, put back in the place
+that the word alignment names.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.engine.interface import AlignedWord, TranslationResult
+from app.text.glossary_matching import Term, term_spans
+from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
+from app.text.protected_spans import ProtectedSpan, may_be_a_word, missing_spans, number_spans, protected_spans
+from app.translation.prepare import Mark, Sentence
+from app.translation.repair.text_edits import Edit, with_edits
+
+
+def mark_edits(sentence: Sentence, translation: TranslationResult) -> list[Edit]:
+    """The edits that put the sentence's marks into this translation of its clean text."""
+    if translation.text == sentence.clean:  # copied, as names and other languages are
+        return [Edit(mark.at, mark.at + len(mark.gap), mark.text) for mark in sentence.shown_marks]
+    edits: list[Edit] = []
+    least = 0
+    places = AlignedPlaces(sentence.clean, translation)
+    for mark in sentence.shown_marks:
+        at = places.of(mark.at)
+        if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING_PUNCTUATION:  # before the comma, as there
+            at -= _closing_length(translation.text[:at])
+        at = max(least, at)
+        if mark.text.isspace():
+            at = _space_between_words(translation.text, at, least)
+        edits.append(_mark_edit(translation.text, at, mark))
+        least = edits[-1].end
+    return edits
+
+
+class AlignedPlaces:
+    """Where in a translation of `clean` things belong."""
+
+    def __init__(self, clean: str, translation: TranslationResult) -> None:
+        self._clean, self._text = clean, translation.text
+        self._closing = _closing_length(clean)
+        self._begins: dict[int, int] = {}  # source word -> where the first word for it begins, and the last one ends
+        self._ends: dict[int, int] = {}
+        for word in translation.alignment or ():
+            source, last = word.source_start, len(self._text)
+            self._begins[source] = min(word.target_start, self._begins.get(source, last))
+            self._ends[source] = max(word.target_end, self._ends.get(source, 0))
+        self._sources = sorted(self._ends)
+
+    def of(self, at: int) -> int:
+        """Where what stands at `at` of the source belongs: behind the word that stands for the source word before it,
+        or before the one that stands for the word after it."""
+        if at == 0:
+            return 0
+        if at >= len(self._clean) - self._closing:
+            return len(self._text) - (_closing_length(self._text) if at < len(self._clean) else 0)
+        if not self._sources:
+            return _word_end(self._text, round(len(self._text) * at / len(self._clean)))
+        before = bisect_left(self._sources, at)
+        if before:
+            return _word_end(self._text, self._ends[self._sources[before - 1]])
+        return _word_end(self._text, self._begins[self._sources[0]])
+
+
+def _word_end(text: str, at: int) -> int:
+    """The end of the word and its punctuation that `at` stands in."""
+    if at <= 0 or (at < len(text) and text[at - 1].isspace()):
+        return max(at - 1, 0)
+    while at < len(text) and not text[at].isspace():
+        if is_unspaced_script(text[at]) and text[at] not in CLOSING_PUNCTUATION:
+            break
+        at += 1
+    return at
+
+
+def _space_between_words(text: str, at: int, least: int) -> int:
+    """Wide spaces stand within the sentence, and apart: at its end, or beside others, they would be other layout."""
+    if least <= at and text[at : at + 1] == " " and at > 0:
+        return at
+    behind = text.find(" ", max(at, least + 1))
+    before = text.rfind(" ", least + 1, at)
+    return behind if behind >= 0 else before if before >= 0 else at
+
+
+def _closing_length(text: str) -> int:
+    return len(text) - len(text.rstrip("".join(CLOSING_PUNCTUATION)))
+
+
+def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
+    """What parts words in the source takes the place of a space that parts them here."""
+    shown, end = mark.text, at
+    if mark.gap and text[at : at + 1] == " ":
+        end = at + 1
+    elif shown.endswith(" ") and not shown.endswith("  ") and (at == len(text) or text[at] in CLOSING_PUNCTUATION):
+        shown = shown[:-1]
+    if at == 0 and shown.startswith(" ") and not shown.startswith("  "):
+        shown = shown[1:]
+    return Edit(at, end, shown)
+
+
+_WORD_CHARACTER = re.compile(r"\w")
+
+
+def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
+    """The numbers of a translation, but for those that links and terms bring along."""
+    places = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]
+    return number_spans(text, [*protected_spans(text), *places])
+
+
+def with_lost_numbers(
+    translation: TranslationResult, numbers: Sequence[ProtectedSpan], terms: Sequence[Term], clean: str
+) -> TranslationResult:
+    """numbers: of `clean`. A lost number takes the place of a wrong one, best of that which stands for it; without any
+    it is put in. Small ones may have become words."""
+    there = numbers_in(translation.text, terms) if numbers else []
+    for number in missing_spans(numbers, there):
+        wrong = missing_spans(there, numbers)
+        surplus = {each.key for each in wrong}
+        aligned = aligned_spans(translation, number.start, number.end)
+        best = [each for each in there if each.key in surplus and overlaps_any(each.start, each.end, aligned)] or wrong
+        empty = [
+            span for span in aligned if not _WORD_CHARACTER.search(translation.text[slice(*span)])
+        ]  # what is left of it
+        written = clean[number.start : number.end]
+        if best:
+            translation = with_edits(translation, [Edit(best[0].start, best[0].end, written)])
+        elif empty and not may_be_a_word(number):
+            translation = with_edits(translation, [Edit(*empty[0], written)])
+        elif not may_be_a_word(number):
+            translation = with_inserted(translation, clean, number.start, number.end, written)
+        there = numbers_in(translation.text, terms)
+    return translation
+
+
+def aligned_spans(translation: TranslationResult, start: int, end: int) -> list[tuple[int, int]]:
+    """Spans of the words that stand for this part of the source."""
+    return [
+        (word.target_start, word.target_end)
+        for word in translation.alignment or ()
+        if word.source_start < end and start < word.source_end and word.target_start < word.target_end
+    ]
+
+
+def overlaps_any(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start < other_end and other_start < end for other_start, other_end in spans)
+
+
+def with_inserted(translation: TranslationResult, clean: str, start: int, end: int, written: str) -> TranslationResult:
+    """What stands for this part of the source is put in, beside the words that stand for those beside it."""
+    text = translation.text
+    where = AlignedPlaces(clean, translation).of(start)
+    before = " " if where > 0 and not text[where - 1].isspace() and not is_unspaced_script(text[where - 1]) else ""
+    closing = where > 0 and text[where : where + 1] in CLOSING_PUNCTUATION
+    parted = where == len(text) or text[where].isspace() or closing or is_unspaced_script(text[where])
+    found = with_edits(translation, [Edit(where, where, before + written + " " * (not parted))])
+    if found.alignment is None:
+        return found
+    where += len(before)
+    own = AlignedWord(where, where + len(written), start, end, 0.0)
+    words = sorted((*found.alignment, own), key=lambda word: word.target_start)
+    return replace(found, alignment=tuple(words))

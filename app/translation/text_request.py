@@ -1,0 +1,52 @@
+"""One text as a client sends it, of any length, and its translation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, Usage
+from app.engine.output.token_texts import WrittenToken
+
+NO_USAGE = Usage()
+TextFormat = Literal["text", "html"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """source_language, target_language: codes of a loaded pair. None of beam_size, length_penalty, max_new_tokens: the
+    server's own. prefix: what the translation of the first sentence begins with. glossary: source terms, and what each
+    becomes. split: whether the text is cut into sentences; without it, only where it is too long for the model.
+    no_repeat_ngram_size: in tokens; 0: off."""
+
+    text: str
+    source_language: str
+    target_language: str
+    model: str | None = None
+    format: TextFormat = "text"
+    alternatives: int = 0
+    beam_size: int | None = None
+    length_penalty: float | None = None
+    max_new_tokens: int | None = None
+    prefix: str = ""
+    glossary: Mapping[str, str] = field(default_factory=dict)
+    no_repeat_ngram_size: int = 0
+    split: bool = True
+    wants: frozenset[TranslationDetail] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedText:
+    """The whole text, with everything around its sentences as it was. finish_reason: the worst of its sentences'
+    ("repetition", then "length", then "stop"). scores: of the text and of each alternative, the mean of its sentences'.
+    Spans of the alignment count code points of the whole texts. model: "" where no model was asked."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    finish_reason: FinishReason = "stop"
+    model: str = ""
+    usage: Usage = NO_USAGE
+    scores: tuple[float, ...] | None = None
+    tokens: tuple[WrittenToken, ...] | None = None
+    alignment: tuple[AlignedWord, ...] | None = None

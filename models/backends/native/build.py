@@ -1,0 +1,266 @@
+"""The kernel libraries: the instruction sets that they are compiled for, which of them this CPU has, and their
+compilation by the system's own C compiler at first use, kept in the user's cache folder.
+
+`python -m models.backends.native.build` puts them beside their sources instead, every variant, for an image that is to
+have no compiler. CC, as elsewhere, is the command that compiles. PARLANCE_NATIVE, for diagnosis, is the name of the one
+variant to use, or `none`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+CHOICE = "PARLANCE_NATIVE"
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One library for one instruction set. needed: as Linux calls them. flags: what makes a compiler use no more than
+    these."""
+
+    name: str
+    needed: frozenset[str]
+    flags: tuple[str, ...]
+    sources: tuple[str, ...] = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
+    headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "tiles.h")
+
+
+AVX512 = Variant(
+    "avx512_vnni",
+    frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}),
+    ("-march=cascadelake",),
+)
+AVX_VNNI = Variant(
+    "avx_vnni", frozenset({"avx2", "fma", "avx_vnni"}), ("-mavx2", "-mfma", "-mavxvnni", "-mtune=haswell")
+)
+AVX2 = Variant("avx2", frozenset({"avx2", "fma"}), ("-mavx2", "-mfma", "-mtune=haswell"))
+VARIANTS = (AVX512, AVX_VNNI, AVX2)  # the best first
+NAMES = tuple(variant.name for variant in VARIANTS)
+FP32 = tuple(
+    Variant(
+        "-".join(("fp32", *needed[:1])),
+        frozenset(needed),
+        tuple(f"-m{name}" for name in needed),
+        sources=("matrices.c", "recurrent.c", "gru_steps.c", "draws.c"),
+        headers=("vectors.h", "gates.h", "recurrent.h", "tiles.h"),
+    )
+    for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
+)
+TRAINING = tuple(
+    replace(
+        variant,
+        name=variant.name.replace("fp32", "training"),
+        sources=tuple(
+            f"../../../training/kernels/{name}.c"
+            for name in (
+                *("dense", "heads", "around", "norm", "attention", "feed_forward"),
+                *("embedding", "cross_entropy", "team"),
+            )
+        ),
+        headers=("vectors.h", *(f"../../../training/kernels/{name}.h" for name in ("training", "around", "heads"))),
+    )
+    for variant in FP32
+)
+
+
+def cpu_flags(path: Path = CPUINFO) -> set[str]:
+    """What this CPU can do and its system lets it; nothing where Linux does not tell."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
+
+
+def runnable(choice: str, flags: set[str]) -> list[Variant]:
+    """Those that a CPU with these flags has, the best first. choice: the name of the only one to use, NONE, or nothing
+    for all. ValueError if there is no such variant, or the CPU does not have it."""
+    if choice == NONE:
+        return []
+    if choice and choice not in NAMES:
+        raise ValueError(f'{CHOICE} is "{choice}": it should be one of {", ".join(NAMES)}, or {NONE}')
+    wanted = [variant for variant in VARIANTS if choice in ("", variant.name)]
+    found = [variant for variant in wanted if variant.needed <= flags]
+    if choice and not found:
+        missing = ", ".join(sorted(wanted[0].needed - flags))
+        raise ValueError(f'{CHOICE} is "{choice}": this CPU does not have {missing}')
+    return found
+
+
+def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
+    """As `runnable`, of FP32; a choice stands for what its CPUs have."""
+    if choice == NONE:
+        return []
+    had = flags.intersection(*(variant.needed for variant in runnable(choice, flags) if choice))
+    return [variant for variant in FP32 if variant.needed <= had]
+
+
+log = logging.getLogger(__name__)
+
+HERE = Path(__file__).parent
+FLAGS = (
+    *("-O3", "-fPIC", "-shared", "-Wl,-Bsymbolic"),  # the two libraries have functions of one name
+    *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
+)
+COMPILERS = ("cc", "gcc", "clang")
+BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there
+
+
+def library() -> ctypes.CDLL | None:
+    """int8, for this CPU the best that can be had. None, and in the log why, if there is none. ValueError if
+    PARLANCE_NATIVE asks for what is not there."""
+    return loaded(os.environ.get(CHOICE, ""))
+
+
+def fp32_library() -> ctypes.CDLL | None:
+    """For recurrent networks, and for draws of any; otherwise as `library`."""
+    return fp32_loaded(os.environ.get(CHOICE, ""))
+
+
+@cache
+def loaded(choice: str) -> ctypes.CDLL | None:
+    """Looked for once a process. choice: as `runnable` takes it."""
+    flags = cpu_flags()
+    variants = runnable(choice, flags)
+    if not variants:
+        missing = ", ".join(sorted(AVX2.needed - flags))
+        why = f"{CHOICE} is {choice}" if choice else f"native kernels need a CPU under Linux with {missing}"
+        log.info("int8 runs in PyTorch: %s", why)
+        return None
+    return first_loadable(variants, "int8")
+
+
+@cache
+def fp32_loaded(choice: str) -> ctypes.CDLL | None:
+    """As `loaded`."""
+    variants = fp32_runnable(choice, cpu_flags())
+    if not variants:
+        log.info("recurrent networks run in PyTorch: %s is %s", CHOICE, choice)
+        return None
+    return first_loadable(variants, "fp32")
+
+
+def training_library() -> ctypes.CDLL | None:
+    """For Transformers in training; otherwise as `library`."""
+    return training_loaded(os.environ.get(CHOICE, ""))
+
+
+@cache
+def training_loaded(choice: str) -> ctypes.CDLL | None:
+    """As `loaded`."""
+    usable = {variant.flags for variant in fp32_runnable(choice, cpu_flags())}
+    variants = [variant for variant in TRAINING if variant.flags in usable]
+    return first_loadable(variants, "training") if variants else None
+
+
+def name_of(library: ctypes.CDLL | None) -> str:
+    """Down to the version of its sources; "" where PyTorch has to do."""
+    return Path(library._name).stem if library else ""
+
+
+def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL | None:
+    """The first that can be had; the log says which, and what became of those before it."""
+    problems: dict[str, None] = {}  # the same one may stop all variants
+    for variant in variants:
+        try:
+            found = ctypes.CDLL(str(built(variant)))
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
+            problems[str(error)] = None
+            if isinstance(error, subprocess.TimeoutExpired):
+                break
+            continue
+        log.info("%s runs in native kernels for %s", precision, variant.name)
+        if problems:
+            log.warning("better ones cannot be had: %s", "; ".join(problems))
+        return found
+    log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", precision, "; ".join(problems))
+    return None
+
+
+def built(variant: Variant) -> Path:
+    """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
+    shipped = HERE / file_name(variant)
+    if shipped.exists():
+        return shipped
+    kept = folder() / file_name(variant)
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    require_own(kept.parent)
+    if not kept.exists():
+        compile_to(kept, variant)
+    require_own(kept)
+    return kept
+
+
+def require_own(path: Path) -> None:
+    """OSError if somebody else could have put it there: what is loaded runs."""
+    status = path.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"{path} is not this user's alone to write to")
+
+
+def file_name(variant: Variant) -> str:
+    return f"parlance-{variant.name}-{fingerprint(variant)}.so"
+
+
+def fingerprint(variant: Variant) -> str:
+    """Of the sources and the flags: another version of either is another file."""
+    digest = hashlib.sha256(" ".join(FLAGS + variant.flags).encode())
+    for source in variant.headers + variant.sources:
+        digest.update((HERE / source).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "parlance"
+
+
+def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
+    """Processes that build at the same time each write a file of their own; the last one to finish stays.
+    patient: however long it takes."""
+    found = next(filter(None, map(shutil.which, COMPILERS)), None)
+    compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
+    if not compiler:
+        raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        fresh = Path(work) / path.name
+        sources = [str(HERE / source) for source in variant.sources]
+        limit_s = None if patient else BUILD_LIMIT_S
+        command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm", "-pthread"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        if done.returncode:
+            raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
+        fresh.chmod(0o755)  # by the umask of most users their group could write to it, and `built` would refuse it
+        fresh.replace(path)
+
+
+def main() -> int:
+    """All variants of this architecture beside the sources. 1 if one could not be built, and on standard error why."""
+    status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
+    for variant in (*VARIANTS, *FP32, *TRAINING) if x86 else [each for each in (*FP32, *TRAINING) if not each.needed]:
+        try:
+            compile_to(HERE / file_name(variant), variant, patient=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.stderr.write(f"{variant.name}: {error}\n")
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

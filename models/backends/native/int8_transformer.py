@@ -1,0 +1,306 @@
+"""The Transformer stepped in int8 on a CPU, in C: native.h's structures, the caches and a `Decodable` over them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+from collections.abc import Sequence
+from ctypes import c_float, c_int32, c_int64, c_void_p
+from dataclasses import dataclass, fields
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from models.backends.top_k import padded_to_blocks
+from models.backends.torch.kv_cache import Ints, TransformerState
+from models.backends.torch.products import rounded_weight
+from models.interface import Prompt
+from models.networks.layers import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual
+
+if TYPE_CHECKING:
+    from models.networks.transformer import Transformer
+
+Field = tuple[str, Any]
+
+
+class Product(ctypes.Structure):
+    _fields_ = [
+        *((name, c_void_p) for name in ("weight", "scale", "bias")),
+        *((name, c_int64) for name in ("outputs", "inputs")),
+    ]
+
+
+class Norm(ctypes.Structure):
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("epsilon", c_float), ("before", c_int32)]
+
+
+class SelfAttention(ctypes.Structure):
+    _fields_ = [("projection", Product), ("output", Product), ("around", Norm)]
+
+
+class CrossAttention(ctypes.Structure):
+    _fields_ = [("query", Product), ("key_value", Product), ("output", Product), ("around", Norm)]
+
+
+class FeedForward(ctypes.Structure):
+    _fields_ = [("widen", Product), ("narrow", Product), ("around", Norm), ("activation", c_int64)]
+
+
+class Encoding(ctypes.Structure):
+    _fields_ = [("attention", SelfAttention), ("feed_forward", FeedForward)]
+
+
+class Decoding(ctypes.Structure):
+    _fields_ = [("attention", SelfAttention), ("cross", CrossAttention), ("feed_forward", FeedForward)]
+
+
+class Model(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("heads", "head_width", "width", "inner")),
+        *((name, c_float) for name in ("scale", "embedding_scale")),
+        *((name, c_void_p) for name in ("source_embedding", "target_embedding", "encoding", "decoding")),
+        *((name, c_int64) for name in ("encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary")),
+        *(("encoder_norm", Norm), ("decoder_norm", Norm), ("projection", Product)),
+    ]
+
+
+class Cache(ctypes.Structure):
+    _fields_ = [
+        *(("own", c_void_p), ("source", c_void_p)),
+        *((name, c_int64) for name in ("slots", "target_length", "source_length")),
+    ]
+
+
+HUGE_PAGE = 1 << 21
+PANEL = 64  # outputs, to multiples of which native.h pads a product's
+
+
+class Packer:
+    """Fills structures from tensors and holds on to these, which the structures only point to. Weights are laid one
+    behind the other in the order in which they are packed: what is read ahead of one is then the next."""
+
+    def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
+        self.library, self.held = library, list[Tensor]()
+        library.packed_size.restype = c_int64
+        # a matrix that is taken apart is padded twice
+        room = sum(self._size(p.size(0) + PANEL, p.size(1)) for p in network.parameters() if p.ndim == 2)
+        self.weights, self.taken = reserved(room), 0
+
+    def _size(self, outputs: int, inputs: int) -> int:
+        return int(self.library.packed_size(c_int64(outputs), c_int64(inputs)))
+
+    def address(self, tensor: Tensor) -> int:
+        """Of a contiguous float32 or uint8 tensor; one that is not becomes one."""
+        kept = tensor.detach()
+        kept = (kept if kept.dtype == torch.uint8 else kept.float()).contiguous()
+        self.held.append(kept)
+        return kept.data_ptr()
+
+    def product(self, weight: Tensor, bias: Tensor | None) -> Product:
+        """weight [O, I], bias [O]."""
+        rounded, scale = rounded_weight(weight)
+        outputs, inputs = rounded.shape
+        packed = self.weights[self.taken :][: self._size(outputs, inputs)]
+        self.taken += len(packed)
+        assert len(packed) == self._size(outputs, inputs), "more matrices than room was reserved for"
+        self.library.pack(
+            c_void_p(rounded.contiguous().data_ptr()), c_int64(outputs), c_int64(inputs), c_void_p(packed.data_ptr())
+        )
+        bias = torch.zeros(outputs) if bias is None else bias
+        return Product(packed.data_ptr(), self.address(scale), self.address(bias), outputs, inputs)
+
+    def norm(self, module: nn.Module, *, before: bool = False) -> Norm:
+        """Of a LayerNorm; of anything else, none."""
+        if not isinstance(module, nn.LayerNorm):
+            return Norm()
+        return Norm(self.address(module.weight), self.address(module.bias), module.eps, before)
+
+
+def reserved(size: int) -> Tensor:
+    """So many bytes, which take no memory before they are written to, on large pages where the system has them."""
+    pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(pages, dtype=np.uint8)
+    return torch.from_numpy(array[-array.ctypes.data % HUGE_PAGE :][:size])
+
+
+@dataclass(slots=True)
+class NativeState(TransformerState):
+    """What a call is told of it, put together once. Lengths are counted once too: host and device are the same here."""
+
+    caches: Cache
+    slots: Ints  # 0, 1, 2, ...
+    addresses: tuple[int, int, int]  # of slots, of the lengths and of the source lengths
+
+    @classmethod
+    def over(cls, held: TransformerState) -> NativeState:
+        """The same caches."""
+        (_, slots, target_length), source_length = held.cache.shape[:3], held.source_cache.size(2)
+        known = {field.name: getattr(held, field.name) for field in fields(TransformerState)}
+        known["lengths"] = torch.from_numpy(held.host_lengths)
+        known["source_lengths"] = torch.from_numpy(held.host_source_lengths)
+        caches = Cache(held.cache.data_ptr(), held.source_cache.data_ptr(), slots, target_length, source_length)
+        counts = np.arange(slots), held.host_lengths, held.host_source_lengths
+        addresses = counts[0].ctypes.data, counts[1].ctypes.data, counts[2].ctypes.data
+        return cls(**known, caches=caches, slots=counts[0], addresses=addresses)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.caches)
+
+
+ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
+NO_MEMORY, OUT_OF_RANGE = 1, 2
+
+
+class NativeTransformer:
+    """A `Decodable` in int8 on a CPU."""
+
+    def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
+        self.network, self.config, self.library = network, network.config, library
+        reference = network.source_embedding.weight
+        self.dtype, self.device = reference.dtype, reference.device
+        self.packer = Packer(library, network)
+        self.model = self._model()
+        for function, arrays in ((library.encode, 4), (library.decode, 6), (library.copy, 5)):
+            function.restype = c_int64
+            function.argtypes = *(c_void_p,) * 3, c_int64, *(c_void_p,) * arrays
+
+    def _model(self) -> Model:
+        network, config, packer = self.network, self.config, self.packer
+        encoding = (Encoding * config.encoder_layers)(*(self._encoding(each) for each in network.encoder_layers))
+        # a step reads the rest of the decoder from front to back
+        key_values = [
+            self._cross_part(each.cross_attention, slice(config.heads * config.head_width, None))
+            for each in network.decoder_layers
+        ]
+        decoding = (Decoding * config.decoder_layers)(
+            *(self._decoding(*each) for each in zip(network.decoder_layers, key_values, strict=True))
+        )
+        self._layers = encoding, decoding
+        table = network.target_embedding if network.output is None else network.output
+        return Model(
+            *(config.heads, config.head_width, config.d_model, config.d_ff),
+            *(network.decoder_layers[0].attention.scale, network.embedding_scale),
+            *(packer.address(network.source_embedding.weight), packer.address(network.target_embedding.weight)),
+            *(ctypes.addressof(encoding), ctypes.addressof(decoding), config.encoder_layers, config.decoder_layers),
+            *(config.source_vocabulary, config.target_vocabulary),
+            *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
+            packer.product(*padded_to_blocks(table.weight, network.output_bias)),
+        )
+
+    def _encoding(self, layer: EncoderLayer) -> Encoding:
+        return Encoding(self._self_attention(layer.attention, layer.around_attention), self._feed_forward(layer))
+
+    def _decoding(self, layer: DecoderLayer, key_value: Product) -> Decoding:
+        return Decoding(
+            self._self_attention(layer.attention, layer.around_attention),
+            self._cross_attention(layer.cross_attention, layer.around_cross, key_value),
+            self._feed_forward(layer),
+        )
+
+    def _self_attention(self, module: MultiHeadAttention, around: Residual) -> SelfAttention:
+        projection, output = module.projection, module.output
+        return SelfAttention(
+            self.packer.product(projection.weight, projection.bias),
+            self.packer.product(output.weight, output.bias),
+            self.packer.norm(around.norm, before=around.before),
+        )
+
+    def _cross_part(self, module: MultiHeadAttention, rows: slice) -> Product:
+        """Of its one matrix: queries come from the target, keys and values from the source."""
+        bias = module.projection.bias
+        return self.packer.product(module.projection.weight[rows], None if bias is None else bias[rows])
+
+    def _cross_attention(self, module: MultiHeadAttention, around: Residual, key_value: Product) -> CrossAttention:
+        return CrossAttention(
+            self._cross_part(module, slice(module.inner)),
+            key_value,
+            self.packer.product(module.output.weight, module.output.bias),
+            self.packer.norm(around.norm, before=around.before),
+        )
+
+    def _feed_forward(self, layer: EncoderLayer | DecoderLayer) -> FeedForward:
+        widen, narrow, around = layer.feed_forward.widen, layer.feed_forward.narrow, layer.around_feed_forward
+        return FeedForward(
+            self.packer.product(widen.weight, widen.bias),
+            self.packer.product(narrow.weight, narrow.bias),
+            self.packer.norm(around.norm, before=around.before),
+            ACTIVATIONS[self.config.activation],
+        )
+
+    def allocate(self, slots: int, source_length: int, target_length: int) -> NativeState:
+        config, positions = self.config, self.network.positions(max(source_length, target_length))
+        widths = (config.decoder_layers, config.heads, config.head_width)
+        held = TransformerState.of(slots, max(1, source_length), target_length, widths, self.dtype, positions)
+        return NativeState.over(held)
+
+    @torch.inference_mode()
+    def prefill(self, state: NativeState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
+        slots = np.array(rows, dtype=np.int64)
+        lengths = np.array([len(p.source) for p in prompts], dtype=np.int64)
+        read = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
+        ids = np.array(list(chain.from_iterable(p.source for p in prompts)), dtype=np.int64)
+        self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
+        state.host_lengths[slots], state.host_source_lengths[slots] = read, lengths
+        forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
+        if len(forced):
+            slots, lengths = slots.repeat(read), lengths.repeat(read)
+            arrays = forced, slots, counted(read), slots, lengths, None
+            self._call(self.library.decode, state, len(forced), *arrays)
+
+    def step(self, state: NativeState, tokens: Tensor, group: int = 1) -> Tensor:
+        count = len(tokens)
+        slots, places, lengths = state.addresses
+        arrays: tuple[Ints | int, Ints | int] = slots, lengths
+        if group > 1:
+            first = state.slots // group * group
+            arrays = first, state.host_source_lengths[first]
+        logits = torch.empty(count, self.model.projection.outputs)
+        self._call(self.library.decode, state, count, tokens.long().contiguous(), slots, places, *arrays, logits)
+        state.host_lengths[:count] += 1
+        return logits
+
+    def copy(
+        self,
+        state: NativeState,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        since: Sequence[int] | None = None,
+    ) -> None:
+        read, written = np.array(sources, dtype=np.int64), np.array(destinations, dtype=np.int64)
+        lengths = state.host_lengths[read]
+        if since is not None:
+            first = np.array(since, dtype=np.int64)
+            self._call(self.library.copy, state, len(read), read, written, first, lengths, None)
+            return
+        source_lengths = state.host_source_lengths[read]
+        self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
+        state.host_lengths[written], state.host_source_lengths[written] = lengths, source_lengths
+
+    def _call(self, function: Any, state: NativeState, count: int, *arrays: Ints | Tensor | int | None) -> None:
+        """arrays: contiguous, and alive as long as the call; or their addresses."""
+        model = ctypes.addressof(self.model)
+        status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))
+        if status == OUT_OF_RANGE:
+            raise IndexError("a token is not in the vocabulary, or a row does not fit its slot")
+        if status == NO_MEMORY:
+            raise MemoryError("there is no memory for what the rows of a call need")
+
+
+def address(array: Ints | Tensor | int | None) -> int | None:
+    if array is None or isinstance(array, int):
+        return array
+    assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous
+    return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
+
+
+def counted(lengths: Ints) -> Ints:
+    """[2, 3] -> [0, 1, 0, 1, 2]."""
+    total = int(lengths.sum())
+    return np.arange(total) - (lengths.cumsum() - lengths).repeat(lengths)

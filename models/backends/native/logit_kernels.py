@@ -1,0 +1,166 @@
+"""Choosing tokens from float32 logits [B, V] on a CPU, in C: the largest, the next hypotheses of beams, draws."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64, c_void_p
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from models.backends.native import build
+
+if TYPE_CHECKING:
+    from models.decoding.sampling import SamplingParameters
+
+MOST = 64  # of a row: the best so far are kept in order by insertion, which suits few
+
+
+def kernels() -> ctypes.CDLL | None:
+    """None where this CPU has none; see `models.backends.native.build.library`."""
+    loaded = build.library()
+    return None if loaded is None else typed(loaded)
+
+
+@cache
+def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """The library, told what its functions take, which makes a call cheap."""
+    sizes, pointer = (c_int64,) * 4, c_void_p
+    loaded.likeliest.argtypes = (pointer, *sizes, pointer, pointer)
+    loaded.log_totals.argtypes = (pointer, *sizes[:3], pointer, pointer)
+    loaded.continuations.argtypes = (
+        *(pointer, c_int64, c_int64, pointer, c_int64, c_int64, pointer, c_int64, c_int64),
+        *(pointer,) * 5,
+    )
+    for function in (loaded.likeliest, loaded.log_totals, loaded.continuations):
+        function.restype = None
+    return loaded
+
+
+def usable(logits: Tensor, count: int = 1) -> bool:
+    """For the `count` largest of each row."""
+    if kernels() is None or not logits.is_cpu or logits.dtype != torch.float32:
+        return False
+    return logits.stride(1) == 1 and count <= min(MOST, logits.size(1))
+
+
+def native_top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest of each row and their places, descending, equal ones by their places."""
+    loaded, rows = kernels(), len(logits)
+    assert loaded is not None
+    values, places = torch.empty(rows, count), torch.empty(rows, count, dtype=torch.long)
+    width, stride = logits.size(1), logits.stride(0)
+    loaded.likeliest(logits.data_ptr(), rows, stride, width, count, values.data_ptr(), places.data_ptr())
+    return values, places
+
+
+def native_logsumexp(logits: Tensor, largest: Tensor) -> Tensor:
+    """largest [B, 1] -> [B]; the logits stay as they are."""
+    loaded, rows, largest = kernels(), len(logits), largest.contiguous()
+    assert loaded is not None
+    totals = torch.empty(rows)
+    width, stride = logits.size(1), logits.stride(0)
+    loaded.log_totals(logits.data_ptr(), rows, stride, width, largest.data_ptr(), totals.data_ptr())
+    return totals
+
+
+def native_continuations(
+    logits: Tensor, rows: npt.NDArray[np.int64], so_far: npt.NDArray[np.float32], count: int, kept: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """As `models.backends.top_k.continuations`, of the `count` largest of each row the `kept` best of each beam."""
+    loaded, (beams, width) = kernels(), rows.shape
+    assert loaded is not None
+    assert rows.flags.c_contiguous
+    assert so_far.flags.c_contiguous
+    values, size = np.empty((beams, kept), dtype=np.float32), beams * kept
+    held = np.empty(2 * size + 2 * count, dtype=np.int64)  # an address costs as much as a small array
+    at = held.ctypes.data
+    loaded.continuations(
+        *(logits.data_ptr(), logits.stride(0), logits.size(1)),
+        *(rows.ctypes.data, beams, width, so_far.ctypes.data, count, kept),
+        *(values.ctypes.data, at, at + 8 * size, at + 8 * (2 * size + count), at + 16 * size),
+    )
+    return values, held[:size].reshape(beams, kept), held[size : 2 * size].reshape(beams, kept)
+
+
+Integers = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[Any]
+NO_MEMORY = "there is no memory to draw from so many logits"
+
+TYPES = (np.float64, np.int64, np.float64, np.float64)
+
+
+class Functions:
+    """The library's functions, their types told once."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.draw, self.uniform_numbers, self.choose = library.draw, library.uniform_numbers, library.choose_tokens
+        self.draw.restype = c_int64
+        self.draw.argtypes = [c_void_p, c_int64, c_int64, *[c_void_p] * 5]
+        self.choose.restype = c_int64
+        self.choose.argtypes = [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]
+        self.uniform_numbers.restype = None
+        self.uniform_numbers.argtypes = [c_int64, *[c_void_p] * 3]
+
+
+functions = cache(Functions)
+
+
+def native_uniform(library: ctypes.CDLL, seeds: Integers, positions: Integers) -> npt.NDArray[np.float64]:
+    """`models.decoding.sampling.uniform`; seeds and positions of one shape."""
+    seeds, positions = np.ascontiguousarray(seeds, np.uint64), np.ascontiguousarray(positions, np.uint64)
+    assert seeds.shape == positions.shape
+    numbers = np.empty(seeds.shape)
+    addresses = (array.ctypes.data for array in (seeds, positions, numbers))
+    functions(library).uniform_numbers(seeds.size, *addresses)
+    return numbers
+
+
+def native_sample(library: ctypes.CDLL, logits: Tensor, draws: SamplingParameters) -> Tensor:
+    """logits [B, V] -> token ids [B]."""
+    (rows, size), logits = logits.shape, logits.contiguous()
+    columns = [np.ascontiguousarray(column, dtype) for column, dtype in zip(draws, TYPES, strict=True)]
+    tokens = torch.empty(rows, dtype=torch.long)
+    addresses = [column.ctypes.data for column in columns]
+    if functions(library).draw(logits.data_ptr(), rows, size, *addresses, tokens.data_ptr()):
+        raise MemoryError(NO_MEMORY)
+    return tokens
+
+
+class Columns(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("temperature", "top_p", "top_k", "lengths", "seed")]
+
+
+class Chooser:
+    """A token for each row of logits, the likeliest where its temperature is 0: one call, whatever is asked for.
+
+    Arrays over all slots, of which the rows are some; they stay where they are and are read at each call. lengths: how
+    many tokens each has written."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        temperature: Numbers,
+        top_p: Numbers,
+        top_k: Numbers,
+        lengths: Numbers,
+        seed: Numbers,
+    ) -> None:
+        self.arrays = (temperature, top_p, top_k, lengths, seed)
+        kinds = (np.float64, np.float64, np.int64, np.int64, np.uint64)
+        assert all(array.dtype == kind for array, kind in zip(self.arrays, kinds, strict=True))
+        assert all(array.flags.c_contiguous for array in self.arrays)
+        self.columns = Columns(*(array.ctypes.data for array in self.arrays))
+        self.address, self.function = ctypes.addressof(self.columns), functions(library).choose
+
+    def __call__(self, logits: Tensor, slots: Tensor) -> Tensor:
+        """logits [B, V] in fp32, the slots of these rows [B], in int64 -> token ids [B]."""
+        (rows, size), logits = logits.shape, logits.contiguous()
+        tokens = torch.empty(rows, dtype=torch.long)
+        if self.function(self.address, logits.data_ptr(), rows, size, slots.data_ptr(), tokens.data_ptr()):
+            raise MemoryError(NO_MEMORY)
+        return tokens

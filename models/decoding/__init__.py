@@ -1,0 +1,3 @@
+"""Decoding: options, the continuous batch that drives any network, beam search, sampling and logits processors.
+
+Only `options` and `constraints` can be imported without torch."""

@@ -1,0 +1,156 @@
+"""What attention maps show: slices of layers and heads, statistics of each head, and rollout through all layers.
+
+A network that can show its attention has an `attention` method (`Attentive`); one that cannot has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from models.inspection.head_selection import known_kinds, resolve
+from models.inspection.results import HeadStatistics, head_role
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    @property
+    def device(self) -> torch.device: ...
+
+    def attention(self, source: Tensor, target: Tensor, kinds: Sequence[str]) -> Mapping[str, Sequence[Tensor]]:
+        """kind -> one [B, H, Q, K] a layer, from one teacher-forced pass over target [B, T], the decoder's input."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSlice:
+    """weights [layers, heads, Q, K], float32, on the CPU; the numbers of these layers and heads, from 0."""
+
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    weights: Tensor
+
+
+def chosen_slice(
+    maps: Sequence[Tensor], layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
+) -> AttentionSlice:
+    """Of maps [H, Q, K], one a layer. SelectionError if there is no such layer or head; None: all."""
+    chosen_layers, chosen_heads = resolve(layers, len(maps), "layer"), resolve(heads, len(maps[0]), "head")
+    stacked = torch.stack([maps[layer][list(chosen_heads)] for layer in chosen_layers])
+    return AttentionSlice(chosen_layers, chosen_heads, stacked.float().cpu())
+
+
+def attention_maps(
+    network: Attentive,
+    source: Sequence[int],
+    target: Sequence[int],
+    kinds: Sequence[str],
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> dict[str, AttentionSlice]:
+    """The maps of one sentence. source: encoder input ids; target: decoder input ids, its start token first."""
+    source_rows = torch.tensor([list(source)], dtype=torch.long, device=network.device)
+    target_rows = torch.tensor([list(target)], dtype=torch.long, device=network.device)
+    found = network.attention(source_rows, target_rows, known_kinds(kinds))
+    return {kind: chosen_slice([layer[0] for layer in maps], layers, heads) for kind, maps in found.items()}
+
+
+def head_statistics(
+    weights: Tensor, valid: Tensor, *, cross: bool, starts: Sequence[int] = (), ends: Sequence[int] = ()
+) -> list[HeadStatistics]:
+    """weights [H, Q, K] of one layer, one for each head; valid [Q, K]: where a row may look. cross: keys are another
+    sentence's. starts, ends: the keys that are start and end tokens."""
+    rows, keys = valid.any(dim=-1), valid.any(dim=0)
+    if not cross:
+        rows = rows & keys  # what nobody reads asks nothing that counts
+    kept, seen = weights[:, rows].double(), valid[rows][:, keys]
+    if not len(seen):
+        return [HeadStatistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, "mixed")] * len(weights)
+    masses = {name: kept[:, :, list(places)].sum(-1).mean(-1) for name, places in (("bos", starts), ("eos", ends))}
+    kept = kept[:, :, keys]
+    order = torch.arange(len(seen))
+    places = (2 * order + 1) * seen.size(1) // (2 * len(seen))  # their own: of as many keys as rows the same numbers
+    entropy, counts = torch.special.entr(kept).sum(dim=-1), seen.sum(dim=-1)
+    several = counts > 1
+    largest = torch.zeros_like(kept).scatter_(2, kept.argmax(dim=-1, keepdim=True), 1.0).amax(dim=1)
+    columns = {
+        "entropy_mean": entropy.mean(dim=-1),
+        "entropy_norm": mean_over_rows(entropy[:, several] / counts[several].log()),
+        "confidence": kept.amax(dim=-1).mean(dim=-1),
+        "mass_bos": masses["bos"],
+        "mass_eos": masses["eos"],
+        "prev": mass_at_keys(kept, seen, places - 1),
+        "diag": mass_at_keys(kept, seen, places),
+        "next": mass_at_keys(kept, seen, places + 1),
+        "argmax_coverage": largest.mean(dim=-1),
+    }
+    each = [dict(zip(columns, head, strict=True)) for head in torch.stack(list(columns.values()), dim=1).tolist()]
+    return [HeadStatistics(**values, role=head_role(values)) for values in each]
+
+
+def mass_at_keys(kept: Tensor, seen: Tensor, places: Tensor) -> Tensor:
+    """The mean weight [H] at these keys [Q], over the rows that may look at theirs."""
+    there = (places >= 0) & (places < seen.size(1))
+    index = places.clamp(0, seen.size(1) - 1)[:, None]
+    there &= seen.gather(1, index)[:, 0]
+    return mean_over_rows(kept.gather(2, index.expand(len(kept), -1, -1))[:, there, 0])
+
+
+def mean_over_rows(values: Tensor) -> Tensor:
+    """[H, n] -> [H]; of nothing: 0."""
+    return values.mean(dim=-1) if values.size(1) else values.new_zeros(len(values))
+
+
+ROLLOUT_METHOD = (
+    "Attention rollout (Abnar & Zuidema 2020) over the mean of each layer's heads, with a residual share of 1/2. "
+    "Encoder: E = A'_L ... A'_1 with A' = (A + I)/2. Decoder: D starts as [I | 0] over (decoder inputs | source) and "
+    "becomes (D + A_self D)/2, then (D + A_cross [0 | E])/2, in each layer; cross is D's source part, each row divided "
+    "by its sum, and that sum is source_share."
+)
+ROLLOUT_CAVEAT = (
+    "Rollout follows attention and residual paths alone: it knows nothing of values, norms and feed-forward layers, "
+    "and is no proof of what a prediction rests on."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """encoder [S, S] and cross [T, S], whose rows sum to 1; source_share [T]: how much of a row of the decoder comes
+    from the source and not from its own inputs. float32."""
+
+    encoder: Tensor
+    cross: Tensor
+    source_share: Tensor
+
+
+def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]) -> Rollout:
+    """One map [H, Q, K] a layer of each kind, as of a forced pass. A row that looks nowhere keeps to itself."""
+    source = encoder_rollout(encoder)
+    inputs = decoder[0].size(-1)
+    paths = torch.eye(inputs, inputs + len(source), dtype=torch.float64)
+    behind = torch.cat([source.new_zeros(len(source), inputs), source], dim=1)
+    for own, other in zip(decoder, cross, strict=True):
+        paths = with_residual(paths, own.double().mean(dim=0) @ paths)
+        paths = with_residual(paths, other.double().mean(dim=0) @ behind)
+    from_source = paths[:, inputs:]
+    share = from_source.sum(dim=-1)
+    rows = from_source / share.clamp(min=torch.finfo(share.dtype).tiny)[:, None]
+    return Rollout(source.float(), rows.float(), share.float())
+
+
+def encoder_rollout(maps: Sequence[Tensor]) -> Tensor:
+    """Maps [H, S, S], first layer first -> [S, S], float64."""
+    paths = torch.eye(maps[0].size(-1), dtype=torch.float64)
+    for weights in maps:
+        paths = with_residual(paths, weights.double().mean(dim=0) @ paths)
+    return paths
+
+
+def with_residual(before: Tensor, attended: Tensor) -> Tensor:
+    """Half of what was there and half of what was attended to, rows summing to 1."""
+    both = before + attended
+    return both / both.sum(dim=-1, keepdim=True)

@@ -1,0 +1,150 @@
+"""One teacher-forced pass over one sentence: maps, logits, a worked softmax row, and the steps of its output.
+
+Everything is computed by the explicit attention path, whatever is asked for, so that no number
+depends on what else is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.decoding.logits_processors import log_probabilities
+from models.decoding.options import TokenRules
+from models.inspection.head_selection import KINDS, Head, Row, by_layer, known_kinds, resolve_head, within
+from models.networks.layers import Attended, Capture
+from models.networks.transformer import Transformer
+from models.scoring import Expected, told
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedRow:
+    """One softmax, worked: query [D] of this row, keys [K, D]; scores [K] = query·key·scale; readable [K]: where the
+    row may look; weights [K] = softmax of the scores there, 0 elsewhere. The weights are the map's own. On the CPU."""
+
+    row: Row
+    scale: float
+    query: Tensor
+    keys: Tensor
+    scores: Tensor
+    readable: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedPass:
+    """source [S] and inputs [T]: what encoder and decoder read. maps: kind -> one [H, Q, K] a layer, float32; logits
+    [T, V] of the token behind each input, float32; readable [S]: where the source is no padding. All on the CPU."""
+
+    source: tuple[int, ...]
+    inputs: tuple[int, ...]
+    readable: Tensor
+    maps: dict[str, list[Tensor]]
+    logits: Tensor
+    worked: WorkedRow | None = None
+
+    def valid(self, kind: str) -> Tensor:
+        """Where a query may look, [Q, K]."""
+        if kind == "decoder":
+            return torch.ones(len(self.inputs), len(self.inputs), dtype=torch.bool).tril()
+        return self.readable.expand(len(self.source if kind == "encoder" else self.inputs), -1)
+
+
+def require_inspectable(network: Transformer) -> None:
+    """What is shown of a network is what it computes when it is used, and exactly that."""
+    assert not network.training, "a network is looked into in evaluation mode: dropout would show"
+    assert network.source_embedding.weight.dtype in (torch.float32, torch.float64), "and in fp32"
+
+
+def one_row(ids: Sequence[int], network: Transformer) -> Tensor:
+    """[1, T] on the network's device."""
+    return torch.tensor([list(ids)], dtype=torch.long, device=network.device)
+
+
+@torch.inference_mode()
+def forced_pass(
+    network: Transformer,
+    source: Sequence[int],
+    inputs: Sequence[int],
+    kinds: Sequence[str] = KINDS,
+    *,
+    masked: Sequence[Head] = (),
+    row: Row | None = None,
+) -> ForcedPass:
+    """source: encoder ids; inputs: decoder ids, their start token first; each may be as long as memory allows.
+
+    masked: heads taken away: their context is 0 before the output projection. row: a softmax to be worked.
+    SelectionError for a kind, layer, head or row that is not there; ValueError where the decoder is given nothing.
+    """
+    require_inspectable(network)
+    if not inputs:
+        raise ValueError("The decoder needs a token to start from: its input is empty.")
+    wanted, without = known_kinds(kinds), by_layer(masked, network.config)
+    asked = None if row is None else _resolved(row, network, len(source), len(inputs))
+    captures = {
+        kind: Capture(without[kind], asked.layer if asked is not None and asked.kind == kind else None)
+        for kind in KINDS
+    }
+    memory, readable = network.encode(one_row(source, network), captures["encoder"])
+    features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
+    return ForcedPass(
+        tuple(source),
+        tuple(inputs),
+        readable[0].cpu(),
+        {kind: [weights[0].float().cpu() for weights in captures[kind].weights] for kind in wanted},
+        network.project(features)[0].float().cpu(),
+        None if asked is None else _worked(asked, network, captures[asked.kind].trace),
+    )
+
+
+def _resolved(row: Row, network: Transformer, source: int, inputs: int) -> Row:
+    head = resolve_head(row, network.config, "row")
+    count = source if head.kind == "encoder" else inputs
+    return Row(*head, within(row.row, count, "row", "row", f"this {head.kind} map"))
+
+
+def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow:
+    assert trace is not None
+    scores, head = trace.scores[0, row.head, row.row], row.head
+    readable = torch.ones_like(scores, dtype=torch.bool)
+    if trace.mask is not None:
+        readable = trace.mask.expand(trace.scores.shape)[0, head, row.row]
+    scale = network.decoder_layers[0].attention.scale
+    numbers = (trace.query[0, head, row.row], trace.key[0, head], scores)
+    query, keys, scores = (each.float().cpu() for each in numbers)
+    return WorkedRow(row, scale, query, keys, scores, readable.cpu(), trace.weights[0, head, row.row].float().cpu())
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedStep:
+    """log_probability: nats; -inf for a token that is never chosen. rank: how many tokens are likelier. entropy: nats,
+    of the choice among the tokens that may be chosen. likeliest: (id, nats), best first."""
+
+    token: int
+    log_probability: float
+    rank: int
+    entropy: float
+    likeliest: tuple[tuple[int, float], ...]
+
+
+@torch.inference_mode()
+def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[ForcedStep]:
+    """logits [T, V] of the forced pass at each output token, outputs [T]. The log-probabilities sum to that of the
+    hypothesis; where `rules.forced_end` made the end, the end is no output that counts: leave it out."""
+    if len(logits) != len(outputs):
+        raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
+    if not outputs:
+        return []
+    found = told(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
+    columns = (found.log_probabilities, found.ranks - 1, found.entropies)
+    each = zip(outputs, *(column.tolist() for column in columns), likeliest_tokens(found), strict=True)
+    return [ForcedStep(*values) for values in each]
+
+
+def likeliest_tokens(found: Expected) -> list[tuple[tuple[int, float], ...]]:
+    """The likeliest tokens of each step with their nats, best first; suppressed ones are none."""
+    pairs = zip(found.tokens.tolist(), found.token_log_probabilities.tolist(), strict=True)
+    return [tuple((i, v) for i, v in zip(*row, strict=True) if v > -torch.inf) for row in pairs]

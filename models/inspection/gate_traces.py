@@ -1,0 +1,126 @@
+"""What the gates of a recurrent network do at each token of a text, from one pass over it in fp32.
+
+A network that can show its gates has a `gates` method (`Gated`); one that cannot has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from models.inspection.gate_conventions import GATE_CONVENTIONS, SATURATED, selected_gates
+from models.inspection.head_selection import SelectionError, resolve
+
+
+class GateShape(NamedTuple):
+    """cell: a key of `CONVENTIONS`; hidden: units of each layer."""
+
+    cell: str
+    layers: int
+    hidden: int
+
+
+@runtime_checkable
+class Gated(Protocol):
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def gate_shape(self) -> GateShape: ...
+
+    def gates(self, tokens: Tensor) -> Mapping[str, Tensor]:
+        """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as in `CONVENTIONS`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GateSelection:
+    """gates, layers: None for all; layers and units may count from the end. units: numbers, or how many of those whose
+    state h varies most over the text, chosen in each layer for itself."""
+
+    gates: tuple[str, ...] | None = None
+    layers: tuple[int, ...] | None = None
+    units: tuple[int, ...] | int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSummary:
+    """Of a whole layer, name -> [T]: the mean of each gate over all units, and the share of them that is saturated, at
+    the low end of its bounds and at the high one (gates without bounds are left out). hidden_change [T]: the mean of
+    |h - the h before|, which is 0 before the first token."""
+
+    mean: Mapping[str, Tensor]
+    low: Mapping[str, Tensor]
+    high: Mapping[str, Tensor]
+    hidden_change: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class GateTrace:
+    """values: name -> [layers, T, units], float32, on the CPU. units: those of each layer, which h says; where they
+    were chosen by variance, the most varied first. summaries: one a layer. features [T, N]: what the network's output
+    is projected from, on its device."""
+
+    shape: GateShape
+    layers: tuple[int, ...]
+    units: tuple[tuple[int, ...], ...]
+    values: Mapping[str, Tensor]
+    summaries: tuple[LayerSummary, ...]
+    features: Tensor
+
+
+def check_gate_selection(shape: GateShape, selection: GateSelection) -> tuple[tuple[str, ...], tuple[int, ...], int]:
+    """The gates and layers that are meant, and how many units of each layer. SelectionError where there is none."""
+    try:
+        names = selected_gates(shape.cell, selection.gates)
+    except ValueError as error:
+        raise SelectionError(str(error), "gates") from None
+    layers = resolve(selection.layers, shape.layers, "layer")
+    if isinstance(selection.units, int):
+        return names, layers, min(selection.units, shape.hidden)
+    return names, layers, len(resolve(selection.units, shape.hidden, "unit"))
+
+
+@torch.inference_mode()
+def gate_trace(network: Gated, tokens: Sequence[int], selection: GateSelection) -> GateTrace:
+    """What the selection asks for, of one pass over `tokens`. SelectionError for what the network does not have."""
+    shape = network.gate_shape
+    names, layers, _ = check_gate_selection(shape, selection)
+    whole = network.gates(torch.tensor(list(tokens), dtype=torch.long, device=network.device))
+    units = tuple(_selected_units(whole["h"][layer], selection.units) for layer in layers)
+    values = {
+        name: torch.stack(
+            [whole[name][layer][:, list(each)] for layer, each in zip(layers, units, strict=True)]
+        ).float()
+        for name in names
+    }
+    summaries = tuple(
+        _layer_summary(shape.cell, {name: each[layer] for name, each in whole.items()}) for layer in layers
+    )
+    cpu = {name: each.cpu() for name, each in values.items()}
+    return GateTrace(shape, layers, units, cpu, summaries, whole["h"][-1])
+
+
+def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int, ...]:
+    """hidden [T, N]."""
+    if not isinstance(wanted, int):
+        return resolve(wanted, hidden.size(1), "unit")
+    variance = hidden.double().var(dim=0, correction=0)
+    return tuple(variance.sort(descending=True, stable=True).indices[:wanted].tolist())
+
+
+def _layer_summary(cell: str, gates: Mapping[str, Tensor]) -> LayerSummary:
+    """gates: name -> [T, N], of one layer."""
+    low, high = dict[str, Tensor](), dict[str, Tensor]()
+    for name, bounds in GATE_CONVENTIONS[cell].gates.items():
+        if bounds is not None:
+            low[name] = (gates[name] < bounds[0] + SATURATED).float().mean(dim=1).cpu()
+            high[name] = (gates[name] > bounds[1] - SATURATED).float().mean(dim=1).cpu()
+    hidden = gates["h"]
+    before = torch.cat([torch.zeros_like(hidden[:1]), hidden[:-1]])
+    mean = {name: gates[name].mean(dim=1).float().cpu() for name in GATE_CONVENTIONS[cell].gates}
+    return LayerSummary(mean, low, high, (hidden - before).abs().mean(dim=1).float().cpu())

@@ -1,0 +1,226 @@
+"""From cross-attention maps to links between words, their error against known links, and the heads that align best.
+
+A link is between units: for each token the number of the word (or token) that it belongs to, None for special tokens,
+which are never linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+Convention = Literal["predicting", "input"]
+CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
+Units = Sequence[int | None]
+
+
+class Link(NamedTuple):
+    """Source unit i, target unit j, and the weight of i in j's row."""
+
+    source: int
+    target: int
+    weight: float
+
+
+class UnitMap(NamedTuple):
+    """weights [..., m, n] of target units and source units, with the numbers of these."""
+
+    weights: Tensor
+    targets: list[int]
+    sources: list[int]
+
+
+def token_units(special: Sequence[bool]) -> list[int | None]:
+    """Each token that is not special a unit of its own, numbered from 0."""
+    numbers = iter(range(len(special)))
+    return [None if each else next(numbers) for each in special]
+
+
+def aligning_rows(weights: Tensor, convention: Convention) -> Tensor:
+    """The rows [..., n, S] that align output tokens 0..n-1, of weights [..., T, S].
+
+    "predicting": row t, at which output token t is chosen. "input": row t+1, at which it is read (SHIFT-ATT: Chen et
+    al. 2020, arXiv 2004.14837); the last output token is read by no row, and is the end token if the text is finished.
+    """
+    return weights if convention == "predicting" else weights[..., 1:, :]
+
+
+def map_over_units(weights: Tensor, source_units: Units, target_units: Units) -> UnitMap:
+    """weights [..., t, S] of the first t target tokens -> by units: the columns of a source unit are summed, the rows
+    of a target unit averaged (Clark et al. 2019, arXiv 1906.04341)."""
+    sources = sorted({unit for unit in source_units if unit is not None})
+    targets = sorted({unit for unit in target_units[: weights.size(-2)] if unit is not None})
+    columns, rows = membership(source_units, sources), membership(target_units[: weights.size(-2)], targets)
+    rows = rows / rows.sum(dim=-1, keepdim=True)
+    return UnitMap(rows @ weights.double() @ columns.T, targets, sources)
+
+
+def membership(units: Units, numbers: Sequence[int]) -> Tensor:
+    """[numbers, tokens], float64: 1 where the token belongs to the unit."""
+    belongs = [[float(unit == number) for unit in units] for number in numbers]
+    return torch.tensor(belongs, dtype=torch.float64).view(len(numbers), len(units))
+
+
+def links(
+    weights: Tensor, source_units: Units, target_units: Units, convention: Convention = "predicting"
+) -> list[Link]:
+    """weights [T, S], rows of which sum to 1; target_units [T]: of the output tokens. Each target unit is linked with
+    the source unit that has most of its row, if any has some."""
+    if tuple(weights.shape) != (len(target_units), len(source_units)):
+        shape = f"{len(target_units)} target and {len(source_units)} source tokens"
+        raise ValueError(f"A map of shape {tuple(weights.shape)} does not fit {shape}.")
+    return strongest_links(map_over_units(aligning_rows(weights, convention), source_units, target_units))
+
+
+def strongest_links(found: UnitMap) -> list[Link]:
+    """Each target unit's link with the source unit that has most of its row [m, n], if any has some."""
+    if not found.sources or not found.targets:
+        return []
+    values, places = found.weights.max(dim=-1)
+    each = zip(places.tolist(), found.targets, values.tolist(), strict=True)
+    return [Link(found.sources[place], target, value) for place, target, value in each if value > 0]
+
+
+LinkPairs = frozenset[tuple[int, int]]
+PHARAOH_PAIR = re.compile(r"(\d+)([-p])(\d+)")
+
+
+class GoldLinks(NamedTuple):
+    """Links that must be there and links that may be; `possible` holds the sure ones too."""
+
+    sure: LinkPairs
+    possible: LinkPairs
+
+
+def link_pairs(found: Iterable[Link]) -> LinkPairs:
+    return frozenset((link.source, link.target) for link in found)
+
+
+def pharaoh(found: Iterable[Link]) -> str:
+    """ "0-0 1-2": source-target, from 0, in order."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(link_pairs(found)))
+
+
+def read_pharaoh(text: str) -> GoldLinks:
+    """One sentence's links: "i-j" sure, "ipj" possible. ValueError names what is neither."""
+    sure, possible = set[tuple[int, int]](), set[tuple[int, int]]()
+    for word in text.split():
+        match = PHARAOH_PAIR.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{word!r} is no link: write source-target, like 0-2, or 0p2 for a possible one.")
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldLinks(frozenset(sure), frozenset(possible))
+
+
+def alignment_error_rate(sentences: Iterable[tuple[LinkPairs, GoldLinks]]) -> float:
+    """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences (Och & Ney 2003): 0 where every sure link was found
+    and nothing but possible ones. Of nothing at all: 0."""
+    agreed = total = 0
+    for found, gold in sentences:
+        agreed += len(found & gold.sure) + len(found & (gold.possible | gold.sure))
+        total += len(found) + len(gold.sure)
+    return 1 - agreed / total if total else 0.0
+
+
+HeadPlace = tuple[int, int]
+"""The layer and number of a head of cross-attention."""
+MAX_HEADS, GROWN_SETS = 8, 4  # in a set, and how many sets are grown
+
+
+class AlignmentExample(NamedTuple):
+    """One sentence: cross-attention maps, one [H, T, S] a layer; units of source and output tokens; its known links."""
+
+    maps: Sequence[Tensor]
+    source_units: Units
+    target_units: Units
+    gold: GoldLinks
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentCandidate:
+    """The mean of these heads, read by one convention, and its alignment error rate."""
+
+    heads: tuple[HeadPlace, ...]
+    convention: Convention
+    error: float
+
+    def links(self, maps: Sequence[Tensor], source_units: Units, target_units: Units) -> list[Link]:
+        """Of a sentence's maps, one [H, T, S] a layer."""
+        return links(mean_of_heads(maps, self.heads), source_units, target_units, self.convention)
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentChoice:
+    """The best candidate, and all of them, best first."""
+
+    best: AlignmentCandidate
+    candidates: tuple[AlignmentCandidate, ...]
+
+
+def mean_of_heads(maps: Sequence[Tensor], heads: Sequence[HeadPlace]) -> Tensor:
+    """maps: one [H, T, S] a layer -> [T, S], float64."""
+    return torch.stack([maps[layer][head] for layer, head in heads]).double().mean(dim=0)
+
+
+def choose_alignment(examples: Sequence[AlignmentExample]) -> AlignmentChoice:
+    """Among single heads, the mean of each layer, and sets of any layers' heads that grow from the best single ones,
+    each by the head that lowers the error most, as long as one does; by both conventions. Of equal errors the one of
+    fewer heads, then the convention "predicting", then the lower layers and heads."""
+    if not examples:
+        raise ValueError("Choosing needs at least one sentence with known links.")
+    found = [candidate for convention in CONVENTIONS for candidate in _candidates(examples, convention)]
+    found.sort(key=_rank_key)
+    return AlignmentChoice(found[0], tuple(found))
+
+
+def _rank_key(candidate: AlignmentCandidate) -> tuple[float, int, int, tuple[HeadPlace, ...]]:
+    return candidate.error, len(candidate.heads), CONVENTIONS.index(candidate.convention), candidate.heads
+
+
+def _candidates(examples: Sequence[AlignmentExample], convention: Convention) -> Iterator[AlignmentCandidate]:
+    sentences = [_UnitSentence.of(example, convention) for example in examples]
+    layers = [[(layer, head) for head in range(len(maps))] for layer, maps in enumerate(examples[0].maps)]
+
+    def candidate(heads: Sequence[HeadPlace]) -> AlignmentCandidate:
+        drawn = ((sentence.pairs(heads), sentence.gold) for sentence in sentences)
+        return AlignmentCandidate(tuple(sorted(heads)), convention, alignment_error_rate(drawn))
+
+    singles = [candidate([place]) for layer in layers for place in layer]
+    yield from singles
+    means = [candidate(layer) for layer in layers if len(layer) > 1]
+    yield from means
+    seen = {mean.heads for mean in means}
+    for best in sorted(singles, key=_rank_key)[:GROWN_SETS]:
+        while len(best.heads) < MAX_HEADS:
+            grown = [candidate([*best.heads, c.heads[0]]) for c in singles if c.heads[0] not in best.heads]
+            if not grown or (better := min(grown, key=_rank_key)).error >= best.error or better.heads in seen:
+                break
+            seen.add(better.heads)
+            yield (best := better)
+
+
+class _UnitSentence(NamedTuple):
+    """A sentence's maps by units, and its known links."""
+
+    layers: list[UnitMap]
+    gold: GoldLinks
+
+    @classmethod
+    def of(cls, example: AlignmentExample, convention: Convention) -> _UnitSentence:
+        layers = [
+            map_over_units(aligning_rows(maps.cpu(), convention), example.source_units, example.target_units)
+            for maps in example.maps
+        ]
+        return cls(layers, example.gold)
+
+    def pairs(self, heads: Sequence[HeadPlace]) -> LinkPairs:
+        weights = mean_of_heads([each.weights for each in self.layers], heads)
+        return link_pairs(strongest_links(self.layers[0]._replace(weights=weights)))

@@ -1,0 +1,150 @@
+"""From what a checkpoint says of its architecture to a network, and weights in and out of safetensors.
+
+The one place that knows which networks there are. A new network is a new line in `NETWORKS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from models.checkpoint import CONFIG, Checkpoint, CheckpointError
+from models.networks.layers import TransformerConfig
+from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.networks.transformer import Transformer
+
+
+class Entry(NamedTuple):
+    config: Callable[..., Any]
+    network: Callable[[Any], nn.Module]
+
+
+NETWORKS = {
+    "transformer": Entry(TransformerConfig, Transformer),
+    "recurrent": Entry(RecurrentConfig, RecurrentLanguageModel),
+}
+
+
+DRAWS = {
+    *(Tensor.normal_, Tensor.uniform_),
+    *(nn.init.normal_, nn.init.uniform_, nn.init.trunc_normal_, nn.init.orthogonal_),
+    *(nn.init.xavier_uniform_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.kaiming_normal_),
+}
+
+
+def architecture(name: str, config: Any) -> dict[str, Any]:
+    """What config.json records of a network."""
+    return {"name": name, **asdict(config)}
+
+
+def build(description: Mapping[str, Any]) -> nn.Module:
+    """A freshly initialised network. ValueError names what is unknown or contradictory."""
+    name = description.get("name")
+    if name not in NETWORKS:
+        raise ValueError(f"architecture {name!r} is not one of {', '.join(NETWORKS)}")
+    fields = {key: value for key, value in description.items() if key != "name"}
+    try:
+        config = NETWORKS[name].config(**fields)
+    except TypeError as error:
+        raise ValueError(f"architecture {name}: {error}") from error
+    return NETWORKS[name].network(config)
+
+
+class Undrawn(TorchFunctionMode):
+    """Inside of it nobody draws random weights: the memory stays as it was found. For networks whose weights are about
+    to be loaded, every one of them; what is computed (tables of positions, zeros, ones) is computed as ever."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in DRAWS:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def save_weights(network: nn.Module, path: Path) -> None:
+    """Parameters and buffers to safetensors; a tensor under two names (tied tables) is stored once."""
+    save_file(unique_tensors(network), path)
+    # safetensors makes the file readable for its owner alone; a server often runs as somebody else
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)
+
+
+def unique_tensors(network: nn.Module) -> dict[str, Tensor]:
+    stored: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in network.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            stored[name] = tensor.detach().cpu().contiguous()
+    return stored
+
+
+def load_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """ValueError if a tensor is missing, left over, or of another shape."""
+    expected = {name: tuple(t.shape) for name, t in unique_tensors(network).items()}
+    given = {name: tuple(t.shape) for name, t in tensors.items()}
+    if expected != given:
+        wrong = sorted(name for name in expected.keys() | given.keys() if expected.get(name) != given.get(name))
+        raise ValueError(f"the tensors {', '.join(wrong[:3])} do not fit the architecture")
+    network.load_state_dict(dict(tensors), strict=False)
+
+
+def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Any:
+    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`.
+
+    CheckpointError if the architecture is unknown, or the weights do not fit it or are not all finite.
+    """
+    try:  # config.json has no checksum: anything may stand there, and whatever it breaks is this folder's fault
+        with Undrawn():
+            network = build(checkpoint.config.architecture)
+        _check_ids(checkpoint, network.config)
+    except Exception as error:
+        config = checkpoint.folder / CONFIG
+        raise CheckpointError(f"{config} describes no network that can be built: {_reason(error)}.") from error
+    try:
+        load_weights(network, load_file(checkpoint.weights))
+        _check_finite(network)
+    except (ValueError, RuntimeError, SafetensorError, OSError) as error:
+        raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {_reason(error)}.") from error
+    return network.to(device).eval()
+
+
+def _check_finite(network: nn.Module) -> None:
+    """ValueError names a tensor that holds NaN or infinity: a model of such weights answers everybody with nothing.
+    Asked of the least and the greatest number, which NaN spoils too: a tenth of the time that asking each one takes."""
+    for name, tensor in unique_tensors(network).items():
+        if tensor.is_floating_point() and tensor.numel():
+            least, greatest = torch.aminmax(tensor)
+            if not (least > -torch.inf and greatest < torch.inf):
+                raise ValueError(f"its tensor {name} holds NaN or infinity, so load a sound copy or train it again")
+
+
+def _check_ids(checkpoint: Checkpoint, network: Any) -> None:
+    """No id outside the tables may reach a network: on a GPU one ends the process, not the request."""
+    config, tokenizers = checkpoint.config, checkpoint.tokenizers
+    vocabulary = {
+        "source": getattr(network, "source_vocabulary", None),
+        "target": getattr(network, "target_vocabulary", None) or network.vocabulary,
+    }
+    given = {
+        "source": (*config.source_prefix, *config.source_suffix),
+        "target": (*config.target_prefix, *config.suppressed, config.eos or 0),
+    }
+    for side, tokenizer in tokenizers.items():
+        size = vocabulary[side] or 0
+        if tokenizer.size > size or any(token >= size for token in given[side]):
+            raise ValueError(f"its {side} tokens reach beyond the network's {size}")
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what an error says, ready to end a sentence; libraries put stack traces behind it."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" .")

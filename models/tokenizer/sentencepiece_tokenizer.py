@@ -1,0 +1,262 @@
+"""Subwords of a SentencePiece model, cut the same way each time or at random.
+
+Random cuts show a network more than one cut of each word: BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) and
+samples of a unigram model (Kudo 2018, arXiv 1804.10959). SentencePiece can do both, but since 0.2.3 its numbers repeat
+within one process alone, whatever the seed: a resumed run would see other cuts, and so would each process of a
+distributed one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import sentencepiece
+
+from models.tokenizer.protocol import Piece, SpecialTokens
+
+UNKNOWN_PENALTY = 10.0  # by so much an unknown character scores less than the least likely piece, as in SentencePiece
+
+
+MAX_CACHED = 200_000  # words, or places where a merge is decided: of so many it is kept what they come to, some 60 MB
+
+
+class WordCutter(Protocol):
+    def cut(self, word: str, generator: random.Random) -> tuple[str, ...]: ...
+
+
+class MergeChoice:
+    """Parts of a word, and the merge of two of them that comes up next; what follows from doing it and from leaving it
+    out is worked out once, when somebody comes that way. rank_of: of a merged piece; none is -inf."""
+
+    __slots__ = ("_at", "_parts", "_rank_of", "_ranks", "done", "left_out")
+
+    def __init__(self, parts: list[str], ranks: list[float], rank_of: Callable[[str], float]) -> None:
+        self._parts, self._ranks, self._rank_of, self._at = parts, ranks, rank_of, ranks.index(max(ranks))
+        self.done: MergeChoice | tuple[str, ...] | None = None
+        self.left_out: MergeChoice | tuple[str, ...] | None = None
+
+    def merge(self) -> MergeChoice | tuple[str, ...]:
+        parts, ranks, at = self._parts.copy(), self._ranks.copy(), self._at
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        del ranks[at]
+        for changed in range(max(at - 1, 0), min(at + 1, len(ranks))):
+            ranks[changed] = self._rank_of(parts[changed] + parts[changed + 1])
+        return merge_choice(parts, ranks, self._rank_of)
+
+    def leave_out(self) -> MergeChoice | tuple[str, ...]:
+        ranks = self._ranks.copy()
+        ranks[self._at] = -math.inf
+        return merge_choice(self._parts, ranks, self._rank_of)
+
+
+def merge_choice(
+    parts: list[str], ranks: list[float], rank_of: Callable[[str], float]
+) -> MergeChoice | tuple[str, ...]:
+    """The parts themselves where no merge comes up."""
+    return MergeChoice(parts, ranks, rank_of) if max(ranks, default=-math.inf) > -math.inf else tuple(parts)
+
+
+class BpeDropout:
+    """Byte-pair merges, the best first and of equals the leftmost; each that comes up is left out with probability
+    `share`. What each choice comes to is kept, for words come again."""
+
+    def __init__(self, scores: Mapping[str, float], share: float) -> None:
+        self.scores, self.share = scores, share
+        self._whole: dict[str, tuple[tuple[str, ...], float]] = {}  # every merge done, and the probability of that
+        self._forks: dict[str, MergeChoice] = {}  # the first of a word
+        self._made = 0
+
+    def cut(self, word: str, generator: random.Random) -> tuple[str, ...]:
+        whole, reached = self._whole.get(word) or self._merged(word)
+        drawn = generator.random()
+        return whole if drawn < reached else self._chosen(word, drawn, generator)
+
+    def _chosen(self, word: str, drawn: float, generator: random.Random) -> tuple[str, ...]:
+        """drawn < (1 - share)^n: the first n merges are done. Then one is not, and the generator decides about the
+        others."""
+        found: MergeChoice | tuple[str, ...] = self._forks.get(word) or self._first(word)
+        kept, share = 1.0 - self.share, self.share
+        if isinstance(found, MergeChoice) and len(self._forks) < MAX_CACHED:
+            self._forks[word] = found
+        reached = kept
+        while isinstance(found, MergeChoice) and drawn < reached:
+            found, reached = found.done or self._done(found), reached * kept
+        if isinstance(found, MergeChoice):
+            found = found.left_out or self._left_out(found)
+        while isinstance(found, MergeChoice):
+            if generator.random() < share:
+                found = found.left_out or self._left_out(found)
+            else:
+                found = found.done or self._done(found)
+        return found
+
+    def _done(self, at: MergeChoice) -> MergeChoice | tuple[str, ...]:
+        found = at.merge()
+        if self._made < MAX_CACHED:
+            at.done, self._made = found, self._made + 1
+        return found
+
+    def _left_out(self, at: MergeChoice) -> MergeChoice | tuple[str, ...]:
+        found = at.leave_out()
+        if self._made < MAX_CACHED:
+            at.left_out, self._made = found, self._made + 1
+        return found
+
+    def _merged(self, word: str) -> tuple[tuple[str, ...], float]:
+        at, reached = self._first(word), 1.0
+        while isinstance(at, MergeChoice):
+            at, reached = at.merge(), reached * (1.0 - self.share)
+        if len(self._whole) < MAX_CACHED:
+            self._whole[word] = at, reached
+        return at, reached
+
+    def _first(self, word: str) -> MergeChoice | tuple[str, ...]:
+        parts = list(word)
+        return merge_choice(parts, [self._rank(a + b) for a, b in itertools.pairwise(parts)], self._rank)
+
+    def _rank(self, piece: str) -> float:
+        return self.scores.get(piece, -math.inf)
+
+
+StartChoices = tuple[list[float], list[int]]
+"""Of a place in a word: where the piece that ends there may start, behind the cumulated probabilities of these."""
+
+
+class UnigramSampler:
+    """Cuts of a unigram model, each as likely as the product of its pieces' probabilities to the power `alpha`."""
+
+    def __init__(self, scores: Mapping[str, float], alpha: float) -> None:
+        self.scores, self.alpha = scores, alpha
+        self.longest = max(map(len, scores))
+        self.unknown = min(scores.values()) - UNKNOWN_PENALTY
+        self._ends: dict[str, list[StartChoices]] = {}
+
+    def cut(self, word: str, generator: random.Random) -> tuple[str, ...]:
+        ends = self._ends.get(word) or self._kept(word)
+        parts, end = list[str](), len(word)
+        while end:
+            reached, starts = ends[end]
+            start = starts[bisect_right(reached, generator.random())]
+            parts.append(word[start:end])
+            end = start
+        return tuple(parts[::-1])
+
+    def _kept(self, word: str) -> list[StartChoices]:
+        found = self._choices(word)
+        if len(self._ends) < MAX_CACHED:
+            self._ends[word] = found
+        return found
+
+    def _choices(self, word: str) -> list[StartChoices]:
+        total, choices = [0.0], list[StartChoices]([([], [])])
+        for end in range(1, len(word) + 1):
+            each = []
+            for start in range(max(0, end - self.longest), end):
+                score = self._score(word[start:end])
+                if score is not None:
+                    each.append((total[start] + self.alpha * score, start))
+            most = max(weight for weight, _ in each)
+            total.append(most + math.log(sum(math.exp(weight - most) for weight, _ in each)))
+            reached = list(itertools.accumulate(math.exp(weight - total[-1]) for weight, _ in each))
+            reached[-1] = 1.0  # whatever rounding has left
+            choices.append((reached, [start for _, start in each]))
+        return choices
+
+    def _score(self, piece: str) -> float | None:
+        return self.scores.get(piece, self.unknown if len(piece) == 1 else None)
+
+
+NORMALIZED_WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
+
+
+class SentencePieceTokenizer:
+    """A trained SentencePiece model (Kudo and Richardson 2018, arXiv 1808.06226)."""
+
+    kind = "sentencepiece"
+    trims = False
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        ids = (
+            self._processor.pad_id(),
+            self._processor.unk_id(),
+            self._processor.bos_id(),
+            self._processor.eos_id(),
+        )
+        self.special = SpecialTokens(*(i if i >= 0 else None for i in ids))
+        self._specials = self.special.ids()
+        self._cutters: dict[tuple[str, float], tuple[WordCutter, dict[str, int]]] = {}
+
+    @property
+    def size(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def pieces(self, text: str) -> list[Piece]:
+        mapping: Any = self._processor.encode(text, return_type="offset_mapping")
+        found = []
+        for token, piece, (start, end) in zip(mapping["ids"], mapping["pieces"], mapping["offsets"], strict=True):
+            # SentencePiece counts the space before a word into its first piece
+            blank = len(text[start:end]) - len(text[start:end].lstrip())
+            found.append(Piece(token, piece, start + blank, end))
+        return found
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._processor.encode(text)
+        return ids
+
+    def sample(self, texts: Sequence[str], share: float, seed: int, algorithm: str = "bpe") -> list[list[int]]:
+        """Texts cut at random, as these arguments alone decide, in every process and on every machine alike: `share`
+        of the merges left out of a bpe model; alpha of a unigram model. Words must not reach over spaces, as in those
+        of `training.data.tokenizer_training` they do not."""
+        generator, (of, known) = random.Random(seed), self._cutter(share, algorithm)
+        unknown: int = self._processor.unk_id()
+        drawn = []
+        for text in self._processor.normalize(list(texts)):
+            ids: list[int] = []
+            for word in NORMALIZED_WORDS.findall(text):
+                ids += [known.get(piece, unknown) for piece in of.cut(word, generator)]
+            if unknown in ids:  # it is one token wherever there are several in a row, as in `encode`
+                ids = [i for i, before in zip(ids, [None, *ids], strict=False) if i != unknown or before != unknown]
+            drawn.append(ids)
+        return drawn
+
+    def _cutter(self, share: float, algorithm: str) -> tuple[WordCutter, dict[str, int]]:
+        """Kept from one epoch to the next with what it knows of words, and the id of each piece."""
+        if (algorithm, share) not in self._cutters:
+            known = {self._processor.id_to_piece(i): i for i in range(self.size) if self._is_text(i)}
+            cutter = UnigramSampler if algorithm == "unigram" else BpeDropout
+            scores = {piece: self._processor.get_score(i) for piece, i in known.items()}
+            self._cutters[algorithm, share] = cutter(scores, share), known
+        return self._cutters[algorithm, share]
+
+    def _is_text(self, token: int) -> bool:
+        of = self._processor
+        return not (of.is_control(token) or of.is_unknown(token) or of.is_unused(token) or of.is_byte(token))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        text: str = self._processor.decode([i for i in ids if i not in self._specials])
+        return text
+
+    untrimmed = decode
+
+    def piece(self, token: int) -> str:
+        return str(self._processor.id_to_piece(token))
+
+    def unknown(self, text: str) -> list[str]:
+        pieces = self.pieces(text)
+        return list(dict.fromkeys(text[p.start : p.end] for p in pieces if p.id == self.special.unknown))
+
+    def write(self, path: Path) -> None:
+        path.write_bytes(self._model)
+
+    @classmethod
+    def read(cls, path: Path) -> SentencePieceTokenizer:
+        return cls(path.read_bytes())

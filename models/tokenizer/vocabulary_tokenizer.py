@@ -1,0 +1,88 @@
+"""Characters, or words between white space, from a fixed vocabulary."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from models.tokenizer.protocol import Piece, SpecialTokens
+
+
+class VocabularyTokenizer:
+    """Tokens from a fixed list: the characters of a text, or its words between white space.
+
+    A text part outside the list becomes the unknown token; without one, `encode` raises ValueError.
+    """
+
+    trims = False
+
+    def __init__(self, kind: str, vocabulary: Sequence[str], special: SpecialTokens) -> None:
+        if kind not in ("character", "word"):
+            raise ValueError(f"A vocabulary holds characters or words, not {kind!r}.")
+        if len(set(vocabulary)) != len(vocabulary):
+            raise ValueError("A vocabulary must not name a token twice.")
+        specials = special.ids()
+        if any(not 0 <= i < len(vocabulary) for i in specials):
+            raise ValueError("A special token must be one of the vocabulary.")
+        self.kind, self.special = kind, special
+        self.vocabulary = tuple(vocabulary)
+        self._ids = {piece: i for i, piece in enumerate(self.vocabulary) if i not in specials}
+        self._parts = re.compile(r"\S+") if kind == "word" else re.compile(r"(?s).")
+        self._joint = " " if kind == "word" else ""
+        self._specials = specials
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def pieces(self, text: str) -> list[Piece]:
+        found = []
+        for match in self._parts.finditer(text):
+            token = self._ids.get(match.group(), self.special.unknown)
+            if token is None:
+                raise ValueError(f"The vocabulary does not hold {match.group()!r}.")
+            found.append(Piece(token, self.vocabulary[token], match.start(), match.end()))
+        return found
+
+    def encode(self, text: str) -> list[int]:
+        return [piece.id for piece in self.pieces(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        shown = [i for i in ids if i not in self._specials]
+        self._check(min(shown, default=0))
+        return self._joint.join([self.vocabulary[i] for i in shown])
+
+    untrimmed = decode
+
+    def piece(self, token: int) -> str:
+        self._check(token)
+        return self.vocabulary[token]
+
+    def _check(self, token: int) -> None:
+        if token < 0:  # which Python would count from the end
+            raise IndexError(f"There is no token {token}.")
+
+    def unknown(self, text: str) -> list[str]:
+        parts = dict.fromkeys(match.group() for match in self._parts.finditer(text))
+        return [part for part in parts if part not in self._ids]
+
+    def write(self, path: Path) -> None:
+        content = {
+            "kind": self.kind,
+            "special": {
+                "pad": self.special.pad,
+                "unknown": self.special.unknown,
+                "bos": self.special.bos,
+                "eos": self.special.eos,
+            },
+            "vocabulary": self.vocabulary,
+        }
+        path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> VocabularyTokenizer:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return cls(content["kind"], content["vocabulary"], SpecialTokens(**content["special"]))

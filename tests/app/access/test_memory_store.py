@@ -1,0 +1,97 @@
+"""What was taken, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.access.memory_store import Charge, MemoryStore
+from app.access.rate_limits import Quota, Rate
+from tests.app.access.test_rate_limits import NOON
+
+MINUTE, HOUR = Rate(10, "minute"), Rate(15, "hour")
+MONTH = Quota(100, "month")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = NOON
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def take(counts: MemoryStore, requests: int = 1, characters: int = 0, caller: str = "a") -> tuple[bool, list[int]]:
+    taken = counts.take_now(Charge(caller, (MINUTE, HOUR), requests, (MONTH,), characters))
+    return taken.charged, [each.remaining for each in taken.windows] + [*taken.characters]
+
+
+def test_all_or_nothing() -> None:
+    clock = Clock()
+    counts = MemoryStore(clock)
+    assert take(counts, 4, 30) == (True, [6, 11, 30])
+    assert take(counts, 7, 1) == (False, [6, 11, 30]), "beyond the minute's: nothing of the hour's or month's is taken"
+    assert take(counts, 1, 71) == (False, [6, 11, 30]), "beyond the month's: nothing of the minute's is taken"
+    assert take(counts, 6, 70) == (True, [0, 5, 100])
+    clock.now_s += 120
+    assert take(counts, 6, 0) == (False, [10, 5, 100]), "beyond the hour's"
+    assert take(counts, 5, 0) == (True, [5, 0, 100])
+
+
+def test_callers_are_apart() -> None:
+    counts = MemoryStore(Clock())
+    assert take(counts, 10)[0]
+    assert not take(counts)[0]
+    assert take(counts, 10, caller="b")[0]
+
+
+def test_limits_end_by_themselves() -> None:
+    clock = Clock()
+    counts = MemoryStore(clock)
+    assert take(counts, 10, 90) == (True, [0, 5, 90])
+    clock.now_s += 59
+    assert not take(counts)[0]
+    clock.now_s += 2
+    assert take(counts) == (True, [0, 4, 90])
+    clock.now_s += 2 * 3600
+    assert take(counts) == (True, [9, 14, 90])
+    clock.now_s += 9 * 86_400  # December
+    assert take(counts, 1, 5) == (True, [9, 14, 5])
+
+
+def test_of_many_at_once_exactly_so_many_get_through() -> None:
+    counts = MemoryStore(Clock())
+
+    async def all_at_once() -> list[bool]:
+        asks = [Charge("a", (MINUTE,), 1, (), 0) for _ in range(500)]
+        return [taken.charged for taken in await asyncio.gather(*map(counts.take, asks))]
+
+    assert sum(asyncio.run(all_at_once())) == 10
+
+
+def test_a_clock_that_is_set_back_lets_nobody_through() -> None:
+    clock = Clock()
+    counts = MemoryStore(clock)
+    assert take(counts, 10)[0]
+    clock.now_s -= 60
+    assert not take(counts)[0]
+
+
+def test_a_flood_of_addresses_is_forgotten() -> None:
+    clock = Clock()
+    counts = MemoryStore(clock, most_callers=1000)
+    for n in range(5000):
+        counts.take_now(Charge(f"address-{n}", (MINUTE,), 1, (), 0))
+    assert len(counts) == 1000
+    clock.now_s += 120
+    for n in range(600):
+        counts.take_now(Charge(f"later-{n}", (MINUTE,), 1, (), 0))
+    assert len(counts) == 600
+
+
+def test_what_was_not_answered_costs_nothing() -> None:
+    counts = MemoryStore(Clock())
+    take(counts, 1, 60)
+    asyncio.run(counts.give_back("a", (MONTH,), 50))
+    assert asyncio.run(counts.characters("a", "month")) == 10
+    asyncio.run(counts.give_back("a", (MONTH,), 50))
+    assert asyncio.run(counts.characters("a", "month")) == 0

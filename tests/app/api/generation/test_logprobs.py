@@ -1,0 +1,105 @@
+"""POST /generate with "logprobs": each token of the text, and how probable it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+import pytest
+
+from app.engine.interface import GenerationRequest, GenerationResult
+from app.engine.output.text_stream import ShowText, TextStream
+from app.engine.output.token_texts import WrittenToken
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.test_event_stream import events
+
+GENERATE = {"prompt": "分开", "seed": 7, "logprobs": True}
+PARTS = [WrittenToken(5, "", -0.12345678), WrittenToken(6, "后", -0.0), WrittenToken(7, "0", -2.5)]
+FIELDS = [
+    {"id": 5, "text": "", "logprob": -0.1234568},
+    {"id": 6, "text": "后", "logprob": 0.0},
+    {"id": 7, "text": "0", "logprob": -2.5},
+]
+
+
+class Telling(FakeEngine):
+    """Of each continuation it tells the same tokens, the last text excepted."""
+
+    def _tokens(self, text: str) -> Sequence[WrittenToken]:
+        return (*PARTS[:2], replace(PARTS[2], text=text[1:]))
+
+    async def generate(self, job: GenerationRequest) -> GenerationResult:
+        found = await super().generate(job)
+        told = [replace(each, tokens=tuple(self._tokens(each.text))) for each in found.continuations]
+        return replace(found, continuations=tuple(told)) if job.logprobs else found
+
+    def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+        async def work(show: ShowText) -> GenerationResult:
+            whole = await self.generate(job)
+            for index, each in enumerate(whole.continuations):
+                show(each.text, index, each.tokens or ())
+            return whole
+
+        return TextStream.opened(work)
+
+
+def test_who_asks_has_the_tokens_of_each_continuation() -> None:
+    client = Client(Telling())
+    answer = client.post("/generate", json={**GENERATE, "n": 2}).json()
+    assert client.engine.jobs == [GenerationRequest(prompt="分开", seed=7, n=2, logprobs=True)]
+    assert list(answer) == ["text", "finish_reason", "seed", "tokens", "model", "alternatives"]
+    assert answer["tokens"] == FIELDS
+    (other,) = answer["alternatives"]
+    assert other["tokens"] == [*FIELDS[:2], {**FIELDS[2], "text": "1"}]
+
+
+def test_who_does_not_ask_has_none() -> None:
+    client = Client(Telling())
+    answer = client.post("/generate", json={**GENERATE, "logprobs": False}).json()
+    assert answer == {"text": "后0", "finish_reason": "length", "seed": 7, "model": "lyrics-zh"}
+    (name, token), (_, done) = events(
+        client.post("/generate", json={**GENERATE, "logprobs": False, "stream": True}).text
+    )
+    assert (name, token) == ("token", {"text": "后0"})
+    assert "tokens" not in done
+    assert [job.logprobs for job in client.engine.jobs] == [False, False]  # type: ignore[attr-defined]
+
+
+def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:
+    found = events(Client(Telling()).post("/generate", json={**GENERATE, "stream": True}).text)
+    (_, token), (_, done) = found
+    assert token == {"text": "后0", "tokens": FIELDS}
+    assert done["tokens"] == FIELDS
+
+
+def test_several_streams_say_whose_the_tokens_are() -> None:
+    *tokens, (_, done) = events(Client(Telling()).post("/generate", json={**GENERATE, "n": 2, "stream": True}).text)
+    assert [(each["index"], each["tokens"][2]["text"]) for _, each in tokens] == [(0, "0"), (1, "1")]
+    assert [each["tokens"][2]["text"] for each in (done, *done["alternatives"])] == ["0", "1"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_empty_text_has_no_tokens(streamed: bool) -> None:
+    class Silent(Telling):
+        async def generate(self, job: GenerationRequest) -> GenerationResult:
+            found = await super().generate(job)
+            return replace(found, continuations=(replace(found.continuations[0], text="", tokens=()),))
+
+        def stream_generation(
+            self, job: GenerationRequest
+        ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+            async def work(show: ShowText) -> GenerationResult:
+                return await self.generate(job)
+
+            return TextStream.opened(work)
+
+    answer = Client(Silent()).post("/generate", json={**GENERATE, "stream": streamed})
+    whole = events(answer.text)[-1][1] if streamed else answer.json()
+    assert (whole["text"], whole["tokens"]) == ("", [])
+
+
+def test_it_is_true_or_false() -> None:
+    answer = Client().post("/generate", json={**GENERATE, "logprobs": 5})
+    assert (answer.status_code, answer.json()["field"]) == (422, "logprobs")

@@ -1,0 +1,81 @@
+"""POST /walkthrough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from app.api.inspection.inspection_routes import STEP_REASONS
+from app.api.inspection.schemas import WalkthroughAnswer
+from app.engine.interface import WalkthroughQuery
+from models.decoding.options import TokenRules
+from models.inspection.walkthrough import walkthrough
+from models.networks.layers import TransformerConfig
+from models.networks.transformer import Transformer
+from tests.app.api.client import Client
+
+
+def test_the_answer() -> None:
+    client = Client()
+    fields = {"source": "bier", "target": "beer", "side": "decoder", "layer": 1, "head": 0, "position": -1}
+    answer = client.post("/walkthrough", json=fields | {"values": 4, "places": 9, "model": "tiny-de-en"})
+    assert answer.status_code == 200
+    assert client.engine.jobs == [WalkthroughQuery("bier", "beer", "tiny-de-en", "decoder", 1, 0, -1, 4, 9)]
+    WalkthroughAnswer.model_validate_json(answer.content, strict=True)
+    body = answer.json()
+    assert (body["layer"], body["head"], body["position"], body["forced"]) == (1, 0, 1, True)
+    assert [token["piece"] for token in body["input_tokens"]] == ["<s>", "▁beer"]
+    assert body["steps"] == [
+        {
+            "part": "self-attention",
+            "name": "masked scores",
+            "formula": "s where it may be read",
+            "shape": [2],
+            "values": [0.5, None],
+            "why": STEP_REASONS["masked scores"],
+        },
+        {
+            "part": "output",
+            "name": "probabilities",
+            "formula": "softmax",
+            "shape": [9],
+            "values": [0.75],
+            "indices": [5],
+            "texts": ["beer"],
+            "why": STEP_REASONS["probabilities"],
+        },
+    ]
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_every_step_that_is_told_has_its_why(norm: Any) -> None:
+    shape = TransformerConfig(
+        source_vocabulary=9, target_vocabulary=9, d_model=4, heads=1, head_width=4, d_ff=8, norm=norm
+    )
+    network, found = Transformer(shape).eval(), set()
+    with torch.no_grad():
+        for side, layer in (("encoder", 0), ("encoder", -1), ("decoder", -1)):
+            rules = TokenRules(3, (0,))
+            told = walkthrough(network, [5, 3], [2], side=side, layer=layer, head=0, position=0, rules=rules)  # type: ignore[arg-type]
+            found |= {step.name for step in told}
+    assert found <= STEP_REASONS.keys()
+    assert STEP_REASONS.keys() - found <= {"final norm", "norm"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"source": " "}, '"source" is empty; send at least one character that is not white space.'),
+        ({"target": ""}, '"target" is empty; leave it out to see the model\'s own translation.'),
+        ({"side": "both"}, '"side" is "both"; it takes "encoder" or "decoder".'),
+        ({"values": 65}, '"values" is 65; it takes at most 64.'),
+        ({"head": "first"}, '"head" is "first"; it takes a whole number.'),
+    ],
+)
+def test_refusals(fields: dict[str, Any], sentence: str) -> None:
+    client = Client()
+    answer = client.post("/walkthrough", json={"source": "bier"} | fields)
+    assert (answer.status_code, answer.json()["error"]) == (422, sentence)
+    assert client.engine.calls == 0

@@ -1,0 +1,225 @@
+"""POST /translate_file and GET /download_file, with the plain text that needs no library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.api.libretranslate.libretranslate_routes import DocumentTranslator
+from app.api.libretranslate.schemas import TranslationOptions
+from app.documents import Ask
+from app.engine.errors import InvalidRequest, Overloaded
+from app.engine.interface import TranslationRequest, TranslationResult
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.libretranslate.test_translate_options import recorded
+
+PAIR = {"source": "de", "target": "en"}
+
+
+@pytest.fixture(autouse=True)
+def _lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of file whose texts are its lines; the real ones are tested with app.documents."""
+
+    async def translated(extension: str, content: bytes, ask: Ask) -> bytes:
+        if content.startswith(b"\xff"):
+            raise InvalidRequest("The file is not UTF-8; save it as UTF-8 and send it again.", field="file")
+        texts = content.decode().split("\n")
+        return "\n".join(await ask(texts, "html" if extension == ".html" else "text")).encode()
+
+    monkeypatch.setattr("app.documents.SUPPORTED", (".txt", ".html"))
+    monkeypatch.setattr("app.documents.translated", translated)
+
+
+def sent(client: Client, content: bytes = b"eins\nzwei", name: str = "a.txt", **fields: Any) -> Any:
+    return client.post("/translate_file", files={"file": (name, content)}, data=PAIR | fields)
+
+
+def test_a_file_there_and_back(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    answer = sent(client, api_key="x")
+    assert answer.status_code == 200, answer.text
+    assert answer.json().keys() == {"translatedFileUrl"}
+    url = answer.json()["translatedFileUrl"]
+    assert url.startswith("http://parlance/download_file/")
+    fetched = client.get(url.removeprefix("http://parlance"))
+    assert (fetched.status_code, fetched.content) == (200, b"en:eins\nen:zwei")
+    assert fetched.headers["content-type"] == "text/plain; charset=utf-8"
+    assert fetched.headers["content-disposition"] == 'attachment; filename="translation.txt"'
+    assert fetched.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_page_is_never_shown_by_us(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    spy = recorded(client)
+    url = sent(client, b"<script>alert(1)</script>", "PAGE.HTML").json()["translatedFileUrl"]
+    assert [job.format for job in spy.jobs] == ["html"]
+    fetched = client.get(url.removeprefix("http://parlance"))
+    assert fetched.headers["content-disposition"].startswith("attachment")
+    assert fetched.headers["content-security-policy"] == "sandbox; default-src 'none'"
+
+
+def test_the_address_is_the_one_that_was_set_or_else_the_one_that_was_called(tmp_path: Path) -> None:
+    answer = sent(Client(data=tmp_path, public_url="https://example.org/mt/"))
+    assert answer.json()["translatedFileUrl"].startswith("https://example.org/mt/download_file/")
+    client = Client(data=tmp_path)
+    host = {"host": "mt.example:81"}
+    answer = client.post("/translate_file", files={"file": ("a.txt", b"a")}, data=PAIR, headers=host)
+    assert answer.json()["translatedFileUrl"].startswith("http://mt.example:81/download_file/")
+
+
+def test_the_options_reach_every_text(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    spy = recorded(client)
+    answer = sent(client, b"eins", model="m", beam_size="2", glossary='{"a": "b"}', split="false", max_new_tokens="9")
+    assert answer.status_code == 200
+    (job,) = spy.jobs
+    assert (job.text, job.model, job.beam_size, job.glossary, job.split) == ("eins", "m", 2, {"a": "b"}, False)
+    assert (job.format, job.max_new_tokens) == ("text", 9)
+
+
+def test_a_document_has_one_language_whatever_its_short_lines_look_like(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    content = "Ich möchte ein Bier\nWar\nHotel\nUnd dann gehen wir nach Hause".encode()
+    assert sent(client, content, source="auto").status_code == 200
+    assert {job.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)} == {"de"}
+
+
+def test_a_long_document_leaves_room_for_others(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    lines = [f"zeile {number}" for number in range(200)]
+    url = sent(client, "\n".join(lines).encode()).json()["translatedFileUrl"]
+    fetched = client.get(url.removeprefix("http://parlance")).text
+    assert fetched.split("\n") == [f"en:{line}" for line in lines]
+    assert client.engine.calls == 4
+
+
+class Busy(FakeEngine):
+    """Has no room for the calls of these numbers."""
+
+    full_at: tuple[int, ...] = ()
+
+    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        found = await super().translate(jobs)
+        if self.calls in self.full_at:
+            raise Overloaded("Full.", retry_after_s=7)
+        return found
+
+
+def test_texts_without_words_leave_turns_to_others(tmp_path: Path) -> None:
+    """50,000 of them are translated without any device, and so without any wait in which others would be heard."""
+    asking = DocumentTranslator(TranslationOptions(**PAIR), Client(data=tmp_path).app.state.services)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        counting = asyncio.create_task(count())
+        assert await asking([""] * 6400, "text") == [""] * 6400
+        counting.cancel()
+
+    asyncio.run(work())
+    assert turns >= 100
+
+
+def test_a_full_server_refuses_a_file_at_the_door_but_waits_with_one_that_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def no_sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    engine = Busy()
+    engine.full_at = (1,)
+    content = "\n".join(["ja"] * 100).encode()
+    answer = sent(Client(engine, data=tmp_path), content)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "7")
+    monkeypatch.setattr("app.api.libretranslate.libretranslate_routes.asyncio.sleep", no_sleep)
+    engine = Busy()
+    engine.full_at = (2, 3)
+    assert sent(Client(engine, data=tmp_path), content).status_code == 200
+    assert [seconds for seconds in waits if seconds] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "sentence"),
+    [
+        ({"name": "a.pdf"}, "file", '"file" is a.pdf; this server translates files that end in .txt, .html.'),
+        ({"name": "txt"}, "file", '"file" is txt; this server translates files that end in .txt, .html.'),
+        ({"content": b"\xff\xfe"}, "file", "The file is not UTF-8; save it as UTF-8 and send it again."),
+        ({"target": "fr"}, "target", "There is no model for de → fr here. Loaded pairs: de → en, en → es, es → en."),
+        ({"source": "auto", "target": "xx"}, "target", "There is no model into xx here. Loaded pairs: de → en, en →"),
+        ({"beam_size": "99"}, "beam_size", '"beam_size" is 99; this server takes at most 64.'),
+        ({"source": ""}, "source", '"source" is empty; send a language code as GET /languages lists them.'),
+    ],
+)
+def test_refusals(tmp_path: Path, change: dict[str, Any], field: str, sentence: str) -> None:
+    client = Client(data=tmp_path)
+    answer = sent(client, **change)
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    assert answer.json()["error"].startswith(sentence)
+    assert client.engine.calls == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_file_or_one_that_is_none() -> None:
+    answer = Client().post("/translate_file", files={"source": (None, "de"), "target": (None, "en")})
+    assert (answer.status_code, answer.json()["field"]) == (400, "file")
+    assert answer.json()["error"].startswith('"file" is missing')
+    answer = Client().post("/translate_file", data={**PAIR, "file": "abc"})
+    assert answer.json()["error"] == (
+        '"file" is no file; send it as a part of the form that has a file name, as curl -F file=@NAME does.'
+    )
+    parts = [b'name="source"\r\n\r\nde', b'name="target"\r\n\r\nen', b'name="file"; filename=""\r\n\r\n']
+    body = b"".join(b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts) + b"--x--\r\n"
+    answer = Client().post_raw("/translate_file", body, "multipart/form-data; boundary=x")
+    assert answer.json()["error"].startswith('"file" is missing'), "a page sends that when nobody chose a file"
+
+
+def test_files_may_be_larger_than_other_bodies_but_not_larger_than_they_may(tmp_path: Path) -> None:
+    client = Client(data=tmp_path, max_body_bytes=2000, max_file_bytes=4000)
+    assert sent(client, b"a" * 3000).status_code == 200
+    answer = sent(client, b"a" * 4000)
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+    assert "4,000 bytes" in answer.json()["error"]
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer = sent(Client(data=tmp_path / "file"))
+    assert (answer.status_code, answer.json()["code"]) == (503, "engine_unavailable")
+    assert "PARLANCE_DATA" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "name", ["missing.txt", "a" * 43 + ".txt", "..%2f..%2fsecret.txt", "%2e%2e", "..\\secret.txt", "%00", "a" * 5000]
+)
+def test_what_is_not_there_is_404(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    client = Client(data=tmp_path / "data")
+    sent(client)
+    answer = client.get(f"/download_file/{name}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+def test_what_is_no_longer_there_says_how_long_it_was(tmp_path: Path) -> None:
+    client = Client(data=tmp_path, file_retention_s=0.01)
+    url = sent(client).json()["translatedFileUrl"]
+    asyncio.run(asyncio.sleep(0.02))
+    answer = Client(data=tmp_path, file_retention_s=0.01).get(url.removeprefix("http://parlance"))
+    assert (answer.status_code, answer.json()["error"]) == (
+        404,
+        "There is no such file here: translated files are kept for 0 seconds; translate it again.",
+    )

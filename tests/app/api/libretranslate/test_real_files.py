@@ -1,0 +1,81 @@
+"""Files of every kind that is translated, there and back over HTTP."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import documents
+from tests.app.api.client import Client
+from tests.app.documents.sample_documents import open_document, word_document
+
+PAIR = {"source": "de", "target": "en"}
+SRT = "1\n00:00:01,000 --> 00:00:02,000\nHallo Welt\n"
+PAGE = "<!doctype html><p class=a>Hallo <b>Welt</b></p><script>let Hallo = 1</script>"
+
+
+def there_and_back(folder: Path, name: str, content: bytes, **fields: Any) -> Any:
+    client = Client(data=folder)
+    answer = client.post("/translate_file", files={"file": (name, content)}, data=PAIR | fields)
+    assert answer.status_code == 200, answer.text
+    return client.get(answer.json()["translatedFileUrl"].removeprefix("http://parlance"))
+
+
+def test_frontends_are_told_of_them() -> None:
+    settings = Client().get("/frontend/settings").json()
+    assert settings["supportedFilesFormat"] == list(documents.SUPPORTED)
+    assert {".txt", ".srt", ".html", ".docx", ".odt"} <= set(settings["supportedFilesFormat"])
+
+
+@pytest.mark.parametrize(("encoding", "charset"), [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16")])
+def test_plain_text_keeps_its_encoding_and_says_it(tmp_path: Path, encoding: str, charset: str) -> None:
+    fetched = there_and_back(tmp_path, "brief.TXT", "Grün\r\n\r\n  und blau\n".encode(encoding))
+    assert fetched.headers["content-type"] == f"text/plain; charset={charset}"
+    assert fetched.content.decode(encoding) == "en:Grün\r\n\r\n  en:und blau\n"
+
+
+def test_subtitles(tmp_path: Path) -> None:
+    fetched = there_and_back(tmp_path, "film.srt", SRT.encode())
+    assert fetched.headers["content-type"] == "application/x-subrip"
+    assert fetched.text.startswith("1\n00:00:01,000 --> 00:00:02,000\nen:")
+
+
+def test_a_page_keeps_its_tags_and_its_scripts(tmp_path: Path) -> None:
+    fetched = there_and_back(tmp_path, "seite.html", PAGE.encode())
+    assert "<script>let Hallo = 1</script>" in fetched.text
+    assert "<p class=a>" in fetched.text
+    assert "en:" in fetched.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part", "kind"),
+    [
+        (
+            "a.docx",
+            word_document,
+            "word/document.xml",
+            "application/vnd.openxmlformats-officedocument.wordprocessingml",
+        ),
+        ("a.odt", open_document, "content.xml", "application/vnd.oasis.opendocument.text"),
+    ],
+)
+def test_office_files(tmp_path: Path, name: str, content: Any, part: str, kind: str) -> None:
+    sent = content()
+    fetched = there_and_back(tmp_path, name, sent)
+    assert fetched.headers["content-type"].startswith(kind)
+    before, after = zipfile.ZipFile(io.BytesIO(sent)), zipfile.ZipFile(io.BytesIO(fetched.content))
+    assert set(before.namelist()) == set(after.namelist())
+    assert b"en:" in after.read(part)
+    assert b"en:" not in before.read(part)
+
+
+@pytest.mark.parametrize("name", [f"a{extension}" for extension in documents.SUPPORTED])
+def test_what_is_no_such_file_is_the_clients_fault(tmp_path: Path, name: str) -> None:
+    answer = Client(data=tmp_path).post("/translate_file", files={"file": (name, b"\xff\x00\xfe\x80" * 20)}, data=PAIR)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    assert answer.json()["error"].startswith("The file ")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,231 @@
+"""POST /translate: the fields that are ours, asked for in every way, and answered only when asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.interface import TranslationRequest
+from app.storage.glossary_store import Dictionary
+from app.translation.text_request import TextRequest
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.test_event_stream import events
+
+HALLO = {"q": "hallo", "source": "de", "target": "en"}
+OURS: dict[str, Any] = {
+    "model": "tiny-de-en",
+    "beam_size": 2,
+    "length_penalty": 0.6,
+    "max_new_tokens": 50,
+    "prefix": "Hel",
+    "glossary": {"Bier": "ale"},
+    "no_repeat_ngram_size": 3,
+    "split": False,
+    "format": "html",
+    "alternatives": 1,
+    "return": ["scores", "tokens"],
+}
+ASKED = TextRequest(
+    "hallo",
+    "de",
+    "en",
+    model="tiny-de-en",
+    format="html",
+    alternatives=1,
+    beam_size=2,
+    length_penalty=0.6,
+    max_new_tokens=50,
+    prefix="Hel",
+    glossary={"Bier": "ale"},
+    no_repeat_ngram_size=3,
+    split=False,
+    wants=frozenset({"scores", "tokens"}),
+)
+FORM = {
+    **{name: str(value) for name, value in OURS.items()},
+    "split": "false",
+    "glossary": json.dumps(OURS["glossary"]),
+    "return": "scores, tokens",
+}
+WAYS = {
+    "json": {"json": HALLO | OURS},
+    "json with commas": {"json": HALLO | OURS | {"return": "tokens,scores"}},
+    "form": {"data": HALLO | FORM},
+    "query": {"params": HALLO | FORM},
+    "parts": {"files": {name: (None, value) for name, value in (HALLO | FORM).items()}},
+}
+
+
+class Recorded:
+    """A translator that notes what it was asked and hands it on."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.jobs: list[TextRequest] = []
+
+    async def translate(self, jobs: list[TextRequest]) -> Any:
+        self.jobs += jobs
+        return await self.inner.translate(jobs)
+
+
+def recorded(client: Client) -> Recorded:
+    services = client.app.state.services
+    spy = Recorded(services.translator)
+    object.__setattr__(services, "translator", spy)
+    return spy
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_ask_asks_the_same(way: str) -> None:
+    client = Client()
+    spy = recorded(client)
+    answer = client.post("/translate", **WAYS[way])
+    assert answer.status_code == 200, answer.text
+    assert spy.jobs == [ASKED]
+    assert answer.json().keys() == {"translatedText", "alternatives", "scores", "tokens"}
+
+
+def test_what_is_not_asked_for_is_the_servers_own() -> None:
+    client = Client()
+    spy = recorded(client)
+    assert client.post("/translate", json=HALLO).json() == {"translatedText": "en:hallo"}
+    assert spy.jobs == [TextRequest("hallo", "de", "en")]
+    assert client.engine.jobs == [TranslationRequest("hallo", "de", "en")]
+
+
+def test_empty_fields_of_a_form_are_not_filled_in() -> None:
+    client = Client()
+    spy = recorded(client)
+    client.post("/translate", data={**HALLO, "glossary": "", "return": "", "prefix": ""})
+    assert spy.jobs == [TextRequest("hallo", "de", "en")]
+
+
+def test_scores_tokens_and_alignment_of_one_text() -> None:
+    wanted = {"return": ["scores", "tokens", "alignment"], "alternatives": 1, "q": "ja"}
+    answer = Client().post("/translate", json=HALLO | wanted).json()
+    assert answer == {
+        "translatedText": "en:ja",
+        "alternatives": ["en:ja (1)"],
+        "scores": [-0.25, -0.5],
+        "tokens": [{"id": index, "text": letter, "logprob": -0.125} for index, letter in enumerate("en:ja")],
+        "alignment": [{"target_start": 3, "target_end": 5, "source_start": 0, "source_end": 2, "weight": 0.75}],
+    }
+
+
+def test_of_a_list_each_has_its_own_and_what_no_model_saw_has_none() -> None:
+    answer = Client().post("/translate", json=HALLO | {"q": ["a", " "], "return": ["scores", "alignment"]}).json()
+    assert answer["scores"] == [[-0.25], []]
+    assert [len(each) for each in answer["alignment"]] == [1, 0]
+    assert "tokens" not in answer
+
+
+def test_a_stream_ends_with_what_was_asked_for() -> None:
+    answer = Client().post("/translate", json=HALLO | {"stream": True, "return": "scores"})
+    assert events(answer.text)[-1][1]["scores"] == [-0.25]
+
+
+def test_repetition_is_told() -> None:
+    client = Client(FakeEngine(repetitive=frozenset({"hallo"}), length_limited=frozenset({"lang"})))
+    answer = client.post("/translate", json=HALLO | {"q": ["hallo", "lang", "gut"]}).json()
+    assert answer["finishReason"] == ["repetition", "length", "stop"]
+
+
+def test_markup_does_not_count_as_english() -> None:
+    page = "<!-- this is the page --><div class='this is english'><script>if (this) { return the_page }</script>Ich bin"
+    page += " ein Bier &auml;</div>"
+    fields = {"q": page, "source": "auto", "target": "en", "format": "html"}
+    assert Client().post("/translate", json=fields).json()["detectedLanguage"]["language"] == "de"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "sentence"),
+    [
+        ({"beam_size": 0}, "beam_size", '"beam_size" is 0; it takes 1 or more.'),
+        ({"beam_size": 65}, "beam_size", '"beam_size" is 65; this server takes at most 64.'),
+        ({"length_penalty": -0.1}, "length_penalty", '"length_penalty" is -0.1; it takes 0 or more.'),
+        ({"length_penalty": 5.5}, "length_penalty", '"length_penalty" is 5.5; it takes at most 5.'),
+        ({"max_new_tokens": 0}, "max_new_tokens", '"max_new_tokens" is 0; it takes 1 or more.'),
+        ({"max_new_tokens": 1025}, "max_new_tokens", '"max_new_tokens" is 1,025; this server takes at most 1,024.'),
+        ({"no_repeat_ngram_size": 101}, "no_repeat_ngram_size", '"no_repeat_ngram_size" is 101; it takes at most 100.'),
+        ({"split": "perhaps"}, "split", '"split" is "perhaps"; it takes true or false.'),
+        ({"format": "md"}, "format", '"format" is "md"; it takes "text" or "html".'),
+        ({"return": "score"}, "return", '"return" holds "score"; it takes "scores", "tokens" and "alignment".'),
+        ({"return": [5]}, "return", '"return" holds 5; it takes "scores", "tokens" and "alignment".'),
+        ({"return": {}}, "return", '"return" is an object; it takes a list of "scores", "tokens" and "alignment".'),
+        (
+            {"q": ["a"], "prefix": "b"},
+            "prefix",
+            '"prefix" begins a translation, but "q" is a list; send its texts one at a time, or leave it out.',
+        ),
+        (
+            {"glossary": {"a": "b" * 201}},
+            "glossary",
+            '"glossary" has a term of 201 characters; each may have 200.',
+        ),
+        (
+            {"glossary": {str(number): "b" for number in range(1001)}},
+            "glossary",
+            '"glossary" has 1,001 terms; one request takes 1,000.',
+        ),
+        (
+            {"glossary": {"a": ""}},
+            "glossary",
+            '"glossary" has an empty term; each takes at least one character that is not white space.',
+        ),
+        (
+            {"glossary": {"a": 5}},
+            "glossary",
+            '"glossary" has 5 for "a"; it takes an object such as {"Bier": "ale"}, source terms and what each becomes,'
+            " or a glossary's id.",
+        ),
+        (
+            {"glossary": "{1}"},
+            "glossary",
+            '"glossary" is "{1}", which is no JSON; it takes an object such as {"Bier": "ale"}, source terms and what'
+            " each becomes, or a glossary's id.",
+        ),
+        (
+            {"glossary": ["a"]},
+            "glossary",
+            '"glossary" is a list; it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or'
+            " a glossary's id.",
+        ),
+        (
+            {"glossary": {"\ud800": "a"}},
+            "glossary",
+            '"glossary" holds half a character (\\ud800, a lone surrogate); send whole ones.',
+        ),
+    ],
+)
+def test_refusals(fields: dict[str, Any], field: str, sentence: str) -> None:
+    client = Client()
+    answer = client.post_raw("/translate", json.dumps(HALLO | fields).encode())
+    assert (answer.status_code, answer.json()["field"], answer.json()["error"]) == (400, field, sentence)
+    assert client.engine.calls == 0
+
+
+def test_a_beam_has_no_more_hypotheses_than_the_server_has_slots() -> None:
+    answer = Client(slots_per_model=16).post("/translate", json=HALLO | {"beam_size": 17})
+    assert answer.json()["error"] == '"beam_size" is 17; this server takes at most 16.'
+    assert Client(slots_per_model=16).post("/translate", json=HALLO | {"beam_size": 16}).status_code == 200
+
+
+def test_a_glossary_that_the_server_keeps(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    kept = client.app.state.services.glossaries.add("anonymous", "beers", [Dictionary("de", "en", {"Bier": "ale"})])
+    spy = recorded(client)
+    assert client.post("/translate", json=HALLO | {"glossary": kept.id}).status_code == 200
+    assert client.post("/translate", data=HALLO | {"glossary": f" {kept.id} "}).status_code == 200
+    sent = {"files": {"file": ("a.txt", b"hallo")}, "data": {"source": "de", "target": "en", "glossary": kept.id}}
+    assert client.post("/translate_file", **sent).status_code == 200
+    assert [job.glossary for job in spy.jobs] == [{"Bier": "ale"}] * 3
+    answer = client.post("/translate", json=HALLO | {"glossary": kept.id, "source": "es"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    for path in ("/translate", "/translate_file"):
+        unknown = {"files": sent["files"], "data": HALLO | {"glossary": "nobody's"}}
+        answer = client.post(path, **(unknown if path == "/translate_file" else {"json": unknown["data"]}))
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown_glossary"), path

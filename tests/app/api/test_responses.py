@@ -1,0 +1,77 @@
+"""Large answers: packed for those who take it, and made where they hold up nobody."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from app.api.inspection import attention_formats
+from app.engine.interface import AttentionResult
+from app.engine.protocol.inspection_messages import AttentionFindings, OutputStep
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_packed"),
+    [
+        ("gzip", True),
+        ("br, GZIP;q=0.5", True),
+        ("gzip;q=0.001", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, *", False),
+        ("x-gzip-like", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_gzip_is_for_those_who_take_it(accepted: str, is_packed: bool) -> None:
+    engine = FakeEngine()
+    engine.weights = [[[[0.125] * 40] * 40]]
+    answer = Client(engine).post("/attention", json={"source": "bier"}, headers={"Accept-Encoding": accepted})
+    assert answer.headers.get("Content-Encoding") == ("gzip" if is_packed else None)
+    assert answer.json()["model"] == "tiny-de-en"
+
+
+def test_a_table_counts_as_digits_and_is_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, client = set[int](), Client()
+    media_type, table = attention_formats.FORMATS["csv"]
+
+    def watched(report: AttentionResult) -> str:
+        threads.add(threading.get_ident())
+        return table(report)
+
+    monkeypatch.setitem(attention_formats.FORMATS, "csv", (media_type, watched))
+    answer = client.post("/attention?format=csv", json={"source": "bier", "encoding": "u8"})
+    assert answer.text.startswith("kind,layer,head")
+    assert client.engine.jobs[0].max_values == 262_144
+    client.post("/attention", json={"source": "bier", "encoding": "u8"})
+    assert client.engine.jobs[1].max_values == 4 * 262_144
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads  # where the event loop of this client runs
+
+
+def test_what_is_never_chosen_has_no_number_in_the_answer_and_in_its_description() -> None:
+    engine = FakeEngine()
+    engine.findings = AttentionFindings(float("-inf"), steps=[OutputStep(float("-inf"), 7, 0.5, [])])
+    client = Client(engine)
+    answer = client.post("/attention", json={"source": "bier", "include": ["steps"]}).json()
+    assert answer["target"]["logprob_sum"] is None
+    assert answer["steps"][0]["logprob"] is None
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    for name, field in (
+        ("Target", "logprob_sum"),
+        ("DecoderStep", "logprob"),
+        ("Ablation", "logprob_sum_before"),
+        ("Ablation", "logprob_sum_after"),
+    ):
+        kinds = [each["type"] for each in schemas[name]["properties"][field]["anyOf"]]
+        assert kinds == ["number", "null"], name
+
+
+def test_an_object_that_is_none_is_said_in_our_words() -> None:
+    answer = Client().post("/attention", json={"source": "bier", "reduce": None})
+    assert (answer.status_code, answer.json()["error"]) == (422, '"reduce" is null; it takes an object.')
+    answer = Client().post("/attention", json={"source": "bier", "mask_heads": [5]})
+    assert answer.json()["error"] == '"mask_heads[0]" is 5; it takes an object.'

@@ -1,0 +1,64 @@
+"""The short way to a route answers as the framework's way does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.api.route import DirectRouting
+from app.engine.errors import EngineFailed, Overloaded
+from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
+
+BODIES: list[tuple[str, Any]] = [
+    ("/translate", {"q": "hallo", "source": "de", "target": "en"}),
+    ("/translate", {"q": ["hallo", " "], "source": "auto", "target": "en", "alternatives": 2}),
+    ("/translate", {"q": 3, "source": "de", "target": ""}),
+    ("/translate", {"q": "hallo", "source": "de", "target": "fr"}),
+    ("/translate", {"q": "hallo", "source": "de", "target": "en", "stream": True}),
+    ("/generate", {"prompt": "a", "n": 3, "seed": 4}),
+    ("/generate", {"prompt": "a", "n": 3000}),
+    ("/generate", {"prompt": "a", "stream": True}),
+    ("/generate", []),
+]
+
+
+def without_direct(client: Client) -> Client:
+    client.app.user_middleware = [each for each in client.app.user_middleware if each.cls is not DirectRouting]
+    return client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "body"), BODIES)
+@pytest.mark.parametrize("failure", [None, EngineFailed("It broke."), Overloaded("Full.", retry_after_s=7)])
+def test_both_ways_answer_the_same(path: str, body: Any, failure: Exception | None) -> None:
+    given = {"headers": {"X-Request-Id": "one"}, "json": body}
+    short = Client(FakeEngine(failure=failure)).post(path, **given)
+    long = without_direct(Client(FakeEngine(failure=failure))).post(path, **given)
+    assert (short.status_code, short.text, short.headers) == (long.status_code, long.text, long.headers)
+    assert short.headers["x-request-id"] == "one"
+
+
+def test_the_short_way_is_taken_and_counted_under_its_route() -> None:
+    client = Client()
+    stack = client.app.build_middleware_stack()
+    while not isinstance(stack, DirectRouting):
+        stack = stack.app
+    posted = "/deepl /deeplx /generate /hcfy /imme /kiss /language/translate/v2 /translate /v2/glossaries /v2/translate"
+    assert {("POST", path) for path in posted.split()} < set(stack.routes)
+    client.post("/translate", json=BODIES[0][1])
+    page = client.get("/metrics").text
+    assert 'parlance:http_requests_total{method="POST",route="/translate",status="200"} 1.0' in page
+
+
+def test_a_full_service_refuses_before_it_parses() -> None:
+    engine = FakeEngine(full=Overloaded("Try again in 3 seconds.", retry_after_s=3, reason="overloaded_requests"))
+    client = Client(engine)
+    answer = client.post_raw("/translate", b"{ this is not JSON")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+    assert answer.json()["error"] == "Try again in 3 seconds."
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+    assert 'parlance:request_refused_total{reason="overloaded_requests"} 1.0' in client.get("/metrics").text
+    assert client.post("/health").status_code == 405  # what asks for no work is not refused
+    assert client.get("/health").status_code == 200

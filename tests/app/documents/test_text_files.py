@@ -1,0 +1,108 @@
+"""Plain text, subtitles and web pages; what is no such file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app import documents
+from app.engine.errors import InvalidRequest
+from tests.app.documents.sample_documents import through
+
+
+def test_what_can_be_translated() -> None:
+    assert documents.SUPPORTED == (".txt", ".srt", ".html", ".htm", ".docx", ".odt")
+    with pytest.raises(InvalidRequest, match=r"'\.pdf' cannot be translated; these can: \.txt, \.srt"):
+        through(".pdf", b"")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_plain_text_comes_back_in_its_encoding(encoding: str) -> None:
+    content, ask = through(".TXT", "Grün\r\n\r\n  und 😀\n".encode(encoding))
+    assert content == "GRÜN\r\n\r\n  UND 😀\n".encode(encoding)
+    assert (ask.asked, ask.format) == (["Grün\r\n\r\n  und 😀\n"], "text")
+
+
+@pytest.mark.parametrize("extension", [".txt", ".html", ".srt"])
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n"])
+def test_a_file_without_text_comes_back_and_nobody_is_asked(extension: str, content: bytes) -> None:
+    written, ask = through(extension, content)
+    assert (written, ask.format) == (content, None)
+
+
+def test_text_in_another_encoding_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="neither in UTF-8 nor in UTF-16"):
+        through(".txt", "grün".encode("latin-1"))
+
+
+SUBTITLES = """\
+1
+00:00:01,000 --> 00:00:02,500 X1:5
+Hello there <i>my dear
+old friend</i> & you
+
+7
+00:00:03,000 --> 00:00:04,000
+- Yes indeed
+- No
+never
+"""
+
+
+def test_subtitles_keep_numbers_times_and_lines() -> None:
+    content, ask = through(".srt", b"\xef\xbb\xbf" + SUBTITLES.replace("\n", "\r\n").encode())
+    assert ask.asked == ["Hello there <i>my dear old friend</i> &amp; you", "- Yes indeed", "- No never"]
+    assert content.decode("utf-8-sig").split("\r\n") == [
+        "1",
+        "00:00:01,000 --> 00:00:02,500 X1:5",
+        "YOU & <i>FRIEND OLD",
+        "DEAR MY</i> THERE HELLO",
+        "",
+        "7",
+        "00:00:03,000 --> 00:00:04,000",
+        "INDEED YES -",
+        "NEVER",
+        "NO -",
+        "",
+        "",
+    ]
+    assert content.startswith(b"\xef\xbb\xbf")
+
+
+def test_what_is_no_subtitles_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"cannot be read as subtitles \(\.srt\)"):
+        through(".srt", b"just a text")
+
+
+def test_a_web_page_stays_in_the_encoding_that_it_names() -> None:
+    page = '<meta charset="iso-8859-1"><p>gr\u00fcn <b>\u20ac</b> &#9786;</p>'
+    content, ask = through(".html", page.encode("cp1252"))
+    assert ask.asked == [page]
+    assert content == '<meta charset="iso-8859-1"><p>&#9786; <b>\u20ac</b> GR\u00dcN</p>'.encode("cp1252")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"<meta charset=klingon>x", "encoding 'klingon' is not known here"),
+        (b"<meta charset=utf-8>\xff", "says that it is in utf-8 and is not"),
+        (b"<p>\xff</p>", "neither in UTF-8"),
+    ],
+)
+def test_a_web_page_in_no_known_encoding_is_refused(content: bytes, says: str) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        through(".htm", content)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sampled_from(documents.SUPPORTED),
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"PK\x03\x04", b"<p>", b"1\n00:00:01,0"]),
+)
+def test_any_bytes_are_translated_or_refused(extension: str, content: bytes, start: bytes) -> None:
+    try:
+        through(extension, start + content)
+    except InvalidRequest as failure:
+        assert str(failure).endswith(".")

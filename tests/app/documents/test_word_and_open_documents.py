@@ -1,0 +1,118 @@
+"""Word documents and OpenDocument texts."""
+
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+
+import pytest
+
+from app.engine.errors import InvalidRequest
+from tests.app.documents.sample_documents import open_document, repacked, through, word_document
+
+MAKERS = {".docx": word_document, ".odt": open_document}
+
+
+def test_a_word_document_keeps_its_formatting_with_its_words() -> None:
+    import docx
+
+    content, ask = through(".docx", word_document())
+    assert ask.format == "html"
+    assert ask.asked == [
+        "<pre><span id=0>one </span><span id=1>two</span><span id=2> three</span><br id=3><span id=4>four</span></pre>",
+        "<pre><span id=0>five </span><span id=1><span id=2>six</span></span><img id=3></pre>",
+        "<pre><span id=0>cell one</span></pre>",
+        "<pre><span id=0>page head</span></pre>",
+        "<pre><span id=0>page foot</span></pre>",
+        "<pre><span id=0>the note</span></pre>",
+    ]
+    document = docx.Document(io.BytesIO(content))
+    first, second, blank = document.paragraphs
+    assert [(run.text, run.bold) for run in first.runs] == [
+        ("THREE ", None),
+        ("TWO ", True),
+        ("ONE", None),
+        ("\t", None),
+        ("FOUR", None),
+    ]
+    assert [link.text for link in second.hyperlinks] == ["SIX"]
+    assert second.text == "SIX FIVE"
+    assert second._p.xpath("string(.//w:delText)") == "gone"
+    assert blank.text == "   "
+    assert document.tables[0].cell(0, 0).text == "ONE CELL"
+    assert document.sections[0].header.paragraphs[0].text == "HEAD PAGE"
+    assert document.sections[0].footer.paragraphs[0].text == "FOOT PAGE"
+    with zipfile.ZipFile(io.BytesIO(content)) as package:
+        assert b'<w:t xml:space="preserve">NOTE THE</w:t>' in package.read("word/footnotes.xml")
+
+
+def test_an_open_document_keeps_its_formatting_with_its_words() -> None:
+    import odfdo
+
+    content, ask = through(".odt", open_document())
+    assert ask.asked == [
+        "<pre>one  <span id=0>two</span> three<br id=1>four</pre>",
+        "<pre>five six<img id=0> seven</pre>",
+        "<pre>the note</pre>",
+        "<pre>the head</pre>",
+        "<pre>cell one</pre>",
+        "<pre>first item</pre>",
+    ]
+    body = odfdo.Document(io.BytesIO(content)).body.serialize()
+    assert '<text:p>THREE <text:span text:style-name="Bold">TWO</text:span> ONE<text:tab/>FOUR</text:p>' in body
+    assert "<text:p>SEVEN SIX<text:note " in body
+    assert "<text:p>NOTE THE</text:p>" in body
+    assert "</text:note> FIVE</text:p>" in body
+    assert '<text:h text:outline-level="1">HEAD THE</text:h>' in body
+    assert "<text:p>ONE CELL</text:p>" in body
+    assert "<text:p>ITEM FIRST</text:p>" in body
+
+
+@pytest.mark.parametrize("extension", MAKERS)
+def test_parts_without_text_are_what_they_were(extension: str) -> None:
+    before = MAKERS[extension]()
+    after, _ = through(extension, before)
+    with zipfile.ZipFile(io.BytesIO(before)) as old, zipfile.ZipFile(io.BytesIO(after)) as new:
+        assert set(new.namelist()) == set(old.namelist())
+        for name in old.namelist():
+            if name.endswith((".png", ".jpeg", "mimetype")):
+                assert new.read(name) == old.read(name)
+
+
+@pytest.mark.parametrize("extension", MAKERS)
+def test_a_package_that_unpacks_too_far_is_refused_unread(extension: str) -> None:
+    bomb = repacked(MAKERS[extension](), lambda _, data: data, {"Pictures/bomb.bin": b"\0" * 20_000_000})
+    with pytest.raises(InvalidRequest, match=r"unpacks to 20,\d{3},\d{3} bytes; it may be 100,000,000, and 100 times"):
+        through(extension, bomb)
+
+
+@pytest.mark.parametrize("extension", MAKERS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_package_that_declares_entities_is_refused(extension: str, encoding: str) -> None:
+    xml = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'.encode(encoding)
+    with pytest.raises(InvalidRequest, match="declares XML entities"):
+        through(extension, repacked(MAKERS[extension](), lambda _, data: data, {"settings2.xml": xml}))
+
+
+@pytest.mark.parametrize("extension", MAKERS)
+def test_broken_packages_are_the_files_fault(extension: str) -> None:
+    whole, chance = MAKERS[extension](), random.Random(0)
+    for _ in range(20):
+        broken = bytearray(whole)
+        for _ in range(4):
+            broken[chance.randrange(len(broken))] ^= 1 << chance.randrange(8)
+        for content in (bytes(broken), whole[: chance.randrange(len(whole))]):
+            try:
+                through(extension, content)
+            except InvalidRequest as failure:
+                assert str(failure).endswith(".")
+
+
+def test_another_open_document_is_refused() -> None:
+    import odfdo
+
+    out = io.BytesIO()
+    odfdo.Document("spreadsheet").save(out)
+    with pytest.raises(InvalidRequest, match="an OpenDocument, and not of text"):
+        through(".odt", out.getvalue())

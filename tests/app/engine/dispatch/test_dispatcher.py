@@ -1,0 +1,234 @@
+"""Waiters without any device process: what is sent is kept, what comes back is made up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from app.engine import errors
+from app.engine.dispatch.dispatcher import Dispatcher
+from app.engine.dispatch.supervisor import Supervisor
+from app.engine.metrics.collector import Metrics
+from app.engine.output.output_processor import OutputProcessor
+from app.engine.protocol import messages as m
+
+
+class FakeDevice:
+    """A device that is its own process."""
+
+    def __init__(self, name: str = "cpu") -> None:
+        self.name, self.outstanding_tokens = name, 0
+        self.process: FakeDevice | None = self
+        self.sent: list[Any] = []
+
+    def send(self, messages: list[Any]) -> None:
+        self.sent += messages
+
+    def asked(self) -> list[int]:
+        return [message.id for message in self.sent if isinstance(message, m.Decode)]
+
+
+class FakeDevices:
+    def __init__(self, *devices: FakeDevice) -> None:
+        self.devices = list(devices)
+
+    def least_busy(self, model: str) -> FakeDevice | None:
+        able = [device for device in self.devices if device.process is not None]
+        return min(able, key=lambda device: device.outstanding_tokens, default=None)
+
+    def die(self, board: Dispatcher, device: FakeDevice) -> None:
+        device.process, device.outstanding_tokens = None, 0
+        board.device_died(device.name)
+
+
+class Heard:
+    """Takes no token above 90; `shown`: somebody has seen a part already."""
+
+    def __init__(self, *, shown: bool = False) -> None:
+        self.tokens: list[int] = []
+        self.shown = shown
+
+    def feed(self, tokens: list[int], nats: object, top: object) -> bool:
+        for token in tokens:
+            if token > 90:
+                raise IndexError(f"There is no token {token}.")
+            self.tokens.append(token)
+            if token == 7:
+                return True
+        return False
+
+    def restart(self) -> bool:
+        self.tokens.clear()
+        return not self.shown
+
+
+def a_switchboard(*names: str) -> tuple[Dispatcher, FakeDevices, Sequence[FakeDevice]]:
+    devices = FakeDevices(*map(FakeDevice, names or ("cpu",)))
+    return Dispatcher(cast(Supervisor, devices), 5.0, Metrics(), lambda model: 9), devices, devices.devices
+
+
+def decode(**change: Any) -> m.Decode:
+    return m.Decode(
+        **{"id": 0, "model": "a", "source": [5], "prefix": [2], "deadline": 0.0, "max_new_tokens": 4, **change}
+    )
+
+
+async def ask(board: Dispatcher, heard: Heard | None = None, work: int = 3) -> asyncio.Task[Any]:
+    """Asked, and waiting."""
+    task = asyncio.create_task(board.ask(decode(), work, cast(OutputProcessor | None, heard)))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> None:
+    async def scene() -> None:
+        board, _, (device,) = a_switchboard()
+        bad, good = await ask(board, Heard()), await ask(board)
+        board.reply(m.Tokens({1: [99], 2: [99]}))
+        board.reply(m.Finished(2, []))
+        with pytest.raises(errors.EngineFailed, match="There is no token 99"):
+            await bad
+        assert await good == m.Finished(2, [])
+        assert m.Cancel(1) in device.sent  # nobody listens any more
+        assert (device.outstanding_tokens, board._waiters) == (0, {})
+
+    asyncio.run(scene())
+
+
+def test_who_has_heard_enough_frees_the_slots_and_hears_no_more() -> None:
+    async def scene() -> None:
+        board, _, (device,) = a_switchboard()
+        heard = Heard()
+        asked = await ask(board, heard)
+        board.reply(m.Tokens({1: [5]}))
+        board.reply(m.Tokens({1: [7, 8]}))
+        board.reply(m.Finished(1, []))
+        assert await asked is None
+        assert heard.tokens == [5, 7]
+        assert device.sent[-1] == m.Cancel(1)
+
+    asyncio.run(scene())
+
+
+def test_replies_to_those_who_left_are_dropped() -> None:
+    async def scene() -> None:
+        board, _, (device,) = a_switchboard()
+        asked = await ask(board)
+        asked.cancel()
+        board.reply(m.Finished(1, []))  # crosses with the cancellation
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        for late in (m.Finished(1, []), m.Failed(1, "engine_failed", "late"), m.Tokens({1: [5]})):
+            board.reply(late)
+        assert device.asked() == [1]
+        assert device.sent[-1] == m.Cancel(1)
+        assert device.outstanding_tokens == 0
+
+    asyncio.run(scene())
+
+
+def test_work_goes_where_the_least_of_it_is() -> None:
+    async def scene() -> None:
+        board, _, (one, two) = a_switchboard("one", "two")
+        asked = [await ask(board, work=work) for work in (500, 20, 30, 5)]
+        assert (one.asked(), two.asked()) == ([1], [2, 3, 4])
+        assert (one.outstanding_tokens, two.outstanding_tokens) == (500, 55)
+        for request, each in enumerate(asked, start=1):
+            board.reply(m.Finished(request, []))
+            await each
+        assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 0)
+
+    asyncio.run(scene())
+
+
+def test_what_nobody_has_heard_of_goes_to_another_device_once() -> None:
+    async def scene() -> None:
+        board, devices, (one, two) = a_switchboard("one", "two")
+        heard = Heard()
+        asked = await ask(board, heard)
+        board.reply(m.Tokens({1: [5]}))
+        devices.die(board, one)
+        await asyncio.sleep(0)
+        assert two.asked() == [2]
+        assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 3)
+        board.reply(m.Tokens({2: [6]}))
+        assert heard.tokens == [6]
+        one.process = one  # back again, but this request has had its second chance
+        devices.die(board, two)
+        with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
+            await asked
+        assert one.asked() == [1]
+        assert board._waiters == {}
+
+    asyncio.run(scene())
+
+
+def test_what_somebody_has_heard_of_fails_at_once() -> None:
+    async def scene() -> None:
+        board, devices, (one, two) = a_switchboard("one", "two")
+        asked = await ask(board, Heard(shown=True))
+        devices.die(board, one)
+        with pytest.raises(errors.EngineUnavailable, match="please try again"):
+            await asked
+        assert two.asked() == []
+
+    asyncio.run(scene())
+
+
+def test_without_another_device_nobody_is_kept_waiting() -> None:
+    async def scene() -> None:
+        board, devices, (one,) = a_switchboard()
+        asked = await ask(board)
+        devices.die(board, one)
+        with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
+            await asked
+        with pytest.raises(errors.EngineUnavailable, match="No device has a ready right now"):
+            await (await ask(board))
+
+    asyncio.run(scene())
+
+
+def test_a_device_without_a_slot_in_time_says_when_to_try_again() -> None:
+    async def scene() -> None:
+        board, _, _ = a_switchboard()
+        asked = await ask(board)
+        board.reply(m.Failed(1, "overloaded", "The queue did not move in time; try again later."))
+        with pytest.raises(errors.Overloaded, match="did not move") as refused:
+            await asked
+        assert refused.value.retry_after_s == 9
+
+    asyncio.run(scene())
+
+
+def test_draining_waits_for_a_question_that_follows_from_an_answer() -> None:
+    async def scene() -> None:
+        board, _, _ = a_switchboard()
+
+        async def twice() -> list[Any]:
+            return [await board.ask(decode(), 3), await board.ask(decode(), 3)]
+
+        asked = asyncio.create_task(twice())
+        await asyncio.sleep(0.01)
+        draining = asyncio.create_task(board.drain(5.0))
+        await asyncio.sleep(0.01)
+        board.reply(m.Finished(1, []))
+        await asyncio.sleep(0.01)
+        board.reply(m.Finished(2, []))
+        await draining
+        assert await asked == [m.Finished(1, []), m.Finished(2, [])]
+
+    asyncio.run(scene())
+
+
+def test_draining_ends_and_tells_the_rest_to_try_again() -> None:
+    async def scene() -> None:
+        board, _, _ = a_switchboard()
+        asked = await ask(board)
+        await board.drain(0.01)
+        with pytest.raises(errors.EngineUnavailable, match="shutting down"):
+            await asked
+
+    asyncio.run(scene())

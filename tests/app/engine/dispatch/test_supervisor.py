@@ -1,0 +1,171 @@
+"""Device processes that never come up, hang, or end at the wrong moment; none of them is real."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.dispatch import supervisor as module
+from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.protocol import messages as m
+from tests.app.engine.fake_process import FakeProcess, some_devices
+
+
+def test_whatever_keeps_a_process_from_starting_it_is_tried_again(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        deaths: list[str] = []
+        devices = some_devices(deaths)
+        fake.fails = RuntimeError("can't start new thread")
+        devices.spawn_all()
+        devices.all["cpu"].pause_s = 0.01
+        await asyncio.sleep(0.005)
+        assert (devices.all["cpu"].state, deaths) == ("restarting", ["cpu"])
+        fake.fails = None
+        await asyncio.sleep(0.03)
+        assert len(fake.started) == 2
+        fake.started[-1].on_message("cpu", m.Loaded("a", 0.1))
+        assert devices.all["cpu"].state == "ready"
+        await devices.stop()
+
+    asyncio.run(scene())
+
+
+def test_the_end_tells_who_still_waits_and_leaves_nobody_to_ask(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        deaths: list[str] = []
+        devices = some_devices(deaths)
+        devices.spawn_all()
+        await asyncio.sleep(0)
+        fake.started[0].on_message("cpu", m.Loaded("a", 0.1))
+        assert devices.least_busy("a") is devices.all["cpu"]
+        await devices.stop()
+        assert deaths == ["cpu"]
+        assert devices.least_busy("a") is None
+        assert devices.all["cpu"].state == "stopped"
+        await devices.stop()  # twice does no harm
+        assert len(fake.started) == 1
+
+    asyncio.run(scene())
+
+
+def test_the_start_timeout_ends_a_process_that_hangs_and_not_one_that_is_over(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        devices = some_devices([], start_timeout_s=0.02)
+        devices.spawn_all()
+        await asyncio.sleep(0.005)
+        fake.started[0].on_death("cpu")  # its pause is longer than the timeout
+        await asyncio.sleep(0.04)
+        assert fake.started[0].killed == 0
+        await devices.stop()
+
+        devices = some_devices([], start_timeout_s=0.02)
+        devices.spawn_all()
+        await asyncio.sleep(0.04)
+        assert fake.started[1].killed == 1
+        await devices.stop()
+
+    asyncio.run(scene())
+
+
+def test_whoever_says_nothing_is_ended_and_whoever_beats_or_loads_is_not(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        deaths: list[str] = []
+        devices = some_devices(deaths, ("cpu", "cuda:0"), hang_timeout_s=0.1)
+        devices.spawn_all()
+        await asyncio.sleep(0)
+        cpu, cuda = fake.started
+        await asyncio.sleep(0.15)  # both still load, so nothing is heard of them
+        assert (cpu.killed, cuda.killed) == (0, 0)
+        cpu.says(m.Loaded("a", 0.1))
+        cuda.says(m.Loaded("a", 0.1))
+        end = asyncio.get_running_loop().time() + 3
+        while not deaths and asyncio.get_running_loop().time() < end:
+            cpu.says(m.Heartbeat([]))
+            await asyncio.sleep(0.01)
+        assert (cpu.killed, cuda.killed, deaths) == (0, 1, ["cuda:0"])
+        assert devices.least_busy("a") is devices.all["cpu"]
+        await devices.stop()
+
+    asyncio.run(scene())
+
+
+def test_the_time_in_which_we_slept_ourselves_counts_for_nobody(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        devices = some_devices([], hang_timeout_s=0.2, start_timeout_s=0.2)
+        devices.spawn_all()
+        await asyncio.sleep(0)
+        fake.started[0].says(m.Loaded("a", 0.1))
+        await asyncio.sleep(0.01)
+        time.sleep(0.4)  # as if this process had been stopped: nothing could be heard
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert fake.started[0].killed == 0
+        await asyncio.sleep(0.4)  # awake, and still nothing
+        assert fake.started[0].killed == 1
+        await devices.stop()
+
+    asyncio.run(scene())
+
+
+def test_pauses_grow_until_a_process_was_healthy_for_a_while(
+    fake: type[FakeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        devices = some_devices([])
+        device = devices.all["cpu"]
+        monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
+        device.pause_s = 0.01
+        devices.spawn_all()
+        pauses = []
+        for number in range(4):
+            while len(fake.started) <= number:
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
+            if number != 1:  # ready at once, and dead at once: no health
+                fake.started[number].says(m.Loaded("a", 0.1))
+            fake.started[number].on_death("cpu")
+            pauses.append(device.pause_s)
+        assert pauses == [0.01, 0.02, 0.04, 0.08]
+        assert devices.problems() == ["cpu is restarting; its process has ended 4 times in a row."]
+        while len(fake.started) <= 4:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0)
+        assert device.problem is not None  # up again, but nobody has said that it stays
+        fake.started[4].says(m.Loaded("a", 0.1))
+        assert devices.problems() == ["cpu is ready; its process has ended 4 times in a row."]
+        monkeypatch.setattr(module, "HEALTHY_S", 0.0)
+        assert devices.problems() == []
+        fake.started[4].on_death("cpu")
+        assert (device.pause_s, devices.problems()) == (0.01, ["cpu is restarting."])
+        await devices.stop()
+
+    asyncio.run(scene())
+
+
+def open_files() -> int:
+    gc.collect()  # what earlier tests left behind is closed now, and not in the middle of the count
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux shows them")
+def test_a_failed_start_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process(*_: Any, **__: Any) -> Any:
+        raise PermissionError
+
+    async def scene() -> None:
+        monkeypatch.setattr(subprocess, "Popen", no_process)
+        before = open_files()
+        process = WorkerProcess("cpu", on_message=lambda *_: None, on_death=lambda _: None)
+        with pytest.raises(PermissionError):
+            await process.start([])
+        await process.stop(1.0)
+        await asyncio.sleep(0)
+        assert open_files() == before
+
+    asyncio.run(scene())

@@ -1,0 +1,82 @@
+"""Requests answered by a scheduler in this process: real texts, tokens and networks, and no process to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from app.engine.admission import Admission, Entrance
+from app.engine.dispatch.dispatcher import Dispatcher
+from app.engine.dispatch.supervisor import Supervisor
+from app.engine.interface import TranslationRequest
+from app.engine.metrics.collector import Metrics
+from app.engine.protocol import messages as m
+from app.engine.registry.model_lifecycle import ModelLifecycle
+from app.engine.registry.model_registry import ModelRegistry
+from app.engine.tasks.alignment_task import AlignmentTask
+from app.engine.tasks.attention_task import AttentionTask
+from app.engine.tasks.generation_task import GenerationTask
+from app.engine.tasks.translation_task import TranslationTask
+from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.scheduler import Scheduler
+
+SLOTS = 8
+
+
+class Inline:
+    """A device that is its own process. sent: all that was asked of it, as it crosses; change: what is made of its
+    answers on their way."""
+
+    def __init__(self, root: Path, beam_size: int = 4, change: Callable[[Any], Any] = lambda reply: reply) -> None:
+        self.library, self.scheduler = ModelRegistry.read(root), Scheduler(ModelRunner("cpu", 1, slots=SLOTS))
+        for edition in self.library.checkpoints.values():
+            (loaded,) = self.scheduler.handle(m.Load(edition.key, str(edition.folder)))
+            assert isinstance(loaded, m.Loaded)
+            self.scheduler.lanes[edition.key].model.gradual = False
+        self.name, self.outstanding_tokens, self.process, self.change = "cpu", 0, self, change
+        self.sent, self.admission = list[Any](), Admission(64, 4096, slots=SLOTS)
+        board = Dispatcher(cast(Supervisor, self), 30.0, Metrics())
+        entrance = Entrance(lambda: self.library, cast(ModelLifecycle, self), self.admission, 30.0)
+        self.translating = TranslationTask(entrance, board, beam_size, 1.0, SLOTS)
+        self.attending = AttentionTask(entrance, board, self.translating)
+        self.continuing, self.aligning, self.board = (
+            GenerationTask(entrance, board),
+            AlignmentTask(entrance, board),
+            board,
+        )
+
+    @contextmanager
+    def in_use(self, editions: object) -> Iterator[None]:
+        yield
+
+    def least_busy(self, model: str) -> Inline:
+        return self
+
+    def send(self, messages: list[Any]) -> None:
+        crossed = m.to_device(m.frame(messages)[m.HEADER.size :])
+        self.sent += crossed
+        for message in crossed:
+            self._tell(self.scheduler.handle(message))
+        asyncio.get_running_loop().call_soon(self._work)
+
+    def _work(self) -> None:
+        if self.scheduler.busy:
+            self._tell(self.scheduler.step())
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def _tell(self, replies: Sequence[Any]) -> None:
+        for reply in m.from_device(m.frame([self.change(each) for each in replies])[m.HEADER.size :]):
+            self.board.reply(reply)
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(work)
+
+    def translate(self, *jobs: TranslationRequest) -> Any:
+        return self.do(self.translating.translate(jobs))
+
+
+def job(text: str = "ich möchte ein bier", **change: Any) -> TranslationRequest:
+    return TranslationRequest(text, "de", "en", **change)

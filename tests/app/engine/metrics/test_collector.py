@@ -1,0 +1,117 @@
+"""What is scraped: beats, gauges, names, formats."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from app.engine import errors
+from app.engine.interface import ModelInfo, PoolStatus
+from app.engine.metrics.collector import Metrics, served_name
+from app.engine.protocol import messages as m
+from tests.app.engine.scripted_device import GAUGES, a_request, finished, gauges_there, value
+
+
+def lane(model: str, **change: Any) -> m.ModelStatistics:
+    full = {name: change.pop(name, 0) for name in ("rows", "active", "waiting")}
+    return m.ModelStatistics(model=model, slots=8, **full, done=m.Tally(**change))
+
+
+def test_a_beat_is_added_up_over_the_versions_of_a_model() -> None:
+    metrics = Metrics()
+    both = [
+        lane("demo@1", rows=2, step_seconds=[0.003, 0.03], step_rows=6, read_tokens=10, padded_tokens=4),
+        lane("demo@2", rows=4, active=2, waiting=3, step_seconds=[0.003], cancelled_tokens=5),
+    ]
+    for _ in range(2):
+        metrics.beat("cpu", m.Heartbeat(both))
+    of = {"model_name": "demo", "device": "cpu"}
+    assert value(metrics, "step_duration_seconds_count", **of) == 6
+    assert value(metrics, "step_duration_seconds_sum", **of) == pytest.approx(0.072)
+    assert value(metrics, "step_duration_seconds_bucket", le="0.005", **of) == 4
+    totals = ("step_rows_total", "prefill_tokens_total", "prefill_padded_tokens_total", "cancelled_tokens_total")
+    assert [value(metrics, name, **of) for name in totals] == [12, 20, 8, 10]
+
+
+def test_gauges_follow_beats_while_there_is_work_and_are_zero_at_once_when_there_is_none() -> None:
+    metrics = Metrics()
+
+    def gauges() -> list[float]:
+        return [value(metrics, name, model_name="demo", device="cpu") for name in GAUGES]
+
+    requests = [a_request(metrics) for _ in range(5)]
+    assert gauges_there(metrics) == {"num_requests_running", "num_requests_waiting"}  # no beat yet: no slots known
+    metrics.beat("cpu", m.Heartbeat([lane("demo@1", rows=6, active=3, waiting=2)]))
+    assert gauges() == [3, 2, 8, 6, 0.75]
+    for request in requests[:4]:
+        request.__exit__(None, None, None)
+    assert gauges() == [0, 1, 8, 6, 0.75]  # never more than there are
+    requests[4].__exit__(None, None, None)
+    requests[4].__exit__(None, None, None)  # an end is an end
+    assert gauges() == [0, 0, 8, 0, 0]
+    metrics.device_died("cpu")
+    assert gauges_there(metrics) == set()
+
+
+def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
+    info = ModelInfo("demo", "lyrics", "gru", 1, None, None, 1, None, 1, ("cuda:0",))
+    status = PoolStatus(False, {"cuda:0": "ready", "cuda:1": "restarting"}, 1, ())
+    metrics = Metrics()
+    metrics.watch(cast(Any, SimpleNamespace(status=lambda: status, models=lambda: [info])))
+    metrics.device_died("cuda:1")
+    found = {
+        device: [value(metrics, f, device=device) for f in ("device_ready", "models_loaded", "device_deaths_total")]
+        for device in ("cuda:0", "cuda:1")
+    }
+    assert found == {"cuda:0": [1, 1, 0], "cuda:1": [0, 0, 1]}
+    assert value(metrics, "num_requests_running", model_name="demo", device="cuda:0") == 0
+    metrics.scrape()  # a rate must see the first event, so there is a 0 before it
+    assert value(metrics, "request_cancelled_total", model_name="demo", device="cuda:0", reason="disconnect") == 0
+
+
+def test_models_go_by_the_name_that_clients_use() -> None:
+    metrics = Metrics()
+    metrics.request("a@b@7@1", 4).sent("cpu")
+    metrics.beat("cpu", m.Heartbeat([lane("a@b@7@1")]))
+    assert {model for model, _ in metrics.by_model._series} == {"a@b@7"}
+    assert [served_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
+
+
+def test_both_formats_parse_and_follow_the_conventions() -> None:
+    metrics = Metrics()
+    a_request(metrics).answered(finished(1, 3, timing=m.Timing(0.1, 0.2, 0.3)))
+    with pytest.raises(errors.EngineFailed), a_request(metrics):
+        raise errors.EngineFailed("No.")
+    metrics.beat("cpu", m.Heartbeat([lane("demo@1", step_seconds=[0.1])]))
+    metrics.refused(errors.UnknownModel("No."))
+    metrics.http("/translate", "POST", 200)
+    text = generate_latest(metrics.registry).decode()
+    families = list(parse(text))
+    assert {f.name for f in families} == {
+        f.name for f in parse_openmetrics(openmetrics.generate_latest(metrics.registry, openmetrics.ALLOWUTF8).decode())
+    }
+    lines = text.splitlines()
+    for family in families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert family.documentation, name
+        assert sum(line.startswith(f"# HELP {name} ") for line in lines) == 1, name
+        assert sum(line.startswith(f"# TYPE {name} ") for line in lines) == 1, name
+        assert not family.name.endswith("_created"), name
+        for sample in family.samples:
+            if family.name.startswith("parlance:"):
+                known = {"model_name", "device", "reason", "finished_reason", "route", "method", "status", "le"}
+                assert sample.labels.keys() <= known, name
+    assert len([f for f in families if f.name.startswith("parlance:")]) > 20
+
+
+def test_apps_do_not_share_what_they_count() -> None:
+    one, other = Metrics(), Metrics()
+    a_request(one)
+    assert value(one, "prompt_tokens_total", model_name="demo", device="cpu") == 4
+    assert "model_name" not in generate_latest(other.registry).decode()

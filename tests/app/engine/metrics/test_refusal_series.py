@@ -1,0 +1,24 @@
+"""Every way to be refused has a series at 0 from the start, so that rates see the first refusal too."""
+
+from __future__ import annotations
+
+from prometheus_client import generate_latest
+
+from app.engine import errors
+from app.engine.metrics.collector import Metrics
+from app.engine.metrics.families import REFUSED
+
+
+def kinds(error: type[errors.EngineError]) -> list[type[errors.EngineError]]:
+    return [error, *(each for child in error.__subclasses__() for each in kinds(child))]
+
+
+def test_every_error_that_refuses_a_request_is_there_before_it_happens() -> None:
+    text = generate_latest(Metrics().scrape()).decode()
+    begun = {*(errors.DeadlineExceeded, errors.EngineFailed, errors.EngineError, errors.Overloaded)}  # or has reasons
+    codes = {
+        kind.code for kind in kinds(errors.EngineError) if kind not in begun and kind.__module__ == errors.__name__
+    }
+    assert {"model_conflict", "checkpoint_refused", "unknown_pair"} < codes <= set(REFUSED)
+    for reason in REFUSED:
+        assert f'parlance:request_refused_total{{reason="{reason}"}} 0.0' in text

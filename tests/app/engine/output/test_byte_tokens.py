@@ -1,0 +1,45 @@
+"""Characters that a vocabulary lacks are cut into bytes: all of one character's are of its word."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.engine.output import token_views
+from app.engine.output.word_spans import with_word_numbers
+from models.tokenizer import SentencePieceTokenizer
+from tests.pieces import trained
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> SentencePieceTokenizer:
+    return trained(["das haus am see", "ein haus"] * 3, byte_fallback=True, vocab_size=330)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "words"),
+    [
+        ("ein hüпus am", "ein h • ü • п us am", [0, 1, 1, 1, 1, 1, 1, 2]),
+        ("üa", "• • ü a", [None, 0, 0, 0]),
+        ("am ☃ see", "am • • • ☃ see", [0, None, 1, 1, 1, 2]),
+        ("我爱", "• • • 我 • • 爱", [None, 0, 0, 0, 1, 1, 1]),
+        ("am👍🏽", "am • • • 👍 • • • 🏽", [0, 1, 1, 1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_all_bytes_of_a_character_belong_to_the_word_it_stands_in(
+    tokenizer: SentencePieceTokenizer, text: str, shown: str, words: list[int | None]
+) -> None:
+    given = token_views.text_tokens(tokenizer, text)
+    for tokens in (given, token_views.decoded_tokens(tokenizer, [each.id for each in given])):
+        found = with_word_numbers(tokens, text)
+        assert [each.text or "•" for each in found] == shown.split()  # a space before bytes is a token of its own
+        assert [each.word for each in found] == words
+        assert [each.word for each in found if each.piece == "▁"] in ([], [None])
+
+
+def test_bytes_that_are_no_character_are_of_no_word_but_that_of_their_sign(tokenizer: SentencePieceTokenizer) -> None:
+    pieces = {tokenizer.piece(i): i for i in range(tokenizer.size)}
+    ids = [pieces["▁am"], pieces["<0xE2>"], pieces["<0x98>"], pieces["us"]]
+    text = tokenizer.decode(ids)
+    found = with_word_numbers(token_views.decoded_tokens(tokenizer, ids), text)
+    assert "\N{REPLACEMENT CHARACTER}" in text
+    assert [each.word for each in found] == [0, 1, 1, 1], text

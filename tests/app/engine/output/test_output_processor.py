@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.errors import EngineFailed
+from app.engine.interface import Usage
+from app.engine.output.output_processor import OutputProcessor, combined_usage
+from models.checkpoint import Checkpoint, CheckpointConfig
+from tests.app.engine.output.test_detokenizer import TOKENIZERS
+
+BYTES = TOKENIZERS["bytes"]
+CHECKPOINT = Checkpoint(Path("a"), CheckpointConfig(kind="lyrics", architecture={}), {"target": BYTES})
+IDS = [*BYTES.encode("der hund 你"), BYTES.encode("你")[1]]  # the beginning of a character at its end
+TEXT = BYTES.decode(IDS)
+
+
+def writing(**options: Any) -> tuple[OutputProcessor, list[str]]:
+    shown: list[str] = []
+    return OutputProcessor(CHECKPOINT, show=lambda text, tokens: shown.append(text), **options), shown
+
+
+@pytest.mark.parametrize("fed", [0, 3, len(IDS)])
+def test_what_is_shown_joins_to_the_whole_text(fed: int) -> None:
+    each, shown = writing()
+    for token in IDS[:fed]:
+        assert not each.feed([token])
+    before = len(shown)
+    assert (before > 0) == (fed > 0)
+    each.finish(IDS)
+    assert "".join(shown) == each.text == TEXT
+    assert TEXT.endswith("\ufffd")
+    assert "" not in shown
+
+
+def test_another_end_than_its_beginning_is_not_glossed_over() -> None:
+    each, _ = writing()
+    each.feed(IDS[:1])
+    with pytest.raises(EngineFailed, match="does not continue its beginning"):
+        each.finish(IDS[1:])
+
+
+def test_a_stop_string_ends_it_and_is_never_shown() -> None:
+    each, shown = writing(stops=["hund"])
+    ended = [each.feed([token]) for token in IDS]
+    assert ended.index(True) < len(IDS) - 3
+    assert "".join(shown) == each.text == "der "
+    assert each.stopped
+
+
+def test_a_stop_string_in_what_was_not_heard_counts_too() -> None:
+    each, shown = writing(stops=["hund"])
+    each.finish(IDS)
+    assert ("".join(shown), each.stopped) == ("der ", True)
+
+
+def test_the_beginning_of_a_stop_string_that_never_came_is_text() -> None:
+    each, shown = writing(stops=["\ufffd!"])
+    each.finish(IDS)
+    assert ("".join(shown), each.stopped) == (TEXT, False)
+
+
+def test_only_what_nobody_has_seen_begins_again() -> None:
+    silent = OutputProcessor(CHECKPOINT, ["x"])
+    silent.feed(IDS[:1])
+    assert silent.restart()
+    silent.finish(IDS)
+    assert silent.text == TEXT
+    each, shown = writing()
+    assert each.restart()
+    each.feed(IDS[:1])
+    assert shown
+    assert not each.restart()
+
+
+def test_nobody_listens_and_the_text_is_there() -> None:
+    each = OutputProcessor(CHECKPOINT)
+    each.finish(IDS)
+    assert (each.text, each.wants_tokens, each.at_once) == (TEXT, False, False)
+    assert each.usage(4, None).new_tokens == len(IDS)
+
+
+def test_only_a_stop_string_that_nobody_reads_along_with_cannot_wait() -> None:
+    assert OutputProcessor(CHECKPOINT, ["x"]).at_once
+    assert not writing(stops=["x"])[0].at_once
+
+
+def test_several_texts_of_one_request() -> None:
+    usages = [Usage(3, 5, None, 0.5, 2.0), Usage(3, 7, 0.25, 0.4, 1.0)]
+    assert combined_usage(usages) == Usage(3, 12, 0.25, 0.4, 2.0)
+
+
+@pytest.mark.parametrize("fed", [0, 2, 5])
+def test_what_is_given_comes_first_and_is_not_counted_as_written(fed: int) -> None:
+    given, written = IDS[:4], IDS[4:]
+    each, shown = writing(given=given)
+    for token in written[:fed]:
+        each.feed([token])
+    each.finish(written)
+    quiet = OutputProcessor(CHECKPOINT, given=given)
+    quiet.finish(written)
+    assert "".join(shown) == each.text == quiet.text == TEXT
+    assert each.usage(3, None).new_tokens == quiet.usage(3, None).new_tokens == len(written)
+    assert BYTES.decode(given).startswith(shown[0])
+
+
+def test_what_is_given_is_shown_though_nothing_follows() -> None:
+    each, shown = writing(given=BYTES.encode("der hund"))
+    each.finish([])
+    assert ("".join(shown), each.text, each.usage(3, None).new_tokens) == ("der hund", "der hund", 0)

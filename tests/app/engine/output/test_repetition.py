@@ -1,0 +1,110 @@
+"""When a text is said to go round in circles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from app.engine.output.repetition import MAX_PERIOD, is_repetitive, most_repeats, repeated_run, repeated_suffix
+
+WORDS = dict(enumerate(["the", "dog", "sees", "ha", "very", ".", "1", "a", "house", "ja", "”", "la"]))
+IDS = {word: token for token, word in WORDS.items()}
+
+
+def decode(tokens: Sequence[int]) -> str:
+    return " ".join(WORDS[token] for token in tokens)
+
+
+def round_in(text: str, source: str = "", *, at_end: bool = False) -> bool:
+    return is_repetitive([IDS[word] for word in text.split()], decode, source, at_end=at_end)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([], 0),
+        ([5] * 11, 0),
+        ([5] * 12, 12),
+        ([1, 2, 5, *[6, 7] * 5], 0),  # often enough, but only 10 tokens
+        ([1, 2, 5, *[6, 7] * 6], 12),
+        ([1, 2, 5, *[6, 7, 8, 9] * 3], 0),  # 12 tokens, but only 3 times
+        ([1, 2, 5, *[6, 7, 8, 9] * 4], 16),
+        ([1, 2, 5, *[6, 7, 8, 9] * 4, 6, 7, 8], 19),  # the fifth time was cut off
+        ([*[6, 7] * 6, 1], 0),  # it has gone on since
+        ([*range(30)] * 4, 120),
+        ([*range(31)] * 9, 0),
+    ],
+)
+def test_the_end_that_is_one_run(tokens: list[int], expected: int) -> None:
+    run = tokens[len(tokens) - expected :]
+    assert list(repeated_suffix(tokens)) == run
+    if tokens[-1:] != [1]:
+        assert list(repeated_run(tokens)) == run
+        for before, behind in (([90, 91], [92]), ([], [*range(60, 90)]), ([*range(60, 83)], [90] * 8)):
+            assert list(repeated_run([*before, *tokens, *behind])) == run
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), (" \n", 0), ("ha", 1), ("ha ha ha", 3), ("Ha ha HA!", 3), ("a 1 1 1 1 b", 4), ("abcabcab", 8 / 3)],
+)
+def test_how_often_a_part_comes_in_a_row(text: str, expected: float) -> None:
+    assert most_repeats(text) == pytest.approx(expected)
+
+
+def test_a_text_that_goes_round_is_told_from_one_whose_source_does() -> None:
+    assert round_in("the dog sees" + " the dog" * 6, "der hund sieht")
+    assert not round_in("the dog sees the house", "der hund sieht das haus")
+    assert not round_in("ha " * 12, "ha " * 12)
+    assert not round_in("ja " * 20, "ja!" * 10)
+    assert round_in("ja " * 21, "ja!" * 10)
+    assert not round_in("1 " * 30, "1" * 25)  # as one token in the source
+    assert not round_in("very " * 12, "非常" * 8)
+    assert not round_in(". " * 14, "Kapitel 1 .............. 7")
+
+
+def test_what_stands_behind_a_circle_counts_only_where_the_end_alone_does() -> None:
+    text = "the dog" + " very" * 12
+    assert round_in(text, "x")
+    assert round_in(text, "x", at_end=True)
+    assert round_in(f"{text} the dog sees .", "x")
+    assert not round_in(f"{text} .", "x", at_end=True)
+    assert not round_in("the dog" + " very" * 11, "x")
+
+
+def test_chance_makes_no_circle() -> None:
+    chance = random.Random(3)
+    texts = [[chance.randrange(40) for _ in range(chance.randrange(300))] for _ in range(300)]
+    assert not any(repeated_suffix(text) or repeated_run(text) for text in texts)
+
+
+def spelt_out(tokens: list[int]) -> bool:
+    """Whether some token and those before it are what they were a period before, so often as makes a circle."""
+    for period in range(1, MAX_PERIOD + 1):
+        alike = 0
+        for before, token in zip(tokens, tokens[period:], strict=False):
+            alike = alike + 1 if before == token else 0
+            if alike + period >= max(4 * period, 12):
+                return True
+    return False
+
+
+def test_no_circle_is_missed_and_none_made_up() -> None:
+    chance, found = random.Random(2), 0
+    for _ in range(2000):
+        alphabet = chance.choice([1, 2, 3, 9])
+        tokens = [chance.randrange(alphabet) for _ in range(chance.randrange(30))]
+        tokens += [5, 6, 7][: chance.randrange(4)] * chance.randrange(9)
+        tokens += [chance.randrange(9) for _ in range(chance.randrange(9))]
+        run = list(repeated_run(tokens))
+        assert bool(run) == spelt_out(tokens), tokens
+        assert not run or (len(run) >= 12 and any(tokens[at : at + len(run)] == run for at in range(len(tokens))))
+        found += bool(run)
+    assert 500 < found < 1500
+
+
+def test_what_comes_again_may_be_long() -> None:
+    assert most_repeats("".join(chr(0x4E00 + i % 200) for i in range(4_000))) == 20
+    assert most_repeats("".join(chr(0x4E00 + i % 201) for i in range(4_000))) == 1

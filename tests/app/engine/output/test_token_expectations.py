@@ -1,0 +1,41 @@
+"""What was expected of a text, as people see it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from app.engine.interface import LikelyToken, TokenExpectation
+from app.engine.output.token_views import token_expectations
+from app.engine.protocol import messages as m
+from models.tokenizer import SpecialTokens, VocabularyTokenizer
+
+LETTERS = VocabularyTokenizer("character", ["<pad>", "a", "b"], SpecialTokens(pad=0))
+
+
+def values(array: list[float] | list[list[float]]) -> m.Values:
+    numbers = np.array(array, dtype="<f4")
+    return m.Values(list(numbers.shape), numbers.tobytes())
+
+
+def test_the_last_place_has_an_entropy_and_nothing_that_came() -> None:
+    top = [[-0.25, -1.5, -4.0], [-0.5, -math.inf, -math.inf]]
+    found = token_expectations(
+        LETTERS, m.Expected(values([-1.5]), [2], values([1.25, 0.5]), [[1, 2, 0], [2, 1, 0]], values(top))
+    )
+    a, b, pad = LikelyToken(1, "a", "a", -0.25), LikelyToken(2, "b", "b", -1.5), LikelyToken(0, "<pad>", "", -4.0)
+    assert found == (
+        TokenExpectation(-1.5, 2, 1.25, (a, b, pad)),
+        TokenExpectation(None, None, 0.5, (LikelyToken(2, "b", "b", -0.5),)),
+    )
+
+
+def test_rows_behind_the_vocabulary_have_no_name_and_are_left_out() -> None:
+    (found,) = token_expectations(LETTERS, m.Expected(values([]), [], values([1.0]), [[7, 1]], values([[-1.0, -2.0]])))
+    assert found.top == (LikelyToken(1, "a", "a", -2.0),)
+
+
+def test_nothing_was_asked_for() -> None:
+    (found,) = token_expectations(LETTERS, m.Expected(values([-1.0]), [4], values([1.0]), [[]], m.Values([1, 0], b"")))
+    assert found == TokenExpectation(-1.0, 4, 1.0, ())

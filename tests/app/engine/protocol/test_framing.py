@@ -1,0 +1,75 @@
+"""Frames out of bytes, however they are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from app.engine.protocol import messages as m
+from app.engine.protocol.framing import FrameProtocol
+
+MESSAGES = [
+    [m.Started("cpu")],
+    [m.Finished(1, [m.Hypothesis([1, 2], -0.5, True)]), m.Tokens({2: [3]})],
+    [m.Attention(3, [m.Slice("encoder", [0], [0], [1, 1, 500, 100], bytes(200_000))])],
+    [m.Heartbeat([])],
+]
+
+
+def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
+    """All messages of what is sent piece by piece, and how often the end was told."""
+    found: list[m.FromDevice] = []
+    ends: list[None] = []
+
+    async def run() -> None:
+        over = asyncio.Event()
+
+        def end() -> None:
+            ends.append(None)
+            over.set()
+
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(
+            lambda: FrameProtocol(lambda body: found.extend(m.from_device(body)), end), sock=ours
+        )
+        _, writer = await asyncio.open_connection(sock=theirs)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+        await asyncio.wait_for(over.wait(), 5)
+
+    asyncio.run(run())
+    return found, len(ends)
+
+
+@pytest.mark.parametrize("size", [1_000_000, 70_001, 4096])
+def test_pieces_of_any_size(size: int) -> None:
+    stream = b"".join(m.frame(each) for each in MESSAGES)
+    pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
+    assert heard(pieces) == ([message for each in MESSAGES for message in each], 1)
+
+
+def test_bytes_that_come_one_by_one() -> None:
+    stream = b"".join(m.frame(each) for each in MESSAGES if len(m.frame(each)) < 1000)
+    found, _ = heard([bytes([each]) for each in stream])
+    assert len(found) == 4
+
+
+def test_what_cannot_be_understood_ends_the_connection_and_nothing_after_it_is_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    good = m.frame([m.Started("cpu")])
+    found, ends = heard([good + m.HEADER.pack(3) + b"???" + good])
+    assert (found, ends) == ([m.Started("cpu")], 1)
+    assert "cannot be understood" in caplog.text
+    found, ends = heard([m.HEADER.pack(m.MAX_FRAME_BYTES + 1) + good])
+    assert (found, ends) == ([], 1)
+
+
+def test_a_half_frame_at_the_end_is_no_message() -> None:
+    assert heard([m.frame([m.Started("cpu")])[:-1]]) == ([], 1)

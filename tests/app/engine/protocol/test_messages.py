@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import struct
+
+import msgspec
+import pytest
+
+from app.engine.protocol import messages as m
+
+VALUES = m.Values([1, 2], b"\0" * 8)
+EXPECTED = m.Expected(m.Values([1], b"\0" * 4), [3], VALUES, [[7], [8]], VALUES)
+
+
+def test_every_message_survives_the_crossing() -> None:
+    down = [
+        m.Configure("cpu", 2, 64),
+        m.Load("a", "/x/a"),
+        m.Decode(1, "a", [3, 4], [2], 12.5, 20, beam=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
+        m.Decode(1, "a", [3], [2], 12.5, 20, required=[[[3], [4, 5]]], top_logprobs=3, scores=True),
+        m.Attend(2, "a", [3], [2], [3], ["cross"], None, [0, 7], 100, deadline=7.5),
+        m.Trace(4, "a", [3, 4], ["z", "h"], None, None, 16, 3, 100, 7.5),
+        m.Score(5, "a", [3], [2, 4], 3, True, 7.5),
+        m.Align(6, "a", [m.Pair([3], [2, 4, 3], 1, [0, None], [0, None])], True, True, 7.5),
+        m.Cancel(3),
+        m.Stop(),
+    ]
+    up = [
+        m.Started("cpu"),
+        m.Loaded("a", 0.5),
+        m.LoadFailed("b", "why"),
+        m.Tokens({1: [7], 2: [9]}, {1: [-0.5]}, {1: [[(7, -0.5), (8, -1.5)]]}),
+        m.Finished(1, [m.Hypothesis([7, 8], -1.25, True, [-0.5, -0.75], -0.625, [[(7, -0.5)], []])]),
+        m.Failed(2, "invalid_request", "no", "layers"),
+        m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),
+        m.Traced(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),
+        m.Scored(5, EXPECTED),
+        m.Aligned(6, [[(0, 1, 0.5)], []], [[-0.25], []]),
+    ]
+    for messages, decode in ((down, m.to_device), (up, m.from_device)):
+        data = m.frame(messages)
+        assert m.body_length(data[:4]) == len(data) - 4
+        assert decode(data[4:]) == messages
+
+
+def test_a_message_of_the_other_direction_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        m.to_device(m.frame([m.Started("cpu")])[4:])
+
+
+def test_a_frame_that_announces_too_much_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(ValueError, match="over the limit"):
+        m.body_length(struct.pack(">I", m.MAX_FRAME_BYTES + 1))

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.engine.errors import InvalidRequest, UnknownModel, UnknownPair
+from app.engine.registry.model_registry import ModelRegistry
+from models import checkpoint as checkpoints
+from models.checkpoint import CONFIG, WEIGHTS
+
+
+def test_reads_what_is_there_and_goes_on_past_what_is_broken(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    (root / "no-checkpoint").mkdir()
+    (root / "file").write_text("x")
+    weights = root / "tiny-en-es" / WEIGHTS
+    weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    shutil.copytree(root / "tiny-lyrics", root / "newer")
+    config = json.loads((root / "newer" / CONFIG).read_text())
+    (root / "newer" / CONFIG).write_text(json.dumps({**config, "format_version": 99}))
+
+    library = ModelRegistry.read(root)
+
+    assert list(library.checkpoints) == ["tiny-de-en", "tiny-lyrics"]
+    assert library.problems == {
+        "newer": f"{root}/newer/config.json has format 99 and this version reads up to 1: upgrade Parlance to load it.",
+        "tiny-en-es": f"{weights} does not match its checksum; the model was not loaded.",
+    }
+
+
+def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
+    assert "python -m training demo" in ModelRegistry.read(tmp_path).problems[str(tmp_path)]
+    missing = tmp_path / "none"
+    assert "cannot be read" in ModelRegistry.read(missing).problems[str(missing)]
+
+
+def test_models_are_found_by_name_kind_and_pair(tiny_checkpoints: Path) -> None:
+    library = ModelRegistry.read(tiny_checkpoints)
+    assert library.for_pair("de", "en", None).name == "tiny-de-en"
+    assert library.for_pair("de", "en", "tiny-de-en").name == "tiny-de-en"
+    assert library.named(None, "lyrics").name == "tiny-lyrics"
+    with pytest.raises(UnknownPair, match=r"no model for de → fr here\. Loaded pairs: de → en, en → es"):
+        library.for_pair("de", "fr", None)
+    with pytest.raises(UnknownModel, match="no translator 'other' for de → en"):
+        library.for_pair("de", "en", "other")
+    with pytest.raises(UnknownModel, match=r"no lyricist called 'tiny-de-en' here\. Loaded: tiny-lyrics"):
+        library.named("tiny-de-en", "lyrics")
+    with pytest.raises(InvalidRequest, match="name one of tiny-de-en, tiny-en-es"):
+        library.named(None, "translator")
+
+
+def test_a_folder_that_may_not_be_entered_spoils_no_other(
+    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "c"
+    shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / "tiny-lyrics")
+    (root / "lost+found").mkdir()
+    is_checkpoint = checkpoints.is_checkpoint
+
+    def forbidden(folder: Path) -> bool:  # what stat says to everyone but root
+        if folder.name == "lost+found":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return is_checkpoint(folder)
+
+    monkeypatch.setattr(checkpoints, "is_checkpoint", forbidden)
+    library = ModelRegistry.read(root)
+    assert list(library.checkpoints) == ["tiny-lyrics"]
+    assert library.problems["lost+found"].endswith("cannot be read (Permission denied); the model was not loaded.")
+
+
+def test_a_name_that_no_message_can_carry_is_a_problem_of_its_own(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = tmp_path / "mit Leerzeichen"
+    shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / "歌詞 1")
+    try:
+        shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / os.fsdecode(b"caf\xe9"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only: on it there can be no such folder")
+    library = ModelRegistry.read(root)
+    assert list(library.checkpoints) == ["歌詞 1"]
+    ((name, problem),) = library.problems.items()
+    assert name.endswith("caf\\xe9")
+    assert "is not UTF-8" in problem
+    assert (name + problem).encode()

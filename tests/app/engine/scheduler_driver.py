@@ -1,0 +1,75 @@
+"""A scheduler's work in this process: run to its end, with failures on the way."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.protocol import messages as m
+from app.engine.worker.scheduler import Scheduler
+from models import checkpoint as checkpoints
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
+from models.networks.loading import load_network
+
+FAR = 1e12
+
+
+def run(scheduler: Scheduler, most: int = 2000) -> list[Any]:
+    replies: list[Any] = []
+    for _ in range(most):
+        if not scheduler.busy:
+            return replies
+        replies += scheduler.step()
+    raise AssertionError("the scheduler is still busy")
+
+
+def requests(count: int) -> list[m.Decode]:
+    """Every kind of request for both kinds of model, many more than there are slots."""
+    chance = random.Random(4)
+    made = []
+    for number in range(count):
+        kind = chance.choice(["greedy", "beam", "sample"])
+        options: dict[str, Any] = {"greedy": {}, "beam": {"beam": 3, "n_best": 2}, "sample": {"temperature": 0.9}}[kind]
+        if kind == "sample":
+            options = {**options, "top_k": chance.choice([0, 5]), "top_p": 0.9, "seed": number}
+        if chance.random() < 0.5:
+            source, prefix = [chance.randrange(4, 12) for _ in range(chance.randrange(1, 9))] + [3], [2]
+            model = "tiny-de-en"
+        else:
+            source, prefix = [], [chance.randrange(1, 20) for _ in range(chance.randrange(1, 9))]
+            model = "tiny-lyrics"
+        made.append(m.Decode(number, model, source, prefix, FAR, chance.randrange(1, 16), **options))
+    return made
+
+
+def alone(folder: Path, request: m.Decode) -> list[list[int]]:
+    checkpoint = checkpoints.read(folder / request.model)
+    rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+    options = DecodingOptions(
+        max_new_tokens=request.max_new_tokens,
+        beam=request.beam,
+        n_best=request.n_best,
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        seed=request.seed,
+    )
+    prompt = Prompt(tuple(request.source), tuple(request.prefix))
+    return [list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], options)[0]]
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, times: int, error: Exception) -> None:
+    """The first calls raise; then it works as before."""
+    work, left = getattr(target, name), [error] * times
+
+    def broken(*given: Any) -> Any:
+        if left:
+            raise left.pop()
+        return work(*given)
+
+    monkeypatch.setattr(target, name, broken)

@@ -1,0 +1,141 @@
+"""Which word comes from which: as POST /attention has it, for many sentences at a time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine import errors
+from app.engine.interface import AlignedWord, AttentionQuery, AttentionResult
+from app.engine.output.word_spans import word_spans
+from app.engine.protocol import messages as m
+from tests.app.engine.corrupt_checkpoints import broken
+from tests.app.engine.inline_engine import Inline, job
+
+ALIGNMENT, BOTH = frozenset({"alignment"}), frozenset({"alignment", "tokens"})
+SOURCES = ("ich möchte ein bier", "der hund schläft", "guten morgen welt", "ich", "wir sehen das haus " * 4)
+PAIRS = [
+    ("ich möchte ein bier", "i want a beer"),
+    ("der hund", "the dog sleeps and sleeps"),
+    ("wir sehen das haus", "we see the house . we see it !"),
+]
+MEASURED = {"heads": [[0, 1], [1, 2]], "convention": "input", "error": 0.25, "sentences": 100}
+
+
+@pytest.fixture(scope="module", params=[None, MEASURED], ids=["unmeasured", "measured"])
+def inline(request: pytest.FixtureRequest, tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Inline:
+    root = tmp_path_factory.mktemp("aligned")
+    shutil.copytree(tiny_checkpoints / "tiny-de-en", root / "tiny-de-en")
+    config = json.loads((root / "tiny-de-en" / "config.json").read_text())
+    (root / "tiny-de-en" / "config.json").write_text(json.dumps({**config, "alignment": request.param}))
+    return Inline(root)
+
+
+def links(report: AttentionResult) -> list[tuple[int, int, float]]:
+    assert report.findings.alignment is not None
+    return report.findings.alignment.links
+
+
+def same(words: tuple[AlignedWord, ...], report: AttentionResult, source: str) -> None:
+    sources, targets = word_spans(source), word_spans(report.target_text)
+    assert len(words) == len(links(report)) > 0
+    for word, (read, written, weight) in zip(words, links(report), strict=True):
+        assert (word.target_start, word.target_end) == targets[written]
+        assert (word.source_start, word.source_end) == sources[read]
+        assert word.weight == pytest.approx(weight, abs=1e-6)
+
+
+def attention(inline: Inline, source: str, target: str | None = None) -> Any:
+    asked = AttentionQuery(source, target, "tiny-de-en", include=("alignment",))
+    return inline.do(inline.attending.attention(asked))
+
+
+def align(inline: Inline, pairs: list[tuple[str, str]]) -> Any:
+    return inline.do(inline.aligning.align(None, "de", "en", pairs))
+
+
+def test_a_translation_is_aligned_as_a_look_at_it_is(inline: Inline) -> None:
+    answers = inline.translate(*(job(text, wants=BOTH if text == "ich" else ALIGNMENT) for text in SOURCES), job())
+    for text, answer in zip(SOURCES, answers, strict=False):
+        report = attention(inline, text)
+        assert answer.text == report.target_text
+        same(answer.alignment, report, text)
+    assert [answer.tokens is None for answer in answers] == [text != "ich" for text in (*SOURCES, "")]
+    assert answers[-1].alignment is None
+
+
+def test_so_is_one_that_was_made_elsewhere(inline: Inline) -> None:
+    for (source, target), words in zip(PAIRS, align(inline, PAIRS), strict=True):
+        same(words, attention(inline, source, target), source)
+
+
+def test_many_are_read_together_and_answered_in_order(inline: Inline) -> None:
+    pairs = [(source, " ".join(target.split()[: 1 + number % 5])) for number in range(14) for source, target in PAIRS]
+    alone = [align(inline, [pair])[0] for pair in pairs[:15]]
+    inline.sent.clear()
+    found = align(inline, [("", "dog"), *pairs, ("hund", " ")])
+    assert [type(message) for message in inline.sent] == [m.Align] * 3
+    assert [len(message.pairs) for message in inline.sent] == [16, 16, 10]
+    assert (found[0], found[-1]) == ((), ())
+    for words, expected in zip(found[1:16], alone, strict=True):
+        assert [word.weight for word in words] == pytest.approx([word.weight for word in expected], abs=1e-6)
+        assert [(w.target_start, w.source_start) for w in words] == [(w.target_start, w.source_start) for w in expected]
+
+
+def test_no_pass_is_so_long_that_others_wait_for_it(inline: Inline) -> None:
+    inline.sent.clear()
+    align(inline, [("hund " * 31, "dog " * 32), *[("hund " * 30, "dog " * 30)] * 17, ("hund", "dog")])
+    assert [len(message.pairs) for message in inline.sent] == [8, 8, 3]
+    padded = [len(each.pairs) * max(len(p.source) + len(p.target) - 1 for p in each.pairs) for each in inline.sent]
+    assert max(padded) <= 512
+
+
+@pytest.mark.parametrize(
+    ("pair", "says"),
+    [
+        (("hund " * 32, "dog"), "This text has 33 tokens; the model takes 32. Send it in parts."),
+        (("hund", "dog " * 33), "This target has 33 tokens; the model takes 32. Send a shorter one."),
+    ],
+)
+def test_what_is_too_long_is_refused(inline: Inline, pair: tuple[str, str], says: str) -> None:
+    inline.sent.clear()
+    with pytest.raises(errors.TextTooLong, match=says):
+        align(inline, [PAIRS[0], pair])
+    assert (inline.sent, inline.admission.requests) == ([], 0)
+
+
+def test_it_is_counted_by_model_and_held_by_nobody(inline: Inline) -> None:
+    metrics = inline.board.metrics.registry
+    labels = {"model_name": "tiny-de-en", "device": "cpu", "finished_reason": "alignment"}
+    before = metrics.get_sample_value("parlance:request_success_total", labels) or 0
+    align(inline, PAIRS)
+    assert metrics.get_sample_value("parlance:request_success_total", labels) == before + 1
+    assert (inline.admission.requests, inline.admission.tokens) == (0, 0)
+
+
+def test_a_pair_of_no_languages_is_unknown(inline: Inline) -> None:
+    with pytest.raises(errors.UnknownPair):
+        inline.do(inline.aligning.align(None, "de", "fr", PAIRS))
+
+
+def test_a_model_without_numbers_has_nothing_to_show(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    broken(tiny_checkpoints / "tiny-de-en", tmp_path, "encoder.0.attention.projection.weight", 3e38)
+    inline = Inline(tmp_path)
+    says = "tiny-de-en gives NaN or infinity, so its weights are broken; load a sound checkpoint of it."
+    with pytest.raises(errors.EngineFailed, match=says):
+        align(inline, PAIRS)
+    with pytest.raises(errors.EngineFailed, match="NaN or infinity"):
+        inline.translate(job(wants=BOTH))
+
+
+def test_a_lyricist_aligns_nothing(tiny_checkpoints: Path) -> None:
+    inline = Inline(tiny_checkpoints)
+    edition = inline.library.checkpoints["tiny-lyrics"]
+    message = m.Align(1, edition.key, [m.Pair([3], [2, 4], 1, [0], [0])])
+    inline.scheduler.handle(message)
+    (failed,) = inline.scheduler.step()
+    assert failed == m.Failed(1, "invalid_request", "tiny-lyrics is no translator; only these align words.")

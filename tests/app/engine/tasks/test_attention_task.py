@@ -1,0 +1,181 @@
+"""Attention through a pool with a real device process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.engine import errors
+from app.engine.interface import AttentionQuery, TranslationRequest, WalkthroughQuery
+from app.engine.protocol import messages as m
+from app.engine.protocol.inspection_messages import HeadChoice, RowChoice
+from tests.app.engine.engine_thread import Running, spied, together
+
+pytestmark = pytest.mark.slow  # a pool of its own
+
+
+def test_attention_follows_the_translation_and_a_forced_target(running: Running) -> None:
+    text = running.do(running.pool.translate([TranslationRequest("ich möchte ein bier", "de", "en")]))[0].text
+    own = running.do(running.pool.attention(AttentionQuery("ich möchte ein bier", model="tiny-de-en")))
+    assert (own.target_text, own.forced) == (text, False)
+    assert own.took.decode_s is not None
+    assert min(own.took.encode_s, own.took.decode_s, own.took.attention_s) > 0
+    forced = running.do(
+        running.pool.attention(AttentionQuery("ich möchte ein bier", target="i want a beer", model="tiny-de-en"))
+    )
+    assert forced.took.decode_s is None
+    assert (forced.max_source_tokens, forced.max_target_tokens) == (32, 32)
+    assert [t.piece for t in forced.input_tokens] == ["<s>", "i", "want", "a", "beer"]
+    assert [t.piece for t in forced.output_tokens] == ["i", "want", "a", "beer", "</s>"]
+    assert [t.piece for t in forced.source_tokens] == ["ich", "möchte", "ein", "bier", "</s>"]
+    for kind in ("encoder", "decoder", "cross"):
+        values = forced.maps[kind].values
+        assert values.shape == (2, 4, 5, 5)
+        assert np.abs(values.sum(axis=-1, dtype=np.float64) - 1).max() < 1e-6
+    assert (np.triu(forced.maps["decoder"].values, 1) == 0).all()
+
+
+def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> None:
+    job = AttentionQuery("ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps"))
+    job = replace(job, top_k=3, row=RowChoice("cross", -1, 0, 1), masked=(HeadChoice("cross", -1, 0),))
+    own = running.do(running.pool.attention(job))
+    found = own.findings
+    assert own.found_logprob == pytest.approx(found.logprob_sum, abs=1e-4)
+    assert found.steps is not None
+    assert sum(step.logprob for step in found.steps) == pytest.approx(found.logprob_sum, abs=1e-6)
+    assert [len(step.top) for step in found.steps] == [3] * len(own.output_tokens)
+    assert all(each.text for step in found.steps for each in step.top)
+    for token, step in zip(own.output_tokens, found.steps, strict=True):
+        assert step.rank > 3 or step.top[step.rank - 1].id == token.id
+    assert found.qk is not None
+    assert found.qk.softmax == own.maps["cross"].values[-1, 0, 1].tolist()
+    assert found.stats is not None
+    assert [[len(layer) for layer in kind] for kind in found.stats.values()] == [[4, 4]] * 3
+    assert found.rollout is not None
+    assert np.abs(np.sum(found.rollout.cross, axis=-1) - 1).max() < 1e-6
+    assert found.alignment is not None
+    assert (found.alignment.unit, found.alignment.error) == ("word", None)
+    assert found.alignment.heads == [(0, head) for head in range(4)]
+    assert all(0 <= source < 4 and weight > 0 for source, _, weight in found.alignment.links)
+    assert found.ablation is not None
+    assert found.ablation.logprob_sum_before == pytest.approx(found.logprob_sum, abs=1e-6)
+    change = found.ablation.logprob_sum_after - found.ablation.logprob_sum_before
+    assert sum(found.ablation.per_step_delta) == pytest.approx(change, abs=1e-5) != 0
+
+
+def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
+    job = AttentionQuery("ich möchte ein bier", model="tiny-de-en", prefix="beer want", beam=2)
+    report = running.do(running.pool.attention(job))
+    assert [token.piece for token in report.output_tokens][:2] == ["beer", "want"]
+    assert report.target_text.startswith("beer want")
+    assert report.forced is False
+    assert len(report.output_tokens) == len(report.input_tokens)
+
+
+def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) -> None:
+    """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
+    job = AttentionQuery("der hund sieht", model="tiny-de-en", include=("steps",))
+    for beam in (1, 4):
+        found = running.do(running.pool.attention(replace(job, beam=beam)))
+        forced = running.do(running.pool.attention(replace(job, target=found.target_text)))
+        written = len(found.output_tokens)  # where it was cut off, the forced target has an end token more
+        assert [token.id for token in found.output_tokens] == [token.id for token in forced.output_tokens[:written]]
+        assert found.findings.steps is not None
+        assert forced.findings.steps is not None
+        each = [step.logprob for step in forced.findings.steps[:written]]
+        assert [step.logprob for step in found.findings.steps] == pytest.approx(each, abs=1e-5)
+        # A greedy search tells of no sum, and the answer warns of none.
+        assert found.found_logprob == (None if beam == 1 else pytest.approx(sum(each), abs=1e-4))
+        for kind, seen in found.maps.items():
+            rows, columns = seen.values.shape[2:]
+            np.testing.assert_allclose(seen.values, forced.maps[kind].values[:, :, :rows, :columns], rtol=0, atol=1e-6)
+
+
+def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -> None:
+    texts = ("ich möchte ein bier", "der hund sieht", "guten morgen welt", "ich")
+    jobs = [AttentionQuery(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
+    jobs[1::2] = [replace(each, masked=(HeadChoice("cross", -1, each.heads[0]),)) for each in jobs[1::2] if each.heads]
+    alone = [running.do(running.pool.attention(each)) for each in jobs]
+    translations = [
+        running.pool.translate([TranslationRequest(text, "de", "en", alternatives=1)]) for text in texts * 2
+    ]
+    beside = running.do(together(*(running.pool.attention(each) for each in jobs), *translations))
+    for job, expected, found in zip(jobs, alone, beside, strict=False):
+        assert (found.source_text, found.target_text) == (job.source, expected.target_text)
+        assert found.findings == expected.findings
+        for kind, each in found.maps.items():
+            assert tuple(each.heads) == job.heads
+            assert np.array_equal(each.values, expected.maps[kind].values)
+
+
+def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -> None:
+    job = AttentionQuery("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
+    whole = running.do(running.pool.attention(job))
+    ids = tuple(token.id for token in whole.source_tokens if not token.special)
+    mean = replace(job, source=None, source_ids=ids, reduce_heads="mean", reduce_layers="mean")
+    reduced = running.do(running.pool.attention(mean))
+    assert reduced.source_text == "ich möchte ein bier"
+    assert reduced.source_tokens == whole.source_tokens
+    for kind, each in reduced.maps.items():
+        expected = whole.maps[kind].values.astype(np.float64).mean(axis=(0, 1), keepdims=True)
+        assert np.abs(each.values - expected).max() < 1e-7
+    largest = running.do(running.pool.attention(replace(job, reduce_heads="max", kinds=("cross",))))
+    assert (largest.maps["cross"].values == whole.maps["cross"].values.max(axis=1, keepdims=True)).all()
+    for wrong, says in (((999_999,), "There is no token 999,999"), ((5,) * 99, "This source has 100 tokens")):
+        with pytest.raises(errors.InvalidRequest, match=says):
+            running.do(running.pool.attention(replace(job, source=None, source_ids=wrong)))
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (AttentionQuery("ich", model="tiny-lyrics"), "is a lyricist and has no attention"),
+        (AttentionQuery("ich"), "name one of tiny-de-en, tiny-en-es"),
+        (AttentionQuery("ich", model="tiny-de-en", layers=(9,)), "There is no layer 9"),
+        (AttentionQuery("ich", model="tiny-de-en", target="i " * 40), "target has 40 tokens"),
+        (
+            AttentionQuery("ich", model="tiny-de-en", target="漢字"),
+            "has no token for 漢字: send a target in",
+        ),
+    ],
+)
+def test_attention_that_cannot_be_shown(running: Running, job: AttentionQuery, says: str) -> None:
+    with pytest.raises(errors.InvalidRequest, match=says):
+        running.do(running.pool.attention(job))
+
+
+def test_attention_that_would_be_too_large_is_refused_before_anything_is_computed(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = spied(running, monkeypatch)
+    job = AttentionQuery("ich möchte ein bier", target="i want a beer", model="tiny-de-en", max_values=600)
+    with pytest.raises(errors.InvalidRequest, match="would hold 600 weights and the limit is 599"):
+        running.do(running.pool.attention(replace(job, max_values=599)))
+    with pytest.raises(errors.InvalidRequest, match="would hold 248 weights"):  # with one target token at least
+        running.do(running.pool.attention(replace(job, target=None, max_values=247)))
+    for choice in ({"layers": (0, 2)}, {"heads": (-5,)}):
+        with pytest.raises(errors.InvalidRequest, match=r"There is no (layer 2|head -5): this model has"):
+            running.do(running.pool.attention(replace(job, target=None, **choice)))
+    assert sent == []
+    report = running.do(running.pool.attention(job))
+    assert sum(each.values.size for each in report.maps.values()) == 600
+    assert [type(message) for message in sent] == [m.Attend]
+    assert sent[0].deadline > time.monotonic()
+
+
+def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
+    job = WalkthroughQuery("ich möchte ein bier", "i want a beer", "tiny-de-en", "decoder", -1, 2, 3)
+    walk = running.do(running.pool.walkthrough(job))
+    seen = running.do(running.pool.attention(AttentionQuery(job.source, job.target, job.model)))
+    assert (walk.layer, walk.head, walk.position) == (1, 2, 3)
+    for part, kind in (("self-attention", "decoder"), ("cross-attention", "cross")):
+        (row,) = [step.values for step in walk.steps if (step.part, step.name) == (part, "softmax")]
+        assert row == seen.maps[kind].values[1, 2, 3].tolist()  # type: ignore[index]
+    last = walk.steps[-1]
+    assert (last.name, last.texts is not None and len(last.texts)) == ("probabilities", 8)
+    for wrong, says in (({"layer": 9}, "There is no decoder layer 9"), ({"position": 5}, "There is no position 5")):
+        with pytest.raises(errors.InvalidRequest, match=says):
+            running.do(running.pool.walkthrough(replace(job, **wrong)))

@@ -1,0 +1,145 @@
+"""The log-probabilities of the tokens that are written, on their way from the device to those who asked for them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.engine.output.output_processor import OutputProcessor
+from app.engine.output.text_stream import ShowText, TextDelta, TextStream
+from app.engine.output.token_texts import WrittenToken
+from app.engine.protocol import messages as m
+from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.scheduler import Scheduler
+from app.engine.worker.token_sender import TokenSender
+from tests.app.engine.output.test_token_texts import BYTES, CHECKPOINTS, nats
+from tests.app.engine.scheduler_driver import FAR, run
+from tests.app.engine.scripted_device import Scripted, play
+
+# fp32: the roundings of two ways to compute the same; int8 keeps 8 bits of what is multiplied, bf16 too
+TOLERANCES = {"fp32": 2e-6, "int8": 0.02, "bf16": 0.02}
+WAYS: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 3}, {"temperature": 1.1, "seed": 4, "top_k": 5}]
+
+
+def lyrics(number: int, **change: Any) -> m.Decode:
+    fields = {"wants_tokens": True, "logprobs": True, **WAYS[number % 3], **change}
+    return m.Decode(number, "tiny-lyrics", [], [number % 20 + 1, 5], FAR, 12, **fields)
+
+
+def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float]], dict[int, m.Hypothesis]]:
+    """Tokens and log-probabilities that came before the end, and the ends."""
+    tokens: dict[int, list[int]] = {}
+    values: dict[int, list[float]] = {}
+    for reply in replies:
+        if isinstance(reply, m.Tokens):
+            assert reply.log_probabilities.keys() <= reply.tokens.keys()
+            for request, some in reply.tokens.items():
+                tokens.setdefault(request, []).extend(some)
+            for request, some_nats in reply.log_probabilities.items():
+                assert len(some_nats) == len(reply.tokens[request])
+                values.setdefault(request, []).extend(some_nats)
+    return tokens, values, {each.id: each.hypotheses[0] for each in replies if isinstance(each, m.Finished)}
+
+
+@pytest.mark.parametrize("interval_s", [0.0, 1000.0])
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_they_are_what_a_look_at_the_same_text_says(precision: str, interval_s: float, tiny_checkpoints: Path) -> None:
+    scheduler = Scheduler(ModelRunner("cpu", 1, slots=4, precision=precision), stream_interval_s=interval_s)
+    scheduler.handle(m.Load("tiny-lyrics", str(tiny_checkpoints / "tiny-lyrics")))
+    asked = [lyrics(number, logprobs=number % 4 != 3, wants_tokens=number % 5 != 4) for number in range(15)]
+    for request in asked:
+        scheduler.handle(request)
+    tokens, values, ends = told(run(scheduler))
+    assert values.keys() == {each.id for each in asked if each.logprobs and each.wants_tokens}
+    for request in asked:
+        end = ends[request.id]
+        scheduler.handle(m.Score(99, "tiny-lyrics", [], [*request.prefix, *end.tokens], 0, by_rules=True))
+        (scored,) = run(scheduler)
+        expected = np.frombuffer(scored.expected.log_probabilities.data, "<f4")[len(request.prefix) - 1 :]
+        if not request.logprobs:
+            assert end.token_log_probabilities == []
+            continue
+        np.testing.assert_allclose(end.token_log_probabilities, expected, rtol=0, atol=TOLERANCES[precision])
+        if request.wants_tokens:
+            heard = len(values[request.id])
+            assert 0 < heard <= len(end.tokens)
+            assert tokens[request.id] == end.tokens[:heard]
+            assert values[request.id] == end.token_log_probabilities[:heard]
+
+
+def test_who_asks_writes_what_it_would_have_written(scheduler: Scheduler) -> None:
+    """And so does its company, whose steps it shares."""
+    written = []
+    for asks in (set[int](), {1, 4, 5}, set(range(9))):
+        for number in range(9):
+            scheduler.handle(lyrics(number, logprobs=number in asks))
+        _, values, ends = told(run(scheduler))
+        assert values.keys() == asks
+        written.append({number: end.tokens for number, end in ends.items()})
+    assert written[0] == written[1] == written[2]
+    assert len({tuple(each) for each in written[0].values()}) > 5
+
+
+def test_what_waits_for_a_round_leaves_together_and_nothing_is_kept_of_who_is_over() -> None:
+    telling = TokenSender(100.0)
+    telling.hold([(1, 5), (2, 6)], 0.0, {1: -0.5})
+    assert telling.leaving(0.0, 1.0) == [m.Tokens({1: [5], 2: [6]}, {1: [-0.5]})]
+    telling.hold([(1, 7), (2, 8)], 1.0, {1: -0.25})
+    telling.hold([(1, 9), (3, 4)], 2.0, {1: -0.75, 3: -2.0})
+    assert telling.leaving(2.0, 1.0) == [m.Tokens({3: [4]}, {3: [-2.0]})]
+    telling.hold([(3, 4)], 3.0, {3: -1.0})
+    telling.end(3)
+    assert telling.flush() == [m.Tokens({1: [7, 9], 2: [8]}, {1: [-0.25, -0.75]})]
+    assert (dict(telling._held), dict(telling._nats)) == ({}, {})
+
+
+def test_a_request_that_goes_to_another_device_hears_one_device_alone() -> None:
+    ids = BYTES.encode("der hund schläft")
+    silent = OutputProcessor(CHECKPOINTS["bytes"], ["x"], logprobs=True)
+
+    async def scene(on: Scripted) -> None:
+        asked = on.ask(watch=silent)
+        await asyncio.sleep(0)
+        on.board.reply(m.Tokens({1: ids[:3]}, {1: [-70.0, -71.0, -72.0]}))
+        assert silent.written
+        on.board.device_died(on.name)
+        await asyncio.sleep(0.01)
+        on.board.reply(m.Tokens({1: ids[3:4]}, {1: [-73.0]}))  # on its way when the process ended
+        on.board.reply(m.Tokens({2: ids[:2]}, {2: nats(2)}))
+        on.board.reply(m.Finished(2, [m.Hypothesis(ids, -1.0, True, nats(len(ids)))]))
+        await asked
+
+    play(scene)
+    assert silent.text == "der hund schläft"
+    assert [(each.id, each.log_probability) for each in silent.written] == list(zip(ids, nats(len(ids)), strict=True))
+
+
+def test_what_a_slow_reader_has_not_taken_is_one_text_with_all_its_tokens() -> None:
+    def token(number: int, text: str) -> WrittenToken:
+        return WrittenToken(number, text, -0.5 * number)
+
+    async def scene() -> None:
+        end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def work(show: ShowText) -> str:
+            show("a", 0, [token(1, "a")])
+            show("x", 1)
+            show("", 0, [token(2, "")])
+            show("bc", 0, [token(3, "b"), token(4, "c")])
+            return await end
+
+        async with TextStream.opened(work) as stream:
+            taken = await stream.taken()
+            assert taken == [
+                TextDelta("abc", 0, [token(1, "a"), token(2, ""), token(3, "b"), token(4, "c")]),
+                TextDelta("x", 1),
+            ]
+            assert (stream._pending, stream._tokens) == ({}, {})
+            end.set_result("all")
+            assert await stream.taken() == []
+
+    asyncio.run(scene())

@@ -1,0 +1,103 @@
+"""A model that gives NaN or infinity has nothing to show, and that is said of it by name. Weights that hold such are
+refused when they are loaded; those here are finite, and what is computed with them overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from app.engine.protocol import messages as m
+from app.engine.worker.inspection import NonFiniteOutput, require_finite
+from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.scheduler import Scheduler
+from app.main import create_app
+from app.settings import Settings
+from tests.app.engine.corrupt_checkpoints import broken
+from tests.app.engine.engine_thread import Running, options
+
+SAYS = "{}: {} gives NaN or infinity, so its weights are broken; load a sound checkpoint of it."
+FAILED = "Looking into this sentence failed"
+HUGE = 3e38  # near the greatest number of float32
+LOOKS = {
+    "attention": m.Attend(7, "tiny-de-en", [4, 5, 3], [2, 6], [6, 3], ["cross"], None, None, 9999),
+    "encoder": m.Walk(7, "tiny-de-en", [4, 5, 3], [2, 6], "encoder", -1, 0, 1, 8, 9),
+    "decoder": m.Walk(7, "tiny-de-en", [4, 5, 3], [2, 6], "decoder", -1, 0, 1, 8, 9),
+    "a translation": m.Score(7, "tiny-de-en", [4, 5, 3], [2, 6, 3], 3, True),
+    "a lyric": m.Score(7, "tiny-lyrics", [], [7, 8, 9], 3, False),
+    "gates": m.Trace(7, "tiny-lyrics", [7, 8], None, None, None, 4, 3, 9999),
+}
+
+
+def loaded(folder: Path) -> Scheduler:
+    scheduler = Scheduler(ModelRunner("cpu", 1, slots=2))
+    assert isinstance(scheduler.handle(m.Load(folder.name, str(folder)))[0], m.Loaded)
+    return scheduler
+
+
+@pytest.mark.parametrize("value", [HUGE, -HUGE])
+@pytest.mark.parametrize("name", LOOKS)
+def test_no_look_shows_what_is_no_number(tiny_checkpoints: Path, tmp_path: Path, name: str, value: float) -> None:
+    message = LOOKS[name]
+    tensor = "encoder.0.attention.projection.weight" if message.model == "tiny-de-en" else "output.weight"
+    scheduler = loaded(broken(tiny_checkpoints / message.model, tmp_path, tensor, value))
+    scheduler.handle(message)
+    (failed,) = scheduler.step()
+    assert failed == m.Failed(7, "engine_failed", SAYS.format(FAILED, message.model))
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_sound_model_is_shown(tiny_checkpoints: Path, name: str) -> None:
+    scheduler = loaded(tiny_checkpoints / LOOKS[name].model)
+    scheduler.handle(LOOKS[name])
+    (found,) = scheduler.step()
+    assert not isinstance(found, m.Failed)
+
+
+def test_minus_infinity_is_a_logit_and_nothing_else() -> None:
+    low, fine = torch.tensor([-torch.inf, 0.0]), torch.tensor([1.0])
+    require_finite("a@2", fine, fine, logits=low)
+    for shown, logits in (((fine, low), None), ((), -low), ((), low.log()), ((low.log(),), low)):
+        with pytest.raises(NonFiniteOutput, match=r"^a gives NaN or infinity"):
+            require_finite("a@2", *shown, logits=logits)
+
+
+@pytest.fixture(scope="module")
+def served(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("broken")
+    broken(tiny_checkpoints / "tiny-de-en", folder, "decoder.0.attention.projection.weight", HUGE)
+    broken(tiny_checkpoints / "tiny-lyrics", folder, "output.weight", HUGE)
+    running = Running(options(folder))
+    try:
+        running.ready()
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.mark.slow  # a pool of its own
+@pytest.mark.parametrize("encoding", ["json", "f32", "u16", "u8"])
+def test_every_endpoint_says_so_in_every_encoding(served: Running, encoding: str) -> None:
+    app = create_app(Settings(), served.pool)
+    pair = {"source": "ich möchte ein bier", "target": "i want a beer"}
+    asked: list[tuple[str, str, dict[str, Any]]] = [
+        ("tiny-de-en", "/attention", {**pair, "encoding": encoding}),
+        ("tiny-de-en", "/attention", {"source": pair["source"], "encoding": encoding}),
+        ("tiny-lyrics", "/gates", {"text": "分开", "encoding": encoding}),
+        ("tiny-de-en", "/walkthrough", pair),
+        ("tiny-de-en", "/score", pair),
+        ("tiny-lyrics", "/score", {"text": "分开"}),
+    ]
+
+    async def all_of_them() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://parlance") as client:
+            return [await client.post(path, json={**body, "model": model}) for model, path, body in asked]
+
+    for (model, path, _), answer in zip(asked, served.do(all_of_them()), strict=True):
+        body = answer.json()
+        assert (answer.status_code, body["code"], body["field"]) == (500, "engine_failed", None), path
+        assert body["error"] == SAYS.format(FAILED, model), path

@@ -1,0 +1,192 @@
+"""What one translation may ask for: its beam, its length, its beginning, its terms, and what is told beside it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.engine import errors
+from app.engine.output.text_stream import TextStream
+from app.engine.protocol import messages as m
+from models import checkpoint as checkpoints
+from models.decoding.beam import Hypothesis
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
+from models.networks.loading import load_network
+from models.scoring import score
+from tests.app.engine.inline_engine import Inline, job
+
+EVERYTHING = frozenset({"scores", "tokens", "alignment"})
+
+
+@pytest.fixture(scope="module")
+def inline(tiny_checkpoints: Path) -> Inline:
+    return Inline(tiny_checkpoints)
+
+
+def alone(folder: Path, text: str, prefix: tuple[int, ...] = (), **options: Any) -> list[Hypothesis]:
+    """What decoding by itself finds."""
+    checkpoint = checkpoints.read(folder / "tiny-de-en")
+    rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+    prompt = Prompt(checkpoint.source_ids(text), (*checkpoint.config.target_prefix, *prefix))
+    options = {"max_new_tokens": 30, "beam": 4, **options}
+    return decode(load_network(checkpoint), rules, [prompt], DecodingOptions(n_best=options["beam"], **options))[0]
+
+
+def test_what_is_asked_goes_to_the_device(inline: Inline) -> None:
+    inline.sent.clear()
+    inline.translate(
+        job(beam_size=3, length_penalty=0.5, max_new_tokens=4, prefix="we see", no_repeat_ngram_size=2),
+        job(),
+        job(alternatives=5, wants=frozenset({"scores"})),
+        job(max_new_tokens=99),
+        job(beam_size=1, required=(("house", "dog"), ("the world",))),
+    )
+    first, plain, wide, long, terms = inline.sent
+    assert (first.beam, first.n_best, first.length_penalty, first.max_new_tokens) == (3, 3, 0.5, 4)
+    assert (first.prefix, first.no_repeat_ngram_size, first.scores) == ([2, 11, 12], 2, False)
+    assert plain == m.Decode(
+        plain.id, "tiny-de-en@1", plain.source, [2], plain.deadline, 30, 4, 4, siblings=plain.siblings
+    )
+    assert (wide.beam, wide.scores) == (6, True)
+    assert long.max_new_tokens == 32  # the model writes no more
+    assert terms.beam == 4  # terms need one
+    assert terms.required == [[[13], [9]], [[4, 16]]]
+    assert terms.max_new_tokens == 32  # 30, and room for three tokens
+
+
+def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: pytest.MonkeyPatch) -> None:
+    demands: list[tuple[int, int]] = []
+    count = inline.admission._count
+    monkeypatch.setattr(
+        inline.admission,
+        "_count",
+        lambda demand, sign: (demands.append((demand.rows, sign)) if sign > 0 else None, count(demand, sign)),
+    )
+    inline.translate(job(beam_size=7), job(), job(" ", beam_size=7), job(required=(("dog",),)))
+    assert demands == [(7 + 4 + 0 + 5, 1)]
+    assert (inline.admission.requests, inline.admission.all.rows) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "says"),
+    [
+        ({"beam_size": 9}, "beam_size", "beam_size is 9; this service takes 1 to 8."),
+        ({"beam_size": 0}, "beam_size", "beam_size is 0; this service takes 1 to 8."),
+        ({"alternatives": 8}, "alternatives", "alternatives is 8; this service takes 0 to 7."),
+        ({"length_penalty": math.nan}, "length_penalty", "length_penalty is nan; this service takes -10 to 10."),
+        ({"max_new_tokens": 0}, "max_new_tokens", "max_new_tokens is 0; this service takes at least 1."),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size", "no_repeat_ngram_size is -1; this service takes 0 to"),
+        ({"prefix": "the 漢字"}, "prefix", "tiny-de-en has no token for 漢字: begin the translation without it."),
+        ({"prefix": "i " * 33}, "prefix", "This prefix has 33 tokens; the model takes 32. Send a shorter one."),
+        (
+            {"required": (("dog",), ("漢字", "unseen"))},
+            "glossary",
+            "tiny-de-en cannot write the term '漢字' or 'unseen': it has no token for 漢字 unseen; leave it out.",
+        ),
+        ({"required": ((" ",),)}, "glossary", "The term ' ' has no tokens that tiny-de-en writes: leave it out."),
+        ({"required": (("dog",),) * 33}, "glossary", "This text has 33 terms to hold; a sentence takes 32: send it in"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_its_name(
+    inline: Inline, asked: dict[str, Any], field: str, says: str
+) -> None:
+    inline.sent.clear()
+    with pytest.raises(errors.InvalidRequest) as refused:
+        inline.translate(job(), job(**asked))
+    assert (refused.value.field, inline.sent) == (field, [])
+    assert refused.value.message.startswith(says)
+
+
+def test_a_beginning_is_gone_on_from(inline: Inline, tiny_checkpoints: Path) -> None:
+    (answer,) = inline.translate(job(prefix=" we  see ", max_new_tokens=4, alternatives=1))
+    found = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)
+    texts = list(dict.fromkeys(inline.library.checkpoints["tiny-de-en"].decode((11, 12, *h.tokens)) for h in found))
+    assert [answer.text, *answer.alternatives] == texts[:2]
+    assert answer.text.startswith("we see ")
+    assert answer.usage.new_tokens == len(found[0].tokens)
+
+
+def test_a_beginning_is_streamed_first(inline: Inline) -> None:
+    async def heard() -> tuple[list[str], Any]:
+        stream: TextStream[Any]
+        async with inline.translating.stream(job(prefix="we see", max_new_tokens=4, beam_size=2)) as stream:
+            return [delta.text async for delta in stream.deltas()], stream.result
+
+    deltas, result = inline.do(heard())
+    assert deltas[0].startswith("we see")
+    assert (
+        "".join(deltas) == result.text == inline.translate(job(prefix="we see", max_new_tokens=4, beam_size=2))[0].text
+    )
+
+
+def test_terms_are_there_in_one_of_their_forms(inline: Inline) -> None:
+    (plain,) = inline.translate(job())
+    assert "world" not in plain.text.split()
+    for required in ((("world",),), (("world", "unseen"), ("good morning",), ("house",))):
+        (answer,) = inline.translate(job(required=required))
+        assert answer.text.count("world") >= 1
+        assert all(any(form in answer.text for form in term) for term in required)
+
+
+def test_scores_are_those_of_the_hypotheses(inline: Inline, tiny_checkpoints: Path) -> None:
+    answers = inline.translate(
+        job(alternatives=2, wants=frozenset({"scores"}), length_penalty=0.5),
+        job(beam_size=1, wants=frozenset({"scores"})),
+        job(" ", wants=EVERYTHING),
+        job(),
+    )
+    writer = inline.library.checkpoints["tiny-de-en"]
+    found: dict[str, float] = {}
+    for each in alone(tiny_checkpoints, "ich möchte ein bier", length_penalty=0.5):
+        found.setdefault(writer.decode(each.tokens), each.score)
+    first, *others = answers[0].text, *answers[0].alternatives
+    assert answers[0].scores == pytest.approx([found[first], *(found[other] for other in others)], abs=1e-5)
+    (greedy,) = alone(tiny_checkpoints, "ich möchte ein bier", beam=1)
+    assert answers[1].scores == pytest.approx((greedy.log_probability / len(greedy.tokens),), abs=1e-5)
+    assert (answers[2].text, answers[2].scores, answers[2].tokens, answers[2].alignment) == (" ", (0.0,), (), ())
+    assert (answers[3].scores, answers[3].tokens, answers[3].alignment) == (None, None, None)
+
+
+def test_tokens_join_to_the_text_and_are_as_probable_as_the_network_says(
+    inline: Inline, tiny_checkpoints: Path
+) -> None:
+    texts = ("ich möchte ein bier", "der hund schläft", "guten morgen welt")
+    answers = inline.translate(*(job(text, prefix="the", wants=frozenset({"tokens"})) for text in texts))
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    network, rules = load_network(checkpoint), TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+    for text, answer in zip(texts, answers, strict=True):
+        assert "".join(token.text for token in answer.tokens) == answer.text
+        ids = [token.id for token in answer.tokens]
+        expected = score(network, checkpoint.source_ids(text), [2, *ids], rules)
+        nats = [token.log_probability for token in answer.tokens]
+        assert nats == pytest.approx(expected.log_probabilities.tolist(), abs=1e-5)
+        assert answer.alignment is None
+
+
+def test_circles_are_reported_and_honest_repetition_is_not(inline: Inline) -> None:
+    (circle, short, blocked) = inline.translate(job(), job(max_new_tokens=9), job(no_repeat_ngram_size=1))
+    assert circle.text.split()[-12:] == ["dog"] * 12
+    assert (circle.finish_reason, short.finish_reason, blocked.finish_reason) == ("repetition", "length", "stop")
+    assert len(set(blocked.text.split())) == len(blocked.text.split())
+    (honest,) = inline.translate(job("welt " * 25))
+    assert honest.text.split()[-12:] == ["dog"] * 12
+    assert honest.finish_reason == "length"
+
+
+def test_a_score_that_is_no_number_is_not_told(tiny_checkpoints: Path) -> None:
+    def broken(reply: Any) -> Any:
+        if not isinstance(reply, m.Finished):
+            return reply
+        best, *others = reply.hypotheses
+        return m.Finished(reply.id, [msgspec.structs.replace(best, score=None), *others], reply.timing)
+
+    inline = Inline(tiny_checkpoints, change=broken)
+    with pytest.raises(errors.EngineFailed, match="tiny-de-en gives a token a probability that is no number"):
+        inline.translate(job(wants=frozenset({"scores"})))
+    assert inline.translate(job())[0].text

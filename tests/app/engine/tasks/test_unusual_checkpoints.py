@@ -1,0 +1,50 @@
+"""Looks at models that are not of the usual make, and at sources that no text gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine import errors, input_processor
+from app.engine.output.token_views import target_side
+from app.engine.protocol import messages as m
+from app.engine.protocol.inspection_messages import AttentionOptions
+from app.engine.worker.scheduler import Scheduler
+from models import checkpoint as checkpoints
+
+
+def test_padding_is_no_source(tiny_checkpoints: Path) -> None:
+    """The search reads what stands before the last padding, and a look masks all of it: they would not agree."""
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    pad = checkpoint.config.architecture["pad"]
+    with pytest.raises(errors.InvalidRequest, match=f"Token {pad} is padding") as refused:
+        input_processor.check_given_source(checkpoint, [5, pad, 6])
+    assert refused.value.field == "source_ids"
+    input_processor.check_given_source(checkpoint, [5, 6])
+
+
+def test_a_start_of_several_tokens_is_looked_into(scheduler: Scheduler) -> None:
+    question = AttentionOptions(include=["alignment", "steps"], source_units=[0, 1, None], target_units=[0, None])
+    asked = m.Attend(9, "tiny-de-en", [4, 5, 3], [2, 2, 7], [7, 3], ["cross"], None, None, 1000, question)
+    scheduler.handle(asked)
+    (seen,) = scheduler.step()
+    scheduler.handle(m.Score(8, "tiny-de-en", [4, 5, 3], [2, 2, 7, 3], 0, True))
+    (scored,) = scheduler.step()
+    assert isinstance(seen, m.Attention)
+    assert isinstance(scored, m.Scored)
+    assert seen.findings.steps is not None
+    assert [step.rank for step in seen.findings.steps] == scored.expected.ranks[1:]
+    assert seen.findings.alignment is not None
+    assert len(seen.findings.alignment.links) == 1
+    assert seen.slices[0].shape == [2, 4, 3, 3]
+
+
+def test_a_target_without_an_end_token_is_not_finished(tiny_checkpoints: Path) -> None:
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    endless = replace(checkpoint, config=replace(checkpoint.config, eos=None))
+    ids = checkpoint.tokenizers["target"].encode("i want a beer")
+    whole, open_ = (target_side(each, "i want a beer", ids, finished=True) for each in (checkpoint, endless))
+    assert (len(whole.inputs), len(whole.outputs), whole.finished) == (len(ids) + 1, len(ids) + 1, True)
+    assert (len(open_.inputs), len(open_.outputs), open_.finished) == (len(ids), len(ids), False)

@@ -1,0 +1,165 @@
+"""The pool over a real device process with tiny networks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine import errors
+from app.engine.interface import GenerationRequest, TranslationRequest
+from app.engine.protocol import messages as m
+from models import checkpoint as checkpoints
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
+from models.networks.loading import load_network
+from tests.app.engine.engine_thread import Running, generate, spied, together
+
+
+def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_checkpoints: Path) -> None:
+    jobs = [
+        TranslationRequest(text, "de", "en", alternatives=1) for text in ("ich möchte ein bier", "der hund schläft")
+    ]
+    answers = running.do(running.pool.translate(jobs))
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+    for job, answer in zip(jobs, answers, strict=True):
+        source = checkpoint.source_ids(job.text)
+        wanted = decode(
+            load_network(checkpoint),
+            rules,
+            [Prompt(source, checkpoint.config.target_prefix)],
+            DecodingOptions(max_new_tokens=min(32, 2 * len(source) + 20), beam=4, n_best=4),
+        )[0]
+        texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in wanted))
+        assert answer.text == texts[0]
+        assert answer.alternatives == tuple(text for text in texts[1:] if text)[:1]
+        assert answer.text.split()[-12:] == ["dog"] * 12
+        assert answer.finish_reason == "repetition"
+        assert answer.model == "tiny-de-en"
+
+
+def test_long_texts_can_be_measured_before_they_are_sent(running: Running) -> None:
+    pool = running.pool
+    assert pool.source_room(None, "de", "en") == pool.source_room("tiny-en-es", "en", "es") == 31
+    counts = running.do(pool.source_tokens(None, "de", "en", ["ich möchte", "", "ich " * 31, "ich " * 3000]))
+    assert counts == [2, 0, 31, 3000]
+    assert running.do(pool.translate([TranslationRequest("ich " * 31, "de", "en")]))[0].text
+    with pytest.raises(errors.TextTooLong):
+        running.do(pool.translate([TranslationRequest("ich " * 32, "de", "en")]))
+    with pytest.raises(errors.UnknownPair):
+        pool.source_room(None, "de", "es")
+    with pytest.raises(errors.UnknownModel):
+        running.do(pool.source_tokens("tiny-en-es", "de", "en", []))
+
+
+def test_a_pair_is_aligned_on_its_device(running: Running) -> None:
+    pair = ("ich möchte ein bier", "i want a beer")
+    (words,) = running.do(running.pool.align("tiny-de-en", "de", "en", [pair]))
+    assert [pair[1][word.target_start : word.target_end] for word in words] == pair[1].split()
+    assert all(pair[0][word.source_start : word.source_end] in pair[0].split() for word in words)
+    assert all(0 < word.weight <= 1 for word in words)
+
+
+def test_models_say_where_they_run(running: Running) -> None:
+    infos = running.pool.models()
+    assert [(i.name, i.kind, i.devices) for i in infos] == [
+        ("tiny-de-en", "translator", ("cpu",)),
+        ("tiny-en-es", "translator", ("cpu",)),
+        ("tiny-lyrics", "lyrics", ("cpu",)),
+    ]
+    assert infos[0].scores == {"validation": {"bleu": 12.3}}
+
+
+def test_a_seed_gives_the_same_text_alone_and_among_many(running: Running) -> None:
+    alone = running.do(running.pool.generate(generate())).continuations[0].text
+    assert len(alone) == 24
+    jobs = [running.pool.generate(generate(seed=seed)) for seed in range(20)]
+    many = running.do(together(*jobs))
+    assert many[5].continuations[0].text == alone
+    assert len({answer.continuations[0].text for answer in many}) > 15
+
+
+def test_samples_of_one_request_are_those_of_its_seeds(running: Running) -> None:
+    answer = running.do(running.pool.generate(generate(n=3, seed=7)))
+    assert [c.seed for c in answer.continuations] == [7, 8, 9]
+    ninth = running.do(running.pool.generate(generate(seed=9)))
+    assert answer.continuations[2].text == ninth.continuations[0].text
+
+
+def test_a_drawn_seed_repeats_its_text(running: Running) -> None:
+    first = running.do(running.pool.generate(generate(seed=None))).continuations[0]
+    assert running.do(running.pool.generate(generate(seed=first.seed))).continuations[0] == first
+
+
+def test_a_stop_string_ends_the_text_before_it(running: Running) -> None:
+    whole = running.do(running.pool.generate(generate(max_new_tokens=200))).continuations[0].text
+    stop = whole[30:32]
+    cut = running.do(running.pool.generate(generate(max_new_tokens=200, stop=(stop, "absent")))).continuations[0]
+    assert cut.text == whole[: whole.index(stop)]
+    assert cut.finish_reason == "stop"
+    running.until(lambda: not running.pool.switchboard._waiters, "a waiter was left")
+
+
+@pytest.mark.parametrize(
+    ("job", "kind", "says"),
+    [
+        (generate(prompt="x分y"), errors.UnknownCharacters, "has never seen x y"),
+        (generate(prompt=""), errors.InvalidRequest, "prompt is empty"),
+        (generate(prompt="分" * 2001), errors.TextTooLong, "has 2,001 tokens; the model takes 2,000"),
+        (generate(max_new_tokens=2001), errors.InvalidRequest, "writes at most 2,000 tokens"),
+        (generate(model="tiny-de-en"), errors.UnknownModel, "no lyricist called 'tiny-de-en'"),
+    ],
+)
+def test_what_cannot_be_generated_is_said(
+    running: Running, job: GenerationRequest, kind: type[errors.EngineError], says: str
+) -> None:
+    with pytest.raises(kind, match=says):
+        running.do(running.pool.generate(job))
+
+
+def test_a_text_that_is_too_long_is_refused_whole(running: Running) -> None:
+    jobs = [TranslationRequest("ich", "de", "en"), TranslationRequest("ich " * 32, "de", "en")]
+    with pytest.raises(errors.TextTooLong, match=r"has 33 tokens; the model takes 32\. Send it in parts"):
+        running.do(running.pool.translate(jobs))
+    assert running.pool.admission.requests == 0
+
+
+def test_a_long_text_is_tokenized_aside(running: Running) -> None:
+    """While it is, the event loop serves others: it is seen to run at least once in between."""
+
+    async def scene() -> tuple[bool, Any]:
+        asked = asyncio.create_task(running.pool.translate([TranslationRequest("ich " * 25_000, "de", "en")]))
+        turns = 0
+        while not asked.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns > 5, asked.exception()
+
+    others_ran, refused = running.do(scene())
+    assert others_ran
+    assert "has 25,001 tokens; the model takes 32" in refused.message
+
+
+def test_what_was_computed_for_those_who_left_counts_as_work(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    wasted: list[int] = []
+    monkeypatch.setattr(running.pool.admission, "wasted", lambda model, tokens: wasted.append(tokens))
+
+    async def leave() -> None:
+        async with running.pool.stream_generation(generate(max_new_tokens=2000)):
+            pass  # the first text is there
+
+    running.do(leave())
+    running.until(lambda: sum(wasted) > 2, "nothing was said of what was wasted")
+    assert sum(wasted) < 1000
+
+
+def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+    running.do(running.pool.translate([TranslationRequest("ich möchte ein bier", "de", "en")] * 5))
+    running.do(running.pool.generate(GenerationRequest(prompt="分开", max_new_tokens=3, n=3, seed=1)))
+    limited = [bool(message.start_by) for message in sent if isinstance(message, m.Decode)]
+    assert limited == [True, False, False, False, False, True, False, False]

@@ -1,0 +1,99 @@
+"""Streams of a pool with a real device process, and those who leave them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from app.engine import errors
+from app.engine.interface import GenerationRequest, GenerationResult, ScoreQuery, TranslationRequest
+from app.engine.output.token_texts import WrittenToken
+from app.engine.protocol import messages as m
+from tests.app.engine.engine_thread import Running, generate, heard, spied
+
+pytestmark = pytest.mark.slow  # a pool of its own
+
+
+def test_streams_join_to_the_answers_without(running: Running) -> None:
+    for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
+        job = TranslationRequest(text, "de", "en", alternatives=1)
+        texts, result = running.do(heard(running.pool.stream_translation(job)))
+        (whole,) = running.do(running.pool.translate([job]))
+        assert texts == {0: whole.text}
+        assert replace(result, usage=whole.usage) == whole
+    job = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
+    texts, result = running.do(heard(running.pool.stream_generation(job)))
+    whole = running.do(running.pool.generate(job))
+    assert [texts.get(i, "") for i in range(3)] == [each.text for each in whole.continuations]
+    assert result.continuations == whole.continuations
+    assert result.usage.first_token_s <= result.usage.total_s
+
+
+def test_streamed_log_probabilities_are_those_of_the_text(running: Running) -> None:
+    """Of several continuations side by side, with stop strings, whatever they were drawn by; and the text is that which
+    comes without them."""
+
+    async def listened(job: GenerationRequest) -> tuple[dict[int, list[WrittenToken]], GenerationResult]:
+        tokens: dict[int, list[WrittenToken]] = {}
+        async with running.pool.stream_generation(job) as stream:
+            async for delta in stream.deltas():
+                assert delta.text == "".join(each.text for each in delta.tokens)
+                tokens.setdefault(delta.index, []).extend(delta.tokens)
+            return tokens, stream.result
+
+    for options in ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 1.3}, {"top_p": 0.8, "stop": ("的街", "\n")}):
+        plain = running.do(running.pool.generate(generate(n=3, max_new_tokens=40, **options)))
+        job = generate(n=3, max_new_tokens=40, logprobs=True, **options)
+        tokens, result = running.do(listened(job))
+        whole = running.do(running.pool.generate(job))
+        assert [replace(each, tokens=None) for each in whole.continuations] == list(plain.continuations)
+        assert whole.continuations == result.continuations
+        for index, each in enumerate(result.continuations):
+            assert tuple(tokens.get(index, ())) == each.tokens
+            if not each.text:
+                continue
+            scored = running.do(running.pool.score(ScoreQuery(job.prompt + each.text)))
+            nats = [step.log_probability for step in scored.steps[len(job.prompt) :]]
+            assert [token.log_probability for token in each.tokens] == pytest.approx(nats, abs=2e-6)
+
+
+def test_a_stream_that_is_refused_is_not_opened(running: Running) -> None:
+    with pytest.raises(errors.TextTooLong, match="has 33 tokens"):
+        running.do(heard(running.pool.stream_translation(TranslationRequest("ich " * 32, "de", "en"))))
+
+
+def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+
+    async def leave() -> None:
+        async with running.pool.stream_generation(generate(max_new_tokens=2000, n=4)) as stream:
+            await anext(stream.deltas())
+
+    running.do(leave())
+    asked = {message.id for message in sent if isinstance(message, m.Decode)}
+    assert len(asked) == 4
+    assert {message.id for message in sent if isinstance(message, m.Cancel)} == asked
+    assert running.pool.admission.requests == 0
+
+
+def test_whoever_stops_waiting_frees_the_slots(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = spied(running, monkeypatch)
+
+    async def leave() -> None:
+        task = asyncio.create_task(running.pool.generate(generate(max_new_tokens=2000, n=8)))
+        while len(sent) < 8:
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    running.do(leave())
+    asked = {message.id for message in sent if isinstance(message, m.Decode)}
+    cancelled = {message.id for message in sent if isinstance(message, m.Cancel)}
+    assert len(asked) == 8
+    assert cancelled == asked
+    assert running.pool.admission.requests == 0
+    assert len(running.do(running.pool.generate(generate())).continuations[0].text) == 24

@@ -1,0 +1,76 @@
+"""Prompts that are given as tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine import errors, input_processor
+from app.engine.interface import GenerationRequest, ScoreQuery
+from models import checkpoint as checkpoints
+from models.checkpoint import Checkpoint
+from tests.app.engine.engine_thread import Running, generate
+
+
+def read(root: Path) -> Checkpoint:
+    return checkpoints.read(root / "tiny-lyrics")
+
+
+def test_they_are_what_the_text_would_have_been(tiny_checkpoints: Path) -> None:
+    lyricist = read(tiny_checkpoints)
+    ids = lyricist.target_ids("分开")
+    job = GenerationRequest("分开", max_new_tokens=5)
+    assert (
+        input_processor.prompt_token_ids(lyricist, replace(job, prompt="", prompt_ids=ids))
+        == ids
+        == input_processor.prompt_token_ids(lyricist, job)
+    )
+
+
+def test_a_start_token_comes_first_and_once(tiny_checkpoints: Path) -> None:
+    lyricist = read(tiny_checkpoints)
+    begun = replace(lyricist, config=replace(lyricist.config, target_prefix=(5,)))
+    assert (
+        input_processor.given_prompt_ids(begun, [7, 8])
+        == (5, 7, 8)
+        == input_processor.given_prompt_ids(begun, (5, 7, 8))
+    )
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        ([3, 99], r"There is no token 99: tiny-lyrics has 26 of them \(0 to 25\)\."),
+        ([3, 0], r"Token 0 \(<unk>\) stands for no text: leave it out\."),
+    ],
+)
+def test_what_the_vocabulary_does_not_have_is_refused(tiny_checkpoints: Path, ids: list[int], sentence: str) -> None:
+    with pytest.raises(errors.InvalidRequest, match=f"^{sentence}$") as refused:
+        input_processor.given_prompt_ids(read(tiny_checkpoints), ids)
+    assert refused.value.field == "prompt"
+
+
+@pytest.mark.slow
+def test_a_pool_continues_and_scores_them(running: Running, tiny_checkpoints: Path) -> None:
+    lyricist, text = read(tiny_checkpoints), "分开\n后"
+    ids = tuple(lyricist.target_ids(text))
+    by_text = running.do(running.pool.generate(generate(prompt=text)))
+    by_ids = running.do(running.pool.generate(generate(prompt="", prompt_ids=ids)))
+    assert by_ids.continuations == by_text.continuations
+    told, said = (
+        running.do(running.pool.score(job)) for job in (ScoreQuery(text, top_k=2), ScoreQuery("", top_k=2, ids=ids))
+    )
+    assert (said.text, said.steps, said.log_probability) == (text, told.steps, told.log_probability)
+    assert [(each.id, each.end) for each in said.tokens] == [(each.id, each.end) for each in told.tokens]
+
+
+@pytest.mark.slow
+def test_one_token_is_told_though_nothing_is_predicted(running: Running, tiny_checkpoints: Path) -> None:
+    (token,) = read(tiny_checkpoints).target_ids("分")
+    for job in (ScoreQuery("分", least_predicted=0), ScoreQuery("", ids=(token,), least_predicted=0)):
+        found = running.do(running.pool.score(job))
+        assert ([each.text for each in found.tokens], found.steps, found.predicted) == (["分"], (None,), 0)
+    with pytest.raises(errors.InvalidRequest, match="too short to be scored"):
+        running.do(running.pool.score(ScoreQuery("分")))

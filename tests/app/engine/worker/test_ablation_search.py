@@ -1,0 +1,119 @@
+"""A look without some heads: what is written without them is looked for between the steps of all others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.engine import input_processor
+from app.engine.interface import AttentionQuery
+from app.engine.output.token_views import SentenceSides, source_side, target_side
+from app.engine.protocol import messages as m
+from app.engine.protocol.inspection_messages import AttentionOptions, HeadChoice
+from app.engine.registry.model_registry import ModelVersion
+from app.engine.worker.scheduler import LATE_MESSAGE, Scheduler
+from models import checkpoint as checkpoints
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.inspection.ablation import without_heads
+from models.inspection.head_selection import Head
+from models.interface import Prompt
+from models.networks.loading import load_network
+from tests.app.engine.fake_clock import Clock
+from tests.app.engine.scheduler_driver import FAR, fails
+
+SOURCE, INPUTS, OUTPUTS = [4, 5, 6, 3], [2, 7], [7, 3]
+MASKED = [HeadChoice(kind, layer, head) for kind in ("cross", "encoder") for layer in range(2) for head in range(3)]
+
+
+def attend(**question: Any) -> m.Attend:
+    asked = AttentionOptions(masked=MASKED, max_new_tokens=12, **question)
+    return m.Attend(9, "tiny-de-en", SOURCE, INPUTS, OUTPUTS, ["cross"], None, None, 1000, asked)
+
+
+def until(scheduler: Scheduler, request: int) -> tuple[Any, list[Any]]:
+    others: list[Any] = []
+    for _ in range(100):
+        for reply in scheduler.step():
+            if getattr(reply, "id", None) == request:
+                return reply, others
+            others.append(reply)
+    raise AssertionError("no answer")
+
+
+@pytest.mark.parametrize("prefix", [[], [8, 9]])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_is_written_without_heads_is_what_decoding_gives_and_begins_as_asked(
+    scheduler: Scheduler, tiny_checkpoints: Path, prefix: list[int], beam: int
+) -> None:
+    scheduler.handle(attend(beam=beam, prefix=prefix))
+    found, _ = until(scheduler, 9)
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    network = without_heads(load_network(checkpoint), [Head(each.kind, each.layer, each.head) for each in MASKED])
+    rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+    options = DecodingOptions(max_new_tokens=12, beam=beam)
+    ((best, *_),) = decode(network, rules, [Prompt(tuple(SOURCE), (2, *prefix))], options)
+    assert found.findings.ablation.tokens == [*prefix, *best.tokens]
+    assert not scheduler.busy
+
+
+def test_others_take_their_steps_and_looks_meanwhile(scheduler: Scheduler) -> None:
+    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    scheduler.handle(attend())
+    scheduler.handle(msgspec.structs.replace(attend(), id=10))
+    scheduler.handle(m.Score(8, "tiny-lyrics", [], [7, 8], 0, True))
+    first, before = until(scheduler, 9)
+    steps = len(first.findings.ablation.tokens)
+    assert steps > 2
+    assert sum(isinstance(each, m.Tokens) for each in before) >= steps
+    assert [each.id for each in before if isinstance(each, m.Scored)] == [8]
+    second, _ = until(scheduler, 10)
+    assert second.findings == first.findings
+
+
+def test_whoever_leaves_or_is_late_or_loses_the_model_ends_the_search(scheduler: Scheduler, clock: Clock) -> None:
+    def begun() -> None:
+        scheduler.handle(msgspec.structs.replace(attend(), deadline=clock.now + 5))
+        assert scheduler.step() == []
+        assert scheduler.busy
+
+    begun()
+    scheduler.handle(m.Cancel(9))
+    assert not scheduler.busy
+    begun()
+    clock.now += 6
+    assert scheduler.step() == [m.Failed(9, "deadline_exceeded", LATE_MESSAGE)]
+    begun()
+    (failed,) = scheduler.handle(m.Unload("tiny-de-en"))
+    assert isinstance(failed, m.Failed)
+    assert (failed.id, failed.code) == (9, "engine_unavailable")
+    assert not scheduler.busy
+
+
+def test_a_search_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler.handle(attend())
+    scheduler.step()
+    fails(monkeypatch, scheduler._rewriting, "step", 1, RuntimeError("the search is stuck"))
+    broken, _ = until(scheduler, 9)
+    assert (broken.code, broken.reason) == (
+        "engine_failed",
+        "Looking into this sentence failed: the search is stuck.",
+    )
+    scheduler.handle(attend())
+    assert isinstance(until(scheduler, 9)[0], m.Attention)
+
+
+def test_no_more_tokens_are_written_without_heads_than_the_model_writes(tiny_checkpoints: Path) -> None:
+    read = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    edition = ModelVersion(read.folder, read.config, read.tokenizers, 1)
+    sides = SentenceSides(
+        source_side(edition, "ich", None), target_side(edition, "i", [5], finished=True), None, 1, 1.0, (5,)
+    )
+    job, most = AttentionQuery("ich", masked=(HeadChoice("cross", 0, 0),)), read.config.max_new_tokens
+    for asked, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * len(sides.source.tokens) + 20))):
+        question = input_processor.attention_message(edition, replace(job, max_new_tokens=asked), sides).question
+        assert (question.max_new_tokens, question.prefix) == (expected, [5])

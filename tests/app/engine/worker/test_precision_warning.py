@@ -1,0 +1,25 @@
+"""Who asks a CPU for what is slow there is told what is faster."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from app.engine.worker.model_runner import ModelRunner
+from models.backends.select import candidates
+
+
+@pytest.mark.parametrize(("precision", "warnings"), [("fp16", 1), ("bf16", 0), ("fp32", 0), ("auto", 0)])
+def test_fp16_on_a_cpu_names_the_faster_choice(
+    tiny_checkpoints: Path, caplog: pytest.LogCaptureFixture, precision: str, warnings: int
+) -> None:
+    runner = ModelRunner("cpu", 1, slots=2, precision=precision)
+    with caplog.at_level(logging.WARNING, "app.engine.worker.model_runner"):
+        runner.load("a@1", str(tiny_checkpoints / "tiny-de-en"))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == warnings
+    fast = ", ".join(candidates(runner.device))
+    assert all(f"set PARLANCE_PRECISION to auto, the fastest of {fast} here" in each for each in said)
+    assert "fp16" not in fast

@@ -1,0 +1,187 @@
+"""When tokens leave the device process, by a clock that the test turns, and through the scheduler that asks."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.engine.protocol import messages as m
+from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.scheduler import Scheduler
+from app.engine.worker.token_sender import TokenSender
+
+FAR = 1e12
+STEP_S = 2**-8
+INTERVAL_S = 5.5 * STEP_S
+
+
+def told(telling: TokenSender, step: int, *tokens: tuple[int, int]) -> list[dict[int, list[int]]]:
+    """What leaves after step number `step`, which brought these tokens."""
+    telling.hold(tokens, STEP_S * step)
+    return [message.tokens for message in telling.leaving(STEP_S * step, STEP_S)]
+
+
+def test_the_first_token_leaves_at_once_and_the_others_together() -> None:
+    telling = TokenSender(INTERVAL_S)
+    left = [told(telling, step, (7, step)) for step in range(12)]
+    # the round that begins with step 1 is over in the middle of step 7: nothing of it waits for that one
+    assert left == [[{7: [0]}], [], [], [], [], [], [{7: [1, 2, 3, 4, 5, 6]}], *[[]] * 5]
+    assert [message.tokens for message in telling.flush()] == [{7: [7, 8, 9, 10, 11]}]
+    assert telling.flush() == []
+
+
+def test_who_begins_later_is_told_at_once_and_joins_the_round_of_the_others() -> None:
+    telling = TokenSender(INTERVAL_S)
+    told(telling, 0, (1, 10))
+    assert told(telling, 1, (1, 11)) == []
+    assert told(telling, 2, (1, 12), (2, 20)) == [{2: [20]}]
+    assert [told(telling, step, (1, step), (2, step)) for step in (3, 4, 5)] == [[], [], []]
+    assert told(telling, 6, (1, 6), (2, 6)) == [{1: [11, 12, 3, 4, 5, 6], 2: [3, 4, 5, 6]}]
+
+
+def test_steps_longer_than_the_interval_tell_each_token_at_once() -> None:
+    telling = TokenSender(STEP_S / 2)
+    assert [told(telling, step, (1, step)) for step in range(3)] == [[{1: [0]}], [{1: [1]}], [{1: [2]}]]
+
+
+def test_without_an_interval_every_step_tells_its_tokens() -> None:
+    telling = TokenSender(0.0)
+    for step in range(3):
+        assert told(telling, step, (1, step), (2, step), (1, 9)) == [{1: [step, 9], 2: [step]}]
+
+
+def test_who_may_not_wait_is_told_at_each_step_and_the_others_in_rounds() -> None:
+    telling = TokenSender(INTERVAL_S)
+    telling.hurry(2)
+    assert told(telling, 0, (1, 10), (2, 20)) == [{1: [10], 2: [20]}]
+    assert [told(telling, step, (1, step), (2, step)) for step in range(1, 6)] == [
+        [{2: [step]}] for step in range(1, 6)
+    ]
+    assert told(telling, 6, (1, 6), (2, 6)) == [{1: [1, 2, 3, 4, 5, 6], 2: [6]}]
+    telling.end(2)
+    assert told(telling, 7, (2, 7)) == [{2: [7]}]  # another one, which has not begun
+    assert told(telling, 8, (2, 8)) == []
+
+
+def test_nothing_is_kept_of_who_is_over() -> None:
+    telling = TokenSender(INTERVAL_S)
+    telling.hurry(1)
+    told(telling, 0, (1, 5), (2, 5))
+    told(telling, 1, (1, 6), (2, 6))
+    assert telling.has_begun(1)
+    for request in (1, 2, 3):
+        telling.end(request)
+    assert not telling.has_begun(1)
+    assert (telling.flush(), telling._begun, dict(telling._held), telling._at_once) == ([], set(), {}, set())
+
+
+# Through the scheduler ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Stands still until it is turned."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    return clock
+
+
+@pytest.fixture
+def scheduler(tiny_checkpoints: Path) -> Scheduler:
+    scheduler = Scheduler(ModelRunner("cpu", 1, slots=8), stream_interval_s=INTERVAL_S)
+    for name in ("tiny-de-en", "tiny-lyrics"):
+        assert isinstance(scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))[0], m.Loaded)
+        scheduler.lanes[name].model.gradual = False
+    return scheduler
+
+
+def steps(scheduler: Scheduler, clock: SimpleNamespace, count: int) -> list[Any]:
+    replies: list[Any] = []
+    for _ in range(count):
+        replies += scheduler.step()
+        clock.now += STEP_S
+    return replies
+
+
+def lyrics(number: int, most: int = 100, **change: Any) -> m.Decode:
+    return m.Decode(number, "tiny-lyrics", [], [number], FAR, most, **{"wants_tokens": True, **change})
+
+
+def test_one_message_tells_all_streams_and_the_answer_tells_the_rest(
+    scheduler: Scheduler, clock: SimpleNamespace
+) -> None:
+    for request in (lyrics(1), lyrics(2, most=9), lyrics(3, wants_tokens=False)):
+        scheduler.handle(request)
+    replies = steps(scheduler, clock, 10)
+    first, round_, finished = replies
+    assert [{request: len(tokens) for request, tokens in each.tokens.items()} for each in (first, round_)] == [
+        {1: 1, 2: 1},
+        {1: 7, 2: 7},
+    ]
+    assert (finished.id, finished.hypotheses[0].tokens[:8]) == (2, first.tokens[2] + round_.tokens[2])
+    assert len(finished.hypotheses[0].tokens) == 9
+
+
+def test_what_a_stop_string_may_end_is_told_at_each_step(scheduler: Scheduler, clock: SimpleNamespace) -> None:
+    scheduler.handle(lyrics(1, at_once=True))
+    scheduler.handle(lyrics(2))
+    *heard, round_ = steps(scheduler, clock, 8)
+    assert [[*each.tokens] for each in heard] == [[1, 2], *[[1]] * 6]
+    assert {request: len(tokens) for request, tokens in round_.tokens.items()} == {1: 1, 2: 7}
+
+
+def test_a_beam_tells_what_it_agrees_on_in_the_same_rounds(scheduler: Scheduler, clock: SimpleNamespace) -> None:
+    search = m.Decode(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam=4, wants_tokens=True)
+    scheduler.handle(search)
+    replies: list[Any] = []
+    while scheduler.busy:
+        replies += steps(scheduler, clock, 1)
+    *rounds, finished = replies
+    tokens = [token for each in rounds for token in each.tokens[1]]
+    assert tokens == finished.hypotheses[0].tokens[: len(tokens)]
+    assert 1 < len(rounds) < len(tokens)
+
+
+def test_who_is_cancelled_within_a_round_hears_nothing_and_the_others_all(
+    scheduler: Scheduler, clock: SimpleNamespace
+) -> None:
+    for number in (1, 2):
+        scheduler.handle(lyrics(number, most=20))
+    steps(scheduler, clock, 4)
+    scheduler.handle(m.Cancel(1))
+    replies = steps(scheduler, clock, 16)
+    assert not scheduler.busy
+    assert {request for each in replies[:-1] for request in each.tokens} == {2}
+    assert replies[-1].id == 2
+    assert (scheduler._telling._begun, dict(scheduler._telling._held)) == (set(), {})
+
+
+@pytest.mark.parametrize("end", ["step", "deadline", "unload"])
+def test_who_fails_within_a_round_has_all_that_was_written_before(
+    end: str, scheduler: Scheduler, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler.handle(msgspec.structs.replace(lyrics(1), deadline=clock.now + 3.5 * STEP_S))
+    replies = steps(scheduler, clock, 4)
+    match end:
+        case "step":
+            clock.now -= STEP_S  # still in time
+
+            def broken(*given: Any) -> Any:
+                raise RuntimeError("no luck")
+
+            monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model.decodable, "step", broken)
+            replies += scheduler.step()
+        case "deadline":
+            replies += scheduler.step()
+        case "unload":
+            replies += scheduler.handle(m.Unload("tiny-lyrics"))
+    *heard, failed = replies
+    assert [len(each.tokens[1]) for each in heard] == [1, 3]
+    codes = {"step": "engine_failed", "deadline": "deadline_exceeded", "unload": "engine_unavailable"}
+    assert (failed.id, failed.code) == (1, codes[end])
+    assert scheduler._telling._begun == set()

@@ -1,0 +1,64 @@
+"""A look takes the cores that it may, and leaves the threads of decoding as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.engine.dispatch import placement
+from app.engine.engine_settings import EngineSettings
+from app.engine.protocol.inspection_messages import Score
+from app.engine.worker import inspection
+from app.engine.worker.model_runner import LoadedModel, ModelRunner
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def loaded(folder: Path, look_threads: int) -> LoadedModel:
+    runner = ModelRunner("cpu", 0, slots=2, look_threads=look_threads)
+    runner.load("tiny", str(folder))
+    return runner.models["tiny"]
+
+
+@pytest.mark.parametrize(("look_threads", "wanted"), [(3, 3), (0, 1)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_look_has_its_own_number_of_threads(
+    tiny_checkpoints: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    one_thread: None,
+    look_threads: int,
+    wanted: int,
+    fails: bool,
+) -> None:
+    seen: list[int] = []
+
+    def spy(*given: object) -> None:
+        seen.append(torch.get_num_threads())
+        if fails:
+            raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(inspection, "trace_or_score", spy)
+    model = loaded(tiny_checkpoints / "tiny-de-en", look_threads)
+    asked = Score(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
+    if fails:
+        with pytest.raises(RuntimeError, match="on purpose"):
+            model.look(asked)
+    else:
+        model.look(asked)
+    assert seen == [wanted]
+    assert torch.get_num_threads() == 1
+
+
+def test_who_sets_the_threads_sets_those_of_looks_too(tmp_path: Path) -> None:
+    usual = EngineSettings(checkpoints=tmp_path, cpu_workers=0).configure()
+    assert usual.look_threads == placement.cores()
+    assert EngineSettings(checkpoints=tmp_path, cpu_threads=1).configure().look_threads == 0

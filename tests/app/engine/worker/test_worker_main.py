@@ -1,0 +1,73 @@
+"""The main loop of a device process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from app.engine.protocol import messages as m
+from app.engine.worker.channel import Channel
+from app.engine.worker.worker_main import work
+
+
+class FakeScheduler:
+    """Steps when it is told to, and takes as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.busy, self.handled, self.may_step = False, list[Any](), threading.Event()
+        self.may_step.set()
+
+    def handle(self, message: Any) -> list[Any]:
+        self.handled.append(message)
+        return []
+
+    def step(self) -> list[Any]:
+        assert self.may_step.wait(10)
+        return []
+
+    def statistics(self) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_main_loop_beats_idle_or_busy_but_not_while_it_hangs(busy: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        inbox, scheduler, sent = Channel(theirs), FakeScheduler(), list[Any]()
+        scheduler.busy = busy
+        loop = threading.Thread(target=work, args=(inbox, scheduler, sent.extend, [m.Cancel(1)], 0.005))
+        loop.start()
+        end = time.monotonic() + 10
+        while len(sent) < 5:
+            assert time.monotonic() < end, "no beats"
+            time.sleep(0.001)
+        assert all(message == m.Heartbeat([]) for message in sent)
+        scheduler.may_step.clear()
+        time.sleep(0.02)
+        count = len(sent)
+        time.sleep(0.05)
+        assert len(sent) == count
+        scheduler.may_step.set()
+        ours.sendall(m.frame([m.Stop()]))
+        loop.join(10)
+        assert not loop.is_alive()
+        assert scheduler.handled == [m.Cancel(1)]
+        inbox.close()
+
+
+def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        inbox, sent = Channel(theirs), list[Any]()
+        loop = threading.Thread(target=work, args=(inbox, FakeScheduler(), sent.extend, [], 60.0))
+        loop.start()
+        time.sleep(0.05)
+        ours.sendall(m.frame([m.Stop()]))  # heard at once, long before the next beat
+        loop.join(10)
+        assert not loop.is_alive()
+        assert len(sent) == 1
+        inbox.close()

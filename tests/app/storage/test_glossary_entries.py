@@ -1,0 +1,43 @@
+"""Entries as lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.engine.errors import InvalidRequest
+from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entries
+
+
+@pytest.mark.parametrize(
+    ("lines", "form", "entries"),
+    [
+        ("Bier\tale\nWirt\thost", "tsv", {"Bier": "ale", "Wirt": "host"}),
+        ("Bier\tale\r\n\r\n Wirt \t host \r\n", "tsv", {"Bier": "ale", "Wirt": "host"}),
+        ('Bier,ale\n"Bier, hell","pale ale"', "csv", {"Bier": "ale", "Bier, hell": "pale ale"}),
+        ("Bier,ale,de,en\nWirt, host", "csv", {"Bier": "ale", "Wirt": "host"}),
+        ("", "tsv", {}),
+    ],
+)
+def test_parsed(lines: str, form: EntriesFormat, entries: dict[str, str]) -> None:
+    assert parse_entries(lines, form) == entries
+
+
+@pytest.mark.parametrize(
+    ("lines", "form", "sentence"),
+    [
+        ("a\tb\nc", "tsv", 'Line 2 of "entries" has 1 cells; write a source term, a tab, and its target term.'),
+        ("a,b\nc,d,e", "csv", 'Line 2 of "entries" has 3 cells; write a source term, a comma, and its target term.'),
+        ("a\tb\na\tc", "tsv", 'Line 2 of "entries" has a source term that an earlier line has; leave one out.'),
+        ('a,"b', "csv", '"entries" is not csv (unexpected end of data); quote cells as RFC 4180 says.'),
+    ],
+)
+def test_refused(lines: str, form: EntriesFormat, sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_entries(lines, form)
+    assert (caught.value.message, caught.value.field) == (sentence, "entries")
+
+
+def test_as_tsv_is_read_back() -> None:
+    entries = {"Bier": "ale", "der Wirt": "the host"}
+    assert entries_as_tsv(entries) == "Bier\tale\nder Wirt\tthe host"
+    assert parse_entries(entries_as_tsv(entries), "tsv") == entries

@@ -1,0 +1,79 @@
+"""Translated files on disk: unguessable, bounded, and gone in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from app.engine.errors import Overloaded
+from app.storage.translated_file_store import TranslatedFileStore
+
+
+def aged(folder: Path, name: str, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(folder / "files" / name, (then, then))
+
+
+def test_what_is_kept_can_be_read_by_its_name_alone(tmp_path: Path) -> None:
+    files = TranslatedFileStore(tmp_path, 60, 1000)
+    names = {files.keep(".txt", b"abc") for _ in range(5)}
+    assert len(names) == 5
+    assert all(re.fullmatch(r"[\w-]{43}\.txt", name) for name in names)
+    assert {files.read(name) for name in names} == {b"abc"}
+    assert TranslatedFileStore(tmp_path, 60, 1000).read(names.pop()) == b"abc", "another process serves it too"
+    assert (tmp_path / "files").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../secret.txt", "/etc/passwd", "a" * 43 + ".txt", "a" * 43 + ".txt\n", "\0"]
+)
+def test_no_other_name_reads_anything(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    files = TranslatedFileStore(tmp_path, 60, 1000)
+    files.keep(".txt", b"abc")
+    assert files.read(name) is None
+
+
+def test_old_files_are_not_served_and_then_removed(tmp_path: Path) -> None:
+    files = TranslatedFileStore(tmp_path, 60, 1000)
+    old, young = files.keep(".txt", b"old"), files.keep(".txt", b"young")
+    aged(tmp_path, old, 61)
+    aged(tmp_path, young, 59)
+    assert (files.read(old), files.read(young)) == (None, b"young")
+    foreign = tmp_path / "files" / "notes.txt"
+    foreign.touch()
+    aged(tmp_path, "notes.txt", 1000)
+    files.remove_expired()
+    assert {path.name for path in (tmp_path / "files").iterdir()} == {young, "notes.txt"}
+
+
+def test_the_timer_removes_them(tmp_path: Path) -> None:
+    files = TranslatedFileStore(tmp_path, 0.1, 1000)
+    files.keep(".txt", b"abc")
+
+    async def a_while() -> None:
+        expiring = asyncio.create_task(files.expire())
+        for _ in range(100):
+            await asyncio.sleep(0.02)
+            if not list((tmp_path / "files").iterdir()):
+                break
+        expiring.cancel()
+
+    asyncio.run(a_while())
+    assert not list((tmp_path / "files").iterdir())
+
+
+def test_their_room_is_bounded_and_who_waits_is_told_how_long(tmp_path: Path) -> None:
+    files = TranslatedFileStore(tmp_path, 60, 10)
+    first = files.keep(".txt", b"12345678")
+    aged(tmp_path, first, 19.5)
+    with pytest.raises(Overloaded) as caught:
+        files.keep(".txt", b"123")
+    assert caught.value.retry_after_s == 41
+    aged(tmp_path, first, 61)
+    assert files.read(files.keep(".txt", b"123")) == b"123"

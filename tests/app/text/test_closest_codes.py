@@ -1,0 +1,37 @@
+"""Which loaded code a client's code means."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.text.language_codes import base_language, closest_codes
+
+
+@pytest.mark.parametrize(
+    ("code", "known", "found"),
+    [
+        ("EN-GB", ["de", "en"], ["en"]),
+        ("en_US", ["en", "en-GB"], ["en"]),
+        ("EN", ["en-GB", "en-US", "de"], ["en-GB", "en-US"]),
+        ("pt-BR", ["pt", "pt-BR"], ["pt-BR", "pt"]),
+        ("pt-PT", ["pt-BR"], []),
+        ("ZH", ["zh-Hant", "zh-Hans"], ["zh-Hans", "zh-Hant"]),
+        ("zh-CN", ["zh", "zh-Hans"], ["zh-Hans", "zh"]),
+        ("ZH-HANS", ["zh"], ["zh"]),
+        ("zh-TW", ["zh-Hans", "zh-Hant"], ["zh-Hant"]),
+        ("zh-TW", ["zh-Hans"], []),
+        ("zh-TW", ["zh"], ["zh"]),
+        ("zh-Hant", ["zh-Hans", "zh"], ["zh"]),
+        ("iw", ["he"], ["he"]),
+        ("nb", ["no"], ["no"]),
+        ("sr-Latn", ["sr"], ["sr"]),
+        ("de", ["en"], []),
+        (" De ", ["de"], ["de"]),
+    ],
+)
+def test_closest(code: str, known: list[str], found: list[str]) -> None:
+    assert closest_codes(code, known) == found
+
+
+def test_base_language() -> None:
+    assert [base_language(code) for code in ("EN-gb", "zh_Hans", "de")] == ["en", "zh", "de"]

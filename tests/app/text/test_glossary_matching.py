@@ -1,0 +1,109 @@
+"""Terms of a glossary in a text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from app.text.glossary_matching import TermMatcher, find_term, holds_term
+
+TERMS = {
+    "dog": "Hund",
+    "dog house": "Hundehütte",
+    "NASA": "Nasa",
+    "c++": "C++",
+    "啤酒": "beer",
+    "iPhone": "iPhone",
+    " spaced ": " gesperrt ",
+    "": "x",
+    "gone": " ",
+}
+
+
+def found(text: str, terms: dict[str, str] | None = None) -> list[tuple[str, tuple[str, ...]]]:
+    return [(text[each.start : each.end], each.forms) for each in TermMatcher(terms or TERMS).find(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a dog, a DOG and hotdogs or dogs", [("dog", ("Hund",)), ("DOG", ("Hund",))]),
+        ("the dog house dog", [("dog house", ("Hundehütte",)), ("dog", ("Hund",))]),
+        ("NASA but not nasa, iPhone but not iphone", [("NASA", ("Nasa",)), ("iPhone", ("iPhone",))]),
+        ("write c++ or c+++", [("c++", ("C++",)), ("c++", ("C++",))]),
+        ("我想要啤酒。", [("啤酒", ("beer",))]),
+        ("spaced and gone", [("spaced", ("gesperrt",))]),
+        ("dog_house dog-house", [("dog", ("Hund",))]),
+    ],
+)
+def test_terms_are_found_as_words_the_longest_first(text: str, wanted: list[tuple[str, tuple[str, ...]]]) -> None:
+    assert found(text) == wanted
+
+
+def test_at_the_beginning_of_a_sentence_the_target_may_have_a_capital() -> None:
+    assert found("„Bier schmeckt.", {"bier": "beer"}) == [("Bier", ("beer", "Beer"))]
+    assert found("Das Bier.", {"bier": "beer"}) == [("Bier", ("beer",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "at"),
+    [
+        ("a beer.", "beer", 2),
+        ("beers, beer", "beer", 7),
+        ("beers", "beer", -1),
+        ("一杯啤酒。", "啤酒", 2),
+        ("", "beer", -1),
+    ],
+)
+def test_a_term_stands_as_a_word_of_its_own(text: str, form: str, at: int) -> None:
+    assert find_term(text, form) == at
+    assert holds_term(text, ("nowhere", form)) is (at >= 0)
+
+
+def test_a_thousand_terms_cost_little() -> None:
+    glossary = TermMatcher({f"word{number} of it": f"Wort{number}" for number in range(1000)} | {"dog": "Hund"})
+    sentence = "Two young white males are outside near many bushes with a dog and word7 of it."
+    began = time.perf_counter()
+    for _ in range(500):
+        assert len(glossary.find(sentence)) == 2
+    assert (
+        time.perf_counter() - began < 10
+    )  # no measure of speed: 0.04 ms each, so that looking for each term would show
+
+
+def test_terms_that_share_their_first_word_cost_little() -> None:
+    text = "a " * 1950
+    glossaries = [
+        {f"a b{number}": "x" for number in range(20_000)},
+        {"A " * length + "b": "x" for length in range(1, 400)} | {"a " * length + "b": "x" for length in range(1, 400)},
+        {f"{'a ' * length}a b": "x" for length in range(400)},
+    ]
+    began = time.perf_counter()
+    for terms in glossaries:
+        assert TermMatcher(terms).find(text) == []
+    assert len(TermMatcher(glossaries[0]).find(f"{text} A B19999, a b7.")) == 2
+    assert len(TermMatcher({"+": "plus"}).find("+ " * 1950)) == 1950
+    assert time.perf_counter() - began < 5  # no measure of speed: 0.1 s; 16 s where each term is looked at
+
+
+def test_of_the_same_terms_that_as_written_and_then_the_first_counts() -> None:
+    terms = {"the us": "a", "The US": "b", " the us ": "c", "the us army": "d", "The": "e", "the": "f"}
+    assert found("So The US, the us armynot, The us ARMY, THE, The", terms) == [
+        ("The US", ("b",)),
+        ("the us", ("a",)),
+        ("The us ARMY", ("d",)),
+        ("THE", ("f",)),
+        ("The", ("e",)),
+    ]
+
+
+def test_letters_whose_small_forms_differ() -> None:
+    assert found("ο ΛΟΓΟΣ μας", {"λογος": "word"}) == [("ΛΟΓΟΣ", ("word",))]
+    assert found("ο ΛΟΓΟΣ μας", {"λογοσ": "word"}) == []
+    assert found("at İzmir, at izmir", {"izmir": "Smyrna"}) == [("izmir", ("Smyrna",))]
+
+
+def test_an_empty_glossary_finds_nothing() -> None:
+    assert not TermMatcher({})
+    assert TermMatcher({}).find("dog") == []

@@ -1,0 +1,86 @@
+"""Detection restricted to the languages that matter."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from app.text.language_detection import Detection, Detector
+
+ALL = ["de", "en", "es", "zh"]
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    return Detector()
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Ich möchte ein Bier", "de"),
+        ("Guten Morgen", "de"),
+        ("wo ist der bahnhof", "de"),
+        ("I want a beer", "en"),
+        ("Good morning", "en"),
+        ("where is it", "en"),
+        ("Quiero una cerveza", "es"),
+        ("buenos días", "es"),
+        ("我想要一杯啤酒", "zh"),
+        ("WO IST DER BAHNHOF", "de"),
+    ],
+)
+def test_short_texts(detector: Detector, text: str, language: str) -> None:
+    found = detector.detect(text, ALL)
+    assert found.language == language
+    assert 50 < found.confidence <= 100
+
+
+@pytest.mark.parametrize("text", ["", " ", "123", "😀", "?!"])
+def test_a_text_without_a_language(detector: Detector, text: str) -> None:
+    found = detector.detect(text, ["en", "de"])
+    assert (found.language, found.confidence) == ("en", 0.0)
+
+
+def test_only_candidates_are_found_but_without_confidence_in_them(detector: Detector) -> None:
+    found = detector.detect("Je voudrais une bière, s'il vous plaît", ["de"])
+    assert found.language == "de"
+    assert found.confidence < 5
+
+
+def test_variants_are_scored_as_their_language(detector: Detector) -> None:
+    assert detector.detect("我想要一杯啤酒", ["de", "zh-Hans"]).language == "zh-Hans"
+    assert detector.detect("Eu gostaria de uma cerveja, por favor", ["es", "pt-BR"]).language == "pt-BR"
+
+
+def test_languages_that_the_library_does_not_know_lose(detector: Detector) -> None:
+    assert detector.detect("Ich möchte ein Bier", ["qqq", "de"]).language == "de"
+    assert detector.detect("Ich möchte ein Bier", ["qqq"]).confidence == 0.0
+
+
+def test_long_texts_are_judged_by_their_beginning(detector: Detector) -> None:
+    assert detector.detect("Ich möchte ein Bier. " * 5000, ["en", "de"]).language == "de"
+
+
+def test_threads_may_share_one(detector: Detector) -> None:
+    texts = ["Ich möchte ein Bier", "I want a beer"] * 20
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda text: detector.detect(text, ALL).language, texts))
+    assert found == ["de", "en"] * 20
+
+
+@pytest.mark.parametrize(
+    ("word", "language"), [("Two", "en"), ("A", "en"), ("Hello", "en"), ("Ein", "de"), ("Katze", "de"), ("ja", "de")]
+)
+def test_one_word_is_enough(detector: Detector, word: str, language: str) -> None:
+    assert detector.detect(word, ["de", "en"]).language == language
+
+
+def test_the_likeliest_come_first_and_no_more_than_asked_for(detector: Detector) -> None:
+    found = detector.top("Ich möchte ein Bier", ["en", "es", "de", "zh"], 3)
+    assert found[0].language == "de"
+    assert len(found) == 3
+    assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
+    assert sum(each.confidence for each in found) <= 100.2
+    assert detector.top("12 😀", ["en", "de"], 3) == [Detection("en", 0.0)]

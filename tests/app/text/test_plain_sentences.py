@@ -1,0 +1,61 @@
+"""What is taken for one plain sentence is what the long way finds too."""
+
+from __future__ import annotations
+
+import random
+from unittest.mock import patch
+
+import pytest
+
+from app.engine.interface import TranslationRequest
+from app.text.glossary_matching import TermMatcher
+from app.text.sentence_splitting import one_plain_sentence
+from app.translation.prepare import PreparedSentence, SegmentedText, Sentence, segmented
+
+NO_TERMS = TermMatcher({})
+LANGUAGES = ("de", "en", "fr", "es", "el", "ru", "zh", "ja", "hi", "my", "xx")
+WORDS = (
+    *("z", "Dr", "St", "Nr", "bzw", "p", "I", "a", "ist", "the", "www", "l'a", "d’une", "Herr-Frau", "Émile", "usw"),
+    *("-", "'", ",", "ÿ", "А", "я", "-,", "ſ"),
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["Zwei Hunde spielen, im Schnee.", "Was ist das?", "l'été", "Привет", "a", "No.", "x -"]
+)
+def test_sentences_of_words_alone(text: str) -> None:
+    assert one_plain_sentence(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " a", "a ", "a  b", "a.b", "a. b", "a..", "a 1", "a: b", "a@b.de", "a\nb", "a\tb", "a)", "- a", "%s a"),
+        *("a\u00a0b", "a\u200bb", "a\u00adb", "a 😀", "你好", "a؟ b", "a\n", "<b>a", "$a", "{a}", "a;", "°", ".", "'a"),
+    ],
+)
+def test_anything_else_goes_the_long_way(text: str) -> None:
+    assert not one_plain_sentence(text)
+
+
+def ways(text: str, language: str) -> tuple[SegmentedText, PreparedSentence]:
+    asked = TranslationRequest("", "de", "en")
+    return segmented(text, language), PreparedSentence.of(Sentence.of(text), asked, NO_TERMS)
+
+
+def test_both_ways_find_the_same() -> None:
+    """Of texts made of whatever it takes, abbreviations among them."""
+    chance = random.Random(7)
+    seen = 0
+    for _ in range(1500):
+        words = " ".join(chance.choices(WORDS, k=chance.randint(1, 9)))
+        text, language = words + chance.choice(("", ".", "!", "?")), chance.choice(LANGUAGES)
+        if not one_plain_sentence(text):
+            continue
+        seen += 1
+        short = ways(text, language)
+        with (
+            patch("app.translation.prepare.one_plain_sentence", return_value=False),
+        ):
+            assert ways(text, language) == short, text
+    assert seen > 700

@@ -1,0 +1,141 @@
+"""A term takes the place of what its source would have become, whether the model writes it or not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+
+from app.engine.errors import UnknownCharacters
+from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
+from app.engine.output.token_texts import WrittenToken
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator
+from tests.app.translation.word_engine import WordEngine
+
+WORDS = {
+    "ich": "i",
+    "möchte": "want",
+    "ein": "a",
+    "bier": "beer",
+    "und": "and",
+    "tee": "tea",
+    "grünen": "green",
+    "guten": "good morning",
+    "morgen": "",
+    "😀": "",
+}
+
+
+class Compelled(WordEngine):
+    """Writes `compelled` where it has to hold terms, at the cost of so many nats."""
+
+    compelled: str | None = None
+    cost: float = 20.0
+
+    async def translate(self, jobs):  # type: ignore[no-untyped-def]
+        if self.compelled is None and any(job.required for job in jobs):
+            raise UnknownCharacters("cannot write the term", field="glossary")
+        return await super().translate(jobs)
+
+    def _translation(self, job: TranslationRequest) -> TranslationResult:
+        found = super()._translation(job)
+        if not job.required:
+            return found
+        assert self.compelled is not None
+        return replace(found, text=self.compelled, tokens=(WrittenToken(7, self.compelled, -self.cost),), alignment=())
+
+
+def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: object) -> TranslatedText:
+    job = TextRequest(text, "de", "en", glossary=terms, **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([job]))[0]
+
+
+def compelled(text: str | None, cost: float = 20.0) -> Compelled:
+    engine = Compelled(words=WORDS)
+    engine.compelled, engine.cost = text, cost
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("written", "cost", "wanted"),
+    [
+        ("i want a beer tea", 1.0, "i want a tea"),  # beside the word that it should replace
+        ("i want a cold beer and tea", 1.0, "i want a tea"),
+        ("i would like some tea", 4.0, "i would like some tea"),
+        ("i would like some tea", 9.0, "i want a tea"),  # led where it would hardly go
+        ("tea tea tea tea", 90.0, "i want a tea"),
+        (None, 0.0, "i want a tea"),  # no token for it
+    ],
+)
+def test_a_term_replaces_its_word(written: str | None, cost: float, wanted: str) -> None:
+    assert translate(compelled(written, cost), "ich möchte ein bier", {"bier": "tea"}).text == wanted
+
+
+def test_where_nothing_stands_for_it_the_model_knows_best() -> None:
+    assert translate(compelled("good evening"), "guten morgen", {"morgen": "evening"}).text == "good evening"
+    assert translate(compelled("good morning evening"), "guten morgen", {"morgen": "evening"}).text == (
+        "good morning evening"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "terms", "wanted"),
+    [
+        ("bier und tee", {"bier": "tea", "tee": "beer"}, "tea and beer"),
+        ("bier und bier", {"bier": "ale"}, "ale and ale"),
+        ("tee und grünen tee", {"tee": "chai", "grünen tee": "green chai"}, "chai and green chai"),
+        ("Bier und tee", {"bier": "ale"}, "ale and tea"),
+        ("ich möchte bier", {"bier": "BrewMax 3000"}, "i want BrewMax 3000"),
+        ("bier https://x.org/bier 250", {"bier": "ale"}, "ale https://x.org/bier 250"),
+    ],
+)
+def test_each_term_at_its_own_place(text: str, terms: dict[str, str], wanted: str) -> None:
+    engine = compelled(None)
+    engine.words = {**WORDS, "https://x.org/bier": "https://x.org/bier"}
+    assert translate(engine, text, terms).text == wanted
+
+
+def test_a_term_that_begins_the_translation_has_its_capital_there() -> None:
+    engine = compelled(None)
+    engine.words = {"ein": "", "bier": "Beer", "hier": "here"}
+    assert translate(engine, "Ein bier hier", {"bier": "ale"}).text == "Ale here"
+    assert translate(engine, "ein bier hier", {"bier": "ale"}).text == "ale here"
+    assert translate(engine, "Ein bier hier", {"bier": "iPhone"}).text == "iPhone here"
+    assert len(engine.asked) == 3
+    assert translate(engine, "Ein bier hier", {"bier": "beer"}).text == "Beer here"
+    assert len(engine.asked) == 4
+
+
+def test_terms_that_the_alignment_does_not_know() -> None:
+    class Aside(Compelled):
+        def _pairs(self, job):  # type: ignore[no-untyped-def]
+            written, words = super()._pairs(job)
+            return written, tuple(replace(word, source_start=0, source_end=3) for word in words)
+
+    engine = Aside(words=WORDS)
+    assert translate(engine, "ich möchte ein bier", {"bier": "tea"}).text == "i want a tea"
+    assert engine.asked == ["ich möchte ein bier", "bier"]
+
+
+def test_alternatives_have_terms_in_their_places_too() -> None:
+    class Several(Compelled):
+        def _translation(self, job: TranslationRequest) -> TranslationResult:
+            found = super()._translation(job)
+            others = ("i want an beer", "i want some beer", "i want a wine")[: job.alternatives]
+            return replace(found, alternatives=others, scores=(-0.1, -0.2, -0.3, -0.4)[: len(others) + 1])
+
+        async def align(self, model, source_language, target_language, pairs):  # type: ignore[no-untyped-def]
+            words = [list(re.finditer(r"\S+", text)) for pair in pairs for text in pair]
+            return [
+                tuple(AlignedWord(*b.span(), *a.span(), 0.9) for a, b in zip(*both, strict=True))
+                for both in zip(words[::2], words[1::2], strict=True)
+            ]
+
+    found = translate(
+        Several(words=WORDS), "ich möchte ein bier", {"bier": "tea"}, alternatives=3, wants=frozenset({"scores"})
+    )
+    assert (found.text, found.alternatives) == ("i want a tea", ("i want an tea", "i want some tea"))
+    assert found.scores == (-0.1, -0.2, -0.3)  # the third became the best itself

@@ -1,0 +1,108 @@
+"""Layout is the source's alone, whatever the model writes and wherever it puts its words."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
+from app.translation.repair.text_edits import LayoutFilter, strip_invented_layout
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator
+from tests.app.translation.word_engine import WordEngine
+
+
+class Astray(WordEngine):
+    """Writes words of its own, with layout, and aligns them anyhow."""
+
+    seed = 0
+
+    def _translation(self, job: TranslationRequest) -> TranslationResult:
+        chance = random.Random(f"{self.seed} {job.text}")
+        words = [
+            chance.choice(["a", "dog", "😀", "b\u00a0c", "x  y", "\n", "z\t", "→"]) for _ in range(chance.randint(0, 5))
+        ]
+        text = " ".join(words)
+        sources = [found.span() for found in re.finditer(r"\S+", job.text)]
+        links = tuple(
+            AlignedWord(*found.span(), *chance.choice(sources), 0.5) for found in re.finditer(r"\S+", text) if sources
+        )
+        return replace(super()._translation(job), text=text, tokens=None, alignment=links)
+
+
+def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
+    job = TextRequest(text, "de", "en", **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([job]))[0]
+
+
+def layout(text: str) -> tuple[list[str], Counter[str]]:
+    spaces = [found[0] for found in re.finditer(r"\s+", text) if found[0] != " "]
+    return spaces, Counter(character for character in text if character in "😀👍\u200d🎉→")
+
+
+PARTS = ["Haus", "Hund.", "ja,", "5", "  ", "\u00a0", "\u3000", "\n", "\r\n", "\t", "😀", "👍", "→", " ", " ", "{a  b}"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=12), st.integers(0, 1000))
+def test_spaces_and_emoji_are_those_of_the_source(parts: list[str], seed: int) -> None:
+    engine = Astray()
+    engine.seed = seed
+    text = " ".join(parts) if seed % 2 else "".join(parts)
+    assert layout(translate(engine, text).text) == layout(text)
+
+
+def test_what_has_no_place_in_one_sentence_is_translated_in_parts() -> None:
+    engine = WordEngine(words={"ein": "", "guter": ""})
+    assert translate(engine, "Ein  guter  Hund").text == "Ein  guter  HUND"
+    assert translate(engine, "Der  Hund hier").text == "DER  HUND HIER"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a b", "a b"),
+        (" a  b\n", "a b"),
+        ("a\u00a0b 😀 c", "a b c"),
+        ("😀", ""),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("a\u200cb", "ab"),
+    ],
+)
+def test_what_a_model_writes(text: str, wanted: str) -> None:
+    assert strip_invented_layout(text, "") == wanted
+    writing = LayoutFilter("")
+    assert "".join(map(writing.more, text)) == wanted
+
+
+def test_a_prefix_stays_as_it_is() -> None:
+    assert strip_invented_layout("😀  Ja  nein", "😀  Ja") == "😀  Ja nein"
+
+
+def test_emoji_between_words_that_became_one() -> None:
+    found = translate(WordEngine(words={"b": "", "c": ""}), "Wort 😀 b 👍 c 🎉 da").text
+    assert layout(found) == ([], Counter("😀👍🎉"))
+
+
+def test_a_placeholder_with_spaces_within() -> None:
+    engine = WordEngine(backwards=True)
+    assert translate(engine, "Hallo {a  b} da").text == "DA HALLO {a  b}"  # behind its word
+
+
+def test_a_stream_is_as_tidy() -> None:
+    async def streamed(text: str) -> tuple[str, str]:
+        shown = ""
+        async with Translator(engine).stream(TextRequest(text, "de", "en")) as stream:
+            async for delta in stream.deltas():
+                shown += delta.text
+            return shown, stream.result.text
+
+    engine = WordEngine(words={"hund": " dog \u00a0 here 😀", "x": "\u200b"})
+    assert asyncio.run(streamed("Ein Hund da.\nx")) == ("EIN dog here DA.\nx",) * 2

@@ -1,0 +1,162 @@
+"""What has to come over does, whatever the model makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.text.protected_spans import protected_spans
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator
+from tests.app.translation.word_engine import WordEngine
+
+
+def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
+    job = TextRequest(text, "de", "en", **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([job]))[0]
+
+
+def without_signs(word: str) -> str:
+    """As a model that knows neither links nor placeholders nor digits."""
+    return re.sub(r"[\d{}%$/@<>&]", "", word)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Besuche https://x.org/a?b=1 heute.", "BESUCHE https://x.org/a?b=1 HEUTE."),
+        ("Besuche heute https://x.org.", "BESUCHE HEUTE https://x.org."),
+        ("{name}, du bist da.", "{name}, DU BIST DA."),
+        ("Hallo {name}, du bist da.", "HALLO {name}, DU BIST DA."),
+        ("Das (siehe www.x.org) ist %d gut %s da", "DAS (SIEHE www.x.org) IST %d GUT %s DA"),
+        ("Ein Wort ({0}) hier", "EIN WORT ({0}) HIER"),
+        ("Schreib a.b@x.org bald", "SCHREIB a.b@x.org BALD"),
+        ("Ein <0>Hund</0> hier", "EIN <0>HUND</0> HIER"),
+    ],
+)
+def test_links_and_placeholders_that_the_model_breaks(text: str, wanted: str) -> None:
+    engine = WordEngine(spoil=without_signs)
+    assert translate(engine, text).text == wanted
+    assert len(engine.asked) == 2
+    assert not protected_spans(engine.asked[1])
+
+
+def test_what_the_model_copies_is_asked_once() -> None:
+    engine = WordEngine(words={"https://x.org": "https://x.org", "{name}": "{name}"})
+    assert translate(engine, "Siehe https://x.org {name} 17 da").text == "SIEHE https://x.org {name} 17 DA"
+    assert len(engine.asked) == 1
+    assert "alignment" not in engine.jobs[0].wants  # type: ignore[attr-defined]
+
+
+def test_a_link_that_the_model_writes_twice() -> None:
+    engine = WordEngine(words={"{name}": "{name} {name}"})
+    assert translate(engine, "Hallo {name} da").text == "HALLO {name} DA"
+
+
+def test_links_turn_round_with_their_words() -> None:
+    engine = WordEngine(spoil=without_signs, backwards=True)
+    assert translate(engine, "eins zwei https://x.org drei vier").text == "VIER DREI ZWEI https://x.org EINS"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "wanted"),
+    [
+        ("Es kostet 1.000,50 Euro", {"1.000,50": "1,000.50"}, "ES KOSTET 1,000.50 EURO"),
+        ("Es kostet 250 Euro", {"250": "25"}, "ES KOSTET 250 EURO"),
+        ("Von 1990 bis 2010", {"1990": "2010", "2010": "1990"}, "VON 2010 BIS 1990"),
+        ("Von 1990 bis 2010", {"1990": "2010"}, "VON 1990 BIS 2010"),
+        ("Von 1990 bis 2010", {"1990": "", "2010": ""}, "VON 1990 BIS 2010"),
+        ("Es sind 2 Hunde", {"2": "two"}, "ES SIND two HUNDE"),
+        ("Es sind 2 Hunde", {"2": "3"}, "ES SIND 2 HUNDE"),
+        ("Es sind zwanzig Hunde", {"zwanzig": "20"}, "ES SIND 20 HUNDE"),
+        ("Es sind 40 😀 Hunde", {"40": "fourty"}, "ES SIND 40 😀 HUNDE"),
+    ],
+)
+def test_numbers(text: str, words: dict[str, str], wanted: str) -> None:
+    found = translate(WordEngine(words=words), text, wants=frozenset({"tokens"})).text
+    assert found.replace("fourty ", "") == wanted
+
+
+def test_a_model_that_writes_nothing_has_not_translated() -> None:
+    engine = WordEngine(words={"こんにちは": ""})
+    job = frozenset({"tokens"})
+    found = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=job)
+    assert found.text == "JA.\nこんにちは\u3000NEIN 😀"
+    assert found.tokens is not None
+    assert "".join(token.text for token in found.tokens) == found.text
+
+
+GLOSSARY = {"hund": "canine", "rotes haus": "crimson house", "NASA": "Nasa"}
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+@pytest.mark.parametrize("backwards", [True, False])
+@pytest.mark.parametrize("aligns", [True, False])
+def test_terms_are_in_every_translation(obeys: bool, backwards: bool, aligns: bool) -> None:
+    engine = WordEngine(obeys=obeys, backwards=backwards, aligns=aligns, terms={"hund": ("canine",)})
+    text = "Der Hund läuft. Ein rotes Haus, ein Hund. Hunde. NASA hier. Hund!"
+    found = translate(engine, text, glossary=GLOSSARY).text
+    sentences = [sentence.lower() for sentence in re.split(r"(?<=[.!]) ", found)] if not backwards else [found.lower()]
+    assert found.lower().count("canine") == 3
+    assert "crimson house" in found.lower()
+    assert "Nasa" in found
+    if aligns:
+        assert not re.search(r"\bhund\b|rotes haus", found.lower())
+    assert any("hunde" in sentence for sentence in sentences)
+    assert ("canine",) in [each for job in engine.jobs for each in job.required]  # type: ignore[attr-defined]
+
+
+def test_a_term_takes_the_place_of_its_words() -> None:
+    engine = WordEngine(obeys=False)
+    assert translate(engine, "Das ist ein rotes Haus.", glossary=GLOSSARY).text == "DAS IST EIN crimson house."
+    assert translate(engine, "Der Hund (groß) da", glossary={"groß": "large 2"}).text == "DER HUND (large 2) DA"
+    assert translate(WordEngine(obeys=False), "Hund da", glossary=GLOSSARY).text == "Canine DA"
+
+
+def test_tokens_and_alignment_stay_with_a_mended_text() -> None:
+    text = "Der Hund sieht 250 https://x.org da."
+    engine = WordEngine(obeys=False, spoil=without_signs)
+    found = translate(engine, text, glossary=GLOSSARY, wants=frozenset({"tokens", "alignment"}))
+    assert found.text == "DER canine SIEHT 250 https://x.org DA."
+    assert found.tokens is not None
+    assert "".join(token.text for token in found.tokens) == found.text
+    assert found.alignment is not None
+    words = [(text[a.source_start : a.source_end], found.text[a.target_start : a.target_end]) for a in found.alignment]
+    assert ("Hund", "canine") in words
+    assert ("da.", "DA.") in words
+
+
+def test_alternatives_that_lose_something_are_left_out() -> None:
+    class Losing(WordEngine):
+        def _translation(self, job):  # type: ignore[no-untyped-def]
+            from dataclasses import replace
+
+            found = super()._translation(job)
+            return replace(found, alternatives=("OHNE {} 7", "MIT {name} 250"), scores=(-1.0, -2.0, -3.0))
+
+    engine = Losing(words={"{name}": "{name}"})
+    found = translate(engine, "Mit {name} 250 da", alternatives=2, wants=frozenset({"scores"}))
+    assert found.alternatives == ("MIT {name} 250",)
+    assert found.scores == (-1.0, -3.0)
+
+
+WORDS = ["Haus", "hund", "groß,", "ja", "x"]
+KEPT = ["https://x.org/a", "{name}", "%s", "a@b.org", "<0>", ":smile:", "$HOME", "www.y.de"]
+NUMBERS = ["2500", "1.000,50", "77", "2026", "19"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(WORDS + KEPT + NUMBERS + ["😀", "\t"]), min_size=1, max_size=10), st.booleans())
+def test_all_that_has_to_come_over_does(parts: list[str], backwards: bool) -> None:
+    text = "Wort " + " ".join(parts) + " Ende."
+    engine = WordEngine(spoil=without_signs, backwards=backwards, obeys=False)
+    found = translate(engine, text, glossary={"hund": "canine"}).text
+    assert Counter(each.key for each in protected_spans(found)) == Counter(each.key for each in protected_spans(text))
+    for number in NUMBERS:
+        assert len(re.findall(rf"(?<!\S){re.escape(number)}(?!\S)", found)) == parts.count(number)
+    assert ("canine" in found.lower()) is ("hund" in parts)  # with a capital where it begins the sentence

@@ -1,0 +1,95 @@
+"""Pieces and what stands between them; whatever a text holds beside words comes back where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.text.layout_characters import JOINERS, MARK, is_spelling_joiner
+from app.translation.prepare import segmented, target_spaces
+from app.translation.text_request import TextRequest
+from app.translation.text_translator import Translator
+from tests.app.translation.word_engine import WordEngine
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Hallo Welt.  Wie geht es? 😀\n", ["Hallo Welt.", "Wie geht es?"]),
+        ("  a\tb\r\nc\x0bd   e", ["a", "b", "c", "d", "e"]),
+        ("a  b", ["a  b"]),
+        ("- Eins\n2. Zwei\n• Drei\n> # Vier\n(5) Fünf\na) Sechs", ["Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs"]),
+        ("\ufeff😀 Gut 👨‍👩‍👧 so 1️⃣", ["Gut 👨‍👩‍👧 so"]),
+        ("12,50 €\n😀\n---\nhttps://x.org/a\n{name}\nx@y.org", []),
+        ("Siehe https://x.org", ["Siehe https://x.org"]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)
+def test_pieces(text: str, pieces: list[str]) -> None:
+    layout = segmented(text, "de")
+    assert layout.pieces == pieces
+    between = layout.between
+    assert "".join([each for pair in zip(between, pieces, strict=False) for each in pair]) + between[-1] == text
+
+
+def test_lines_are_parted_even_where_sentences_are_not() -> None:
+    assert segmented("Eins. Zwei.\nDrei.", "de", split=False).pieces == ["Eins. Zwei.", "Drei."]
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "target", "wanted"),
+    [
+        ("我要。你呢？", "zh", "en", ["", " ", ""]),
+        ("I do. You?", "en", "zh-Hans", ["", "", ""]),
+        ("I do. You?", "en", "de", ["", " ", ""]),
+        ("I do.  You?", "en", "zh", ["", "  ", ""]),
+        ("我要。你呢？", "zh", "ja", ["", "", ""]),
+    ],
+)
+def test_single_spaces_between_sentences_are_those_of_the_target(
+    text: str, source: str, target: str, wanted: list[str]
+) -> None:
+    assert list(target_spaces(segmented(text, source), target)) == wanted
+
+
+PARTS = [
+    *("Haus", "Bier.", "zwei", "Ja!", "straße", "Hund,", "(gut)", "дом", "בית", "我想。", "e\u0301", "می\u200cخواهم"),
+    *("\n", "\r\n", "\t", "  ", "   ", "\u00a0", "\u2003", "\u3000", "\u2028", "\x0b", "\x85", "\n\n"),
+    *("😀", "👨‍👩‍👧", "🇩🇪", "❤️", "1️⃣", "→", "\u200b", "\ufeff", "\u200e", "👍🏽", "\x00"),
+    *("- ", "• ", "1. ", "12,5", "https://x.org/a?b=(c)", "{name}", "%s", "&lt;b&gt;"),
+]
+TEXTS = st.lists(st.one_of(st.sampled_from(PARTS), st.just(" ")), max_size=14).map("".join)
+LAYOUT = re.compile(r"(?! )\s|[\x00-\x1f\x7f-\x9f]|(?! )" + MARK.pattern.removesuffix("+"))
+
+
+def layout_characters(text: str) -> list[str]:
+    """All that is layout, in order, but for plain spaces; joiners within words are not."""
+    found = LAYOUT.finditer(text)
+    return [each[0] for each in found if each[0] not in JOINERS or not is_spelling_joiner(text, each.start())]
+
+
+def wide_spaces(text: str) -> int:
+    """Of how many spaces the runs of several consist."""
+    return sum(len(run) for run in re.findall(" {2,}", text))
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.booleans(), st.booleans(), st.booleans())
+def test_layout_comes_back_exactly_and_in_order(text: str, backwards: bool, aligns: bool, split: bool) -> None:
+    engine = WordEngine(backwards=backwards, aligns=aligns)
+    (found,) = asyncio.run(Translator(engine).translate([TextRequest(text, "de", "en", split=split)]))
+    assert layout_characters(found.text) == layout_characters(text)
+    assert wide_spaces(found.text) >= wide_spaces(text)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TEXTS)
+def test_an_engine_that_copies_gives_the_same_text(text: str) -> None:
+    engine = WordEngine(copies=True)
+    (found,) = asyncio.run(Translator(engine).translate([TextRequest(text, "de", "en")]))
+    assert found.text == text

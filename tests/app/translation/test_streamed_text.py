@@ -1,0 +1,104 @@
+"""A text shown while it is translated: in order, whole, and as it will be in the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.engine.errors import EngineUnavailable, Overloaded
+from app.translation.cached_engine import Cache
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator
+from tests.app.translation.repair.test_sentence_repair import without_signs
+from tests.app.translation.word_engine import WordEngine
+
+
+async def shown(translator: Translator, job: TextRequest) -> tuple[list[str], TranslatedText]:
+    async with translator.stream(job) as stream:
+        return [delta.text async for delta in stream.deltas()], stream.result
+
+
+def stream(engine: WordEngine, text: str, **options: object) -> tuple[list[str], TranslatedText]:
+    return asyncio.run(shown(Translator(engine), TextRequest(text, "de", "en", **options)))  # type: ignore[arg-type]
+
+
+def test_letters_come_as_they_are_written_and_join_to_the_text() -> None:
+    texts, result = stream(WordEngine(), "  Ein Hund.\n\nEin Haus. 😀 ")
+    assert "".join(texts) == result.text == "  EIN HUND.\n\nEIN HAUS. 😀 "
+    assert texts[0] == "  E"
+    assert len(texts) > 8
+
+
+def test_sentences_that_end_early_wait_for_their_turn() -> None:
+    engine = WordEngine(delays={"Eins ist da.": 3000})
+    texts, result = stream(engine, "Eins ist da. Zwei ist da. Drei ist da.")
+    assert engine.asked == ["Zwei ist da.", "Drei ist da.", "Eins ist da."]
+    assert "".join(texts) == result.text == "EINS IST DA. ZWEI IST DA. DREI IST DA."
+
+
+def test_what_may_be_mended_is_shown_when_it_is_whole() -> None:
+    engine = WordEngine(spoil=without_signs, obeys=False)
+    text = "Ein Wort. Siehe https://x.org 😀 da. Der Hund. Zwei."
+    texts, result = stream(engine, text, glossary={"hund": "canine"})
+    assert "".join(texts) == result.text == "EIN WORT. SIEHE https://x.org 😀 DA. DER canine. ZWEI."
+    assert not any("HTT" in each for each in texts)
+    whole = asyncio.run(Translator(engine).translate([TextRequest(text, "de", "en", glossary={"hund": "canine"})]))[0]
+    assert whole.text == result.text
+
+
+@pytest.mark.parametrize("text", ["", " \n", "12 😀"])
+def test_what_needs_no_model_is_shown_as_it_is(text: str) -> None:
+    engine = WordEngine()
+    texts, result = stream(engine, text)
+    assert ("".join(texts), result.text, engine.asked) == (text, text, [])
+
+
+def test_a_refusal_comes_before_anything_is_shown() -> None:
+    with pytest.raises(Overloaded):
+        stream(WordEngine(refusals=[Overloaded("full", retry_after_s=1)]), "\n Ein Hund. Ein Haus.")
+
+
+def test_a_failure_later_comes_after_the_texts_before_it() -> None:
+    async def run() -> list[str]:
+        texts: list[str] = []
+        with pytest.raises(EngineUnavailable):
+            async with Translator(engine).stream(TextRequest("Ein Hund. Ein Haus.", "de", "en")) as opened:
+                async for delta in opened.deltas():
+                    texts += [delta.text]
+        return texts
+
+    engine = WordEngine(refusals=[None, EngineUnavailable("gone")])
+    assert "".join(asyncio.run(run())) == "EIN HUND."
+
+
+def test_sentences_behind_the_first_wait_for_room() -> None:
+    engine = WordEngine(refusals=[None, Overloaded("full", retry_after_s=1), None])
+    texts, result = stream(engine, "Ein Hund. Ein Haus.")
+    assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
+
+
+def test_a_sentence_for_which_nothing_is_written_is_shown_as_it_is() -> None:
+    texts, result = stream(WordEngine(words={"oje": ""}), "Ein Hund.\nOje\nEin Haus.")
+    assert "".join(texts) == result.text == "EIN HUND.\nOje\nEIN HAUS."
+
+
+def test_a_reader_that_leaves_ends_the_work() -> None:
+    async def run() -> int:
+        before = len(asyncio.all_tasks())
+        async with Translator(WordEngine()).stream(TextRequest("Ein Hund. " * 100, "de", "en")) as opened:
+            await opened.taken()
+        await asyncio.sleep(0)
+        return len(asyncio.all_tasks()) - before
+
+    assert asyncio.run(run()) == 0
+
+
+def test_known_sentences_are_shown_at_once() -> None:
+    engine = WordEngine()
+    translator = Translator(engine, Cache(1_000_000))
+    job = TextRequest("Ein Hund. Ein Haus.", "de", "en")
+    asyncio.run(translator.translate([job]))
+    texts, result = asyncio.run(shown(translator, job))
+    assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
+    assert len(engine.asked) == 2

@@ -1,0 +1,152 @@
+"""From a text to its translation: sentences, lengths, groups and what is told beside the text."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.engine.errors import EngineUnavailable, Overloaded, TextTooLong
+from app.engine.interface import TranslationRequest
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator
+from tests.app.translation.word_engine import WordEngine
+
+
+def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
+    job = TextRequest(text, "de", "en", **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([job]))[0]
+
+
+def test_the_model_reads_single_sentences_and_the_text_keeps_its_form() -> None:
+    engine = WordEngine(words={"hallo": "hello", "welt": "world"})
+    found = translate(engine, "  - Hallo Welt.  Hallo!\r\n\tWelt 😀\n")
+    assert found.text == "  - hello world.  hello!\r\n\tworld 😀\n"
+    assert engine.asked == ["Hallo Welt.", "Hallo!", "Welt"]
+
+
+def test_texts_of_one_call_are_one_group_and_each_sentence_is_asked_once() -> None:
+    engine = WordEngine()
+    jobs = [TextRequest(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
+    found = asyncio.run(Translator(engine).translate(jobs))
+    assert [each.text for each in found] == ["JA. NEIN.", " ", "NEIN.", "12 😀"]
+    assert engine.asked == ["Ja.", "Nein."]
+    assert engine.groups == [2]
+    assert [each.model for each in found] == ["tiny-de-en", "", "tiny-de-en", ""]
+
+
+@pytest.mark.parametrize("text", ["B", "ÄÖ", "&lt;b&gt; fett &amp; so", "a&nbsp;b"])
+def test_neither_case_nor_entities_are_touched(text: str) -> None:
+    engine = WordEngine(copies=True)
+    assert translate(engine, text).text == text
+    lower = WordEngine(words={"b": "be quiet"})
+    assert translate(lower, "B").text == "be quiet"
+
+
+def test_every_option_comes_to_the_engine_and_the_prefix_to_the_first_sentence_alone() -> None:
+    engine = WordEngine()
+    options = {"beam_size": 2, "length_penalty": 0.5, "max_new_tokens": 9, "no_repeat_ngram_size": 3, "model": None}
+    found = translate(engine, "Eins da. Zwei da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options)
+    assert engine.jobs == [
+        TranslationRequest("Eins da.", "de", "en", None, 1, 2, 0.5, 9, "So", (), 3, frozenset({"scores"})),
+        TranslationRequest("Zwei da.", "de", "en", None, 1, 2, 0.5, 9, "", (), 3, frozenset({"scores"})),
+    ]
+    assert found.text == "So EINS DA. ZWEI DA."
+    assert found.alternatives == ("So EINS DA. (1) ZWEI DA. (1)",)
+    assert found.scores == (-0.5, -1.5)
+
+
+def test_tokens_and_alignment_are_those_of_the_whole_text() -> None:
+    text = "\n- Ein Hund.  Der 😀 Hase\tda \n"
+    found = translate(WordEngine(backwards=True), text, wants=frozenset({"tokens", "alignment"}))
+    assert found.text == "\n- HUND. EIN  HASE DER 😀\tDA \n"
+    assert found.tokens is not None
+    assert "".join(token.text for token in found.tokens) == found.text
+    assert found.alignment is not None
+    words = [(text[a.source_start : a.source_end], found.text[a.target_start : a.target_end]) for a in found.alignment]
+    assert words == [("Hund.", "HUND."), ("Ein", "EIN"), ("Hase", "HASE"), ("Der", "DER"), ("da", "DA")]
+    assert (found.usage.read_tokens, found.usage.new_tokens) == (5, 5)
+
+
+def test_what_was_not_asked_for_is_not_told() -> None:
+    found = translate(WordEngine(), "Ein 😀 Hund")
+    assert (found.tokens, found.alignment, found.scores, found.alternatives) == (None, None, None, ())
+
+
+def test_a_chapter_goes_in_groups_and_comes_whole() -> None:
+    engine = WordEngine()
+    chapter = "\n\n".join(
+        f"Satz {'x' * (number % 7)} Nummer{number} hier. Und noch einer{number}." for number in range(600)
+    )
+    assert translate(engine, chapter).text == chapter.upper()
+    assert sum(engine.groups) == 1200
+    assert max(engine.groups) <= 256
+    assert all(len(text) < 60 for text in engine.asked)
+
+
+def test_a_long_sentence_is_cut_at_clauses_and_nothing_is_lost() -> None:
+    engine = WordEngine(room=10)
+    text = "eins zwei drei vier fünf, sechs sieben acht neun zehn, elf zwölf dreizehn vierzehn fünfzehn."
+    found = translate(engine, text)
+    assert found.text == text.upper()
+    assert found.finish_reason == "stop"
+    assert all(asked.endswith((",", ".")) for asked in engine.asked)
+    assert len(engine.asked) > 1
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_word_of_ten_thousand_letters_is_translated_whole(split: bool) -> None:
+    engine = WordEngine(room=20)
+    found = translate(engine, "Das " + "äb" * 5000 + " hier " * 100, split=split)
+    assert found.text == "DAS " + "ÄB" * 5000 + " HIER " * 100
+    assert max(engine._tokens(text) for text in engine.asked) <= 20
+
+
+def test_a_sentence_with_more_tokens_than_bytes_is_counted_then() -> None:
+    class Expanding(WordEngine):
+        def _tokens(self, text: str) -> int:
+            return 4 * len(text)
+
+    engine = Expanding(room=60)
+    assert translate(engine, "eins zwei drei vier fünf").text == "EINS ZWEI DREI VIER FÜNF"
+    assert all(len(text) <= 15 for text in engine.asked)
+
+
+def test_without_room_for_one_character_the_refusal_is_the_engine_s() -> None:
+    class Full(WordEngine):
+        def _tokens(self, text: str) -> int:
+            return 100
+
+    with pytest.raises(TextTooLong):
+        translate(Full(room=60), "eins zwei")
+
+
+def test_a_translation_that_did_not_end_is_made_again_in_halves() -> None:
+    engine = WordEngine(ends_after=10)
+    text = " ".join(f"Wort{chr(97 + number)}" for number in range(18)) + "."
+    found = translate(engine, text)
+    assert (found.text, found.finish_reason) == (text.upper(), "stop")
+    assert len(engine.asked) == 3
+    cut = translate(WordEngine(ends_after=10), text, max_new_tokens=10)
+    assert (cut.text.split()[-1], cut.finish_reason) == ("WORTJ", "length")
+    short = WordEngine(ends_after=1)
+    assert translate(short, "Kurz und gut").finish_reason == "length"
+    assert len(short.asked) == 1
+
+
+def test_the_worst_end_is_the_text_s() -> None:
+    assert translate(WordEngine(ends_after=1), "Ja. Ja nein.").finish_reason == "length"
+
+
+def overloaded() -> Overloaded:
+    return Overloaded("full", retry_after_s=1)
+
+
+def test_groups_behind_the_first_wait_for_room() -> None:
+    chapter = " ".join(f"Satz Nummer{number} hier." for number in range(300))
+    engine = WordEngine(refusals=[None, overloaded(), None])
+    assert translate(engine, chapter).text == chapter.upper()
+    with pytest.raises(Overloaded):
+        translate(WordEngine(refusals=[overloaded()]), chapter)
+    with pytest.raises(EngineUnavailable):
+        translate(WordEngine(refusals=[None, EngineUnavailable("gone")]), chapter)

@@ -1,0 +1,100 @@
+"""HTML through a translator that is scripted: capitals, and every second word changes places with the first."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult, Usage
+from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_translator import Translator, translated_page, translated_pages
+from tests.app.api.fake_engine import FakeEngine
+
+
+class Capitals:
+    def __init__(self, alignment: bool = True) -> None:
+        self.asked: list[list[TextRequest]] = []
+        self._alignment = alignment
+
+    async def __call__(self, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
+        self.asked.append(list(jobs))
+        return [self._answer(job) for job in jobs]
+
+    def _answer(self, job: TextRequest) -> TranslatedText:
+        found = list(re.finditer(r"\S+", job.text))
+        found[:2] = reversed(found[:2])
+        out, alignment = "", []
+        for each in found:
+            out += " " * bool(out)
+            alignment.append(AlignedWord(len(out), len(out) + len(each[0]), *each.span(), 1.0))
+            out += each[0].upper()
+        reason = "length" if "endless" in job.text else "stop"
+        usage = Usage(len(found), 2 * len(found), 0.25, None, len(found) / 10)
+        told = tuple(alignment) if self._alignment and "alignment" in job.wants else None
+        scores = (-float(len(found)),) if "scores" in job.wants else None
+        return TranslatedText(out, (), reason, "tiny-de-en", usage, scores, None, told)
+
+
+def page(text: str, **fields: object) -> TextRequest:
+    return replace(TextRequest(text, "de", "en", format="html"), **fields)  # type: ignore[arg-type]
+
+
+def test_all_texts_of_all_pages_are_asked_at_once() -> None:
+    ask = Capitals()
+    plain = TextRequest("<b>as it is</b>", "de", "en", alternatives=2)
+    jobs = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
+    answers = asyncio.run(translated_pages(jobs, ask))
+    asked = TextRequest("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
+    assert ask.asked == [[asked, replace(asked, text="three", prefix=""), plain]]
+    texts = [each.text for each in answers]
+    assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
+
+
+def test_what_is_told_of_a_page() -> None:
+    job = page("<p>one two three</p>endless", wants=frozenset({"scores", "tokens", "alignment"}), alternatives=3)
+    answer = asyncio.run(translated_page(job, Capitals()))
+    assert answer == TranslatedText(
+        "<p>TWO ONE THREE</p>ENDLESS", (), "length", "tiny-de-en", Usage(4, 8, 0.25, None, 0.3), (-2.0,), None, None
+    )
+
+
+def test_a_page_without_a_text_asks_nobody() -> None:
+    ask = Capitals()
+    assert asyncio.run(translated_page(page("<p><code>x</code> </p>"), ask)) == TranslatedText("<p><code>x</code> </p>")
+    assert ask.asked == []
+
+
+@pytest.mark.parametrize("alignment", [True, False])
+def test_the_text_outside_of_tags_is_what_the_plain_text_becomes(alignment: bool) -> None:
+    text = "one <b>two <i>three</i></b>, <a href='x'>four</a> &amp; <span>five</span>"
+    answer = asyncio.run(translated_page(page(text), Capitals(alignment)))
+    assert re.sub("<[^>]*>", "", answer.text) == "TWO ONE THREE, FOUR &amp; FIVE"
+    assert sorted(re.findall("<[^>]*>", answer.text)) == sorted(re.findall("<[^>]*>", text))
+
+
+def test_a_long_page_is_the_same_as_its_parts() -> None:
+    part = "<p>one <b>two</b> three</p>\n"
+    assert (asyncio.run(translated_page(page(part * 200), Capitals()))).text == "<p><b>TWO</b> ONE THREE</p>\n" * 200
+
+
+class AlignedEngine(FakeEngine):
+    def _translation(self, job: TranslationRequest) -> TranslationResult:
+        alignment = tuple(AlignedWord(*each.span(), *each.span(), 1.0) for each in re.finditer(r"\S+", job.text))
+        return replace(super()._translation(job), text=job.text.upper(), alignment=alignment)
+
+
+def test_the_translator_takes_html_and_streams_it_whole() -> None:
+    async def scene() -> None:
+        job = page("<p>ein <b>Haus</b></p>\n<script>x</script>")
+        translator = Translator(AlignedEngine())
+        (answer,) = await translator.translate([job])
+        assert answer.text == "<p>EIN <b>HAUS</b></p>\n<script>x</script>"
+        async with translator.stream(job) as stream:
+            assert "".join([delta.text async for delta in stream.deltas()]) == answer.text
+            assert stream.result == answer
+
+    asyncio.run(scene())

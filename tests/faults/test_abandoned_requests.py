@@ -1,0 +1,58 @@
+"""A request that nobody hears until its end, and what it costs after its client has left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.engine.interface import GenerationRequest
+from tests.app.engine.engine_thread import Running, options
+
+pytestmark = pytest.mark.faults
+PROMPT_TOKENS = 2
+BEFORE, BESIDE = 10, 40  # tokens of the clock: until the request comes, and until it is left
+
+
+def test_an_answer_that_nobody_waits_for_costs_two_steps_at_most(
+    slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells no tokens; a stream on the same rows, which takes part in the same steps, is its clock."""
+    running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0))  # a beat is due four times as often
+    try:
+        running.ready()
+        wasted, steps = list[int](), list[int]()
+        monkeypatch.setattr(running.pool.admission, "wasted", lambda *given: wasted.append(given[-1]))
+
+        async def leave() -> int:
+            """Steps of the request that the clock did not see between its coming and its leaving."""
+            clock, came, left = 0, 0, 0
+            asked: asyncio.Task[Any] | None = None
+            async with running.pool.stream_generation(GenerationRequest("分开", max_new_tokens=2000, seed=1)) as stream:
+                async for delta in stream.deltas():
+                    clock += len(delta.text)
+                    if asked is None and clock >= BEFORE:
+                        job = GenerationRequest("分开", max_new_tokens=2000, seed=2)
+                        asked, came = asyncio.create_task(running.pool.generate(job)), clock
+                    elif asked is not None and not left and clock >= came + BESIDE:
+                        asked.cancel()
+                        left = clock
+                        with contextlib.suppress(asyncio.CancelledError):
+                            await asked
+                    if left and sum(wasted):  # by a beat in which the clock was not left yet
+                        return sum(wasted) - PROMPT_TOKENS - (left - came)
+            raise AssertionError("the clock has run down")
+
+        for _ in range(9):
+            wasted.clear()
+            steps.append(running.do(leave()))
+            running.until(lambda: sum(map(bool, wasted)) == 2, "the clock was not told to stop")
+        print(f"steps after a client left, beyond those that the clock saw: {sorted(steps)}")
+        assert min(steps) > -BESIDE  # else it never ran
+        assert statistics.median(steps) <= 2  # not all: the machine may take the front end's core away for a while
+    finally:
+        running.close()

@@ -1,0 +1,268 @@
+"""Clients who leave at every moment, and what is left of them: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from app.engine.async_engine import AsyncEngine
+from app.engine.interface import GenerationRequest, TranslationRequest
+from tests import tiny
+from tests.app.engine.engine_thread import Running, options
+from tests.faults.clients import ask, busy_gauges, connected, descriptors, heard, in_flight, resident_mib, send, until
+from tests.serving import Server, serving
+from tests.test_end_to_end import wait_for
+from tests.test_scraping import Samples, scrape
+
+pytestmark = pytest.mark.faults
+LYRICIST = ("cpu", "tiny-lyrics")
+LONG = {"prompt": "分开", "max_new_tokens": 2000, "seed": 3}
+PROMPT_TOKENS = 2000
+WARM_UP, CYCLES, TOGETHER = 2000, 10_000, 32
+
+
+def left(found: Samples) -> float:
+    return found["request_cancelled_total", "cpu", "tiny-lyrics", "disconnect"]
+
+
+@pytest.fixture(scope="module")
+def server(slow_lyricist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With 16 slots."""
+    settings = {"MAX_NEW_TOKENS": "2000", "SLOTS_PER_MODEL": "16", "STREAM_INTERVAL_MS": "0"}
+    with serving(slow_lyricist, tmp_path_factory.mktemp("server"), **settings) as server:
+        yield server
+
+
+def computed(server: Server, before: Samples) -> int:
+    """Tokens that were read and written since for those who left, once all is quiet and the device has said so."""
+    until(lambda found: not busy_gauges(found), server)
+    beats = [scrape(server)["step_duration_seconds_count", *LYRICIST]]
+    ask(server, {**LONG, "max_new_tokens": 5})
+    found = until(lambda found: found["step_duration_seconds_count", *LYRICIST] >= beats[0] + 5, server)
+    return int(found["cancelled_tokens_total", *LYRICIST] - before["cancelled_tokens_total", *LYRICIST])
+
+
+def test_leaving_while_queued(server: Server) -> None:
+    before = scrape(server)
+    with connected(server) as running, connected(server) as queued:
+        send(running, {**LONG, "n": 16, "stream": True})
+        running.getresponse()
+        send(queued, {**LONG, "n": 8})
+        until(lambda found: found["num_requests_waiting", *LYRICIST] == 8, server)
+        queued.close()
+        found = until(lambda found: in_flight(found) == 16, server)
+        assert left(found) - left(before) == 8
+        until(lambda found: found["num_requests_running", *LYRICIST] == 16, server)  # at the next beat, all of them
+    until(lambda found: left(found) - left(before) == 24, server)
+    assert 0 < computed(server, before) < 16 * 1900
+
+
+def test_leaving_in_the_prefill(server: Server) -> None:
+    before = scrape(server)
+    with connected(server) as connection:
+        send(connection, {**LONG, "prompt": "分" * PROMPT_TOKENS})
+        until(lambda found: in_flight(found) == 1, server)
+    until(lambda found: left(found) - left(before) == 1, server)
+    tokens = computed(server, before)
+    print(f"left in the prefill: {tokens - PROMPT_TOKENS} steps")
+    assert PROMPT_TOKENS <= tokens <= PROMPT_TOKENS + 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_leaving_while_it_is_written(stream: bool, server: Server) -> None:
+    before = scrape(server)
+    with connected(server) as connection:
+        send(connection, {**LONG, "n": 4, "stream": stream})
+        if stream:
+            connection.getresponse().readline()
+        until(lambda found: in_flight(found) == 4, server)
+    until(lambda found: left(found) - left(before) == 4, server)
+    tokens = computed(server, before)
+    print(f"left midway, stream {stream}: {tokens // 4 - 2} steps")
+    assert 0 < tokens < 4 * 1000
+
+
+def test_400_clients_who_leave(server: Server) -> None:
+    right = ask(server, LONG).text
+    (worker,) = server.workers()
+    chance = random.Random(8)
+    plans = [(chance.choice((1, 1, 4, 16)), chance.random() < 0.5, chance.uniform(0, 0.03)) for _ in range(500)]
+
+    def leave(plan: tuple[int, bool, float]) -> None:
+        n, stream, after_s = plan
+        with connected(server) as connection:
+            send(connection, {**LONG, "n": n, "stream": stream})
+            if stream:
+                connection.getresponse().readline()
+            time.sleep(after_s)
+
+    def quiet() -> list[float]:
+        """Descriptors of the server and of its device process, and their memory."""
+        until(lambda found: not busy_gauges(found) and not in_flight(found), server)
+        pids = (server.process.pid, worker)
+        return [*(descriptors(pid) for pid in pids), *(resident_mib(pid) for pid in pids)]
+
+    with ThreadPoolExecutor(6) as clients:
+        list(clients.map(leave, plans[:100]))
+        before = quiet()
+        list(clients.map(leave, plans[100:]))
+    wait_for(
+        lambda: all(b <= a for a, b in zip(before[:2], quiet()[:2], strict=True))
+    )  # a connection closes some time after its client has left
+    growth = [b - a for a, b in zip(before, quiet(), strict=True)]
+    print(f"400 left: descriptors {growth[0]:+} and {growth[1]:+}, memory {growth[2]:+.1f} and {growth[3]:+.1f} MiB")
+    assert growth[2] < 8
+    assert growth[3] < 8
+    with connected(server) as connection:
+        for stream in (False, True, False):
+            send(connection, {**LONG, "stream": stream})
+            assert heard(connection).text == right
+
+
+def test_a_left_stream_costs_two_steps_at_most(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond what its reader has heard: the step that is going on, and the one that began while it was cancelled."""
+    # each token is told at once, and a beat is due four times as often as the process may be silent
+    running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0, stream_interval_ms=0.0))
+    try:
+        running.ready()
+        wasted, steps = list[int](), list[int]()
+        monkeypatch.setattr(running.pool.admission, "wasted", lambda model, tokens: wasted.append(tokens))
+
+        async def leave() -> int:
+            heard = 0
+            async with running.pool.stream_generation(GenerationRequest("分开", max_new_tokens=2000, seed=1)) as stream:
+                async for delta in stream.deltas():
+                    heard += len(delta.text)
+                    if heard >= 20:
+                        break
+            return heard
+
+        for _ in range(15):
+            wasted.clear()
+            heard = running.do(leave())
+            running.until(lambda: sum(wasted) > 0, "nothing was said of what was wasted")
+            steps.append(sum(wasted) - 2 - heard)
+        print(f"steps after a reader left: {sorted(steps)}")
+        assert min(steps) >= 0
+        assert statistics.median(steps) <= 2  # not all: the machine may take the front end's core away for a while
+    finally:
+        running.close()
+
+
+class Held(NamedTuple):
+    """What the pool, its process and its device process hold."""
+
+    tasks: int
+    descriptors: int
+    device_descriptors: int
+    mib: float
+    device_mib: float
+
+
+def held(running: Running) -> Held:
+    """Once nothing is in work any more."""
+    pool = running.pool
+    device = pool.devices.all["cpu"]
+    running.until(lambda: not pool.switchboard._waiters, "a waiter was left")
+    running.until(lambda: not any(lane.rows or lane.waiting for lane in lanes(pool)), "a slot was left")
+    for each in (pool.admission.all, *pool.admission.models.values()):
+        assert (pool.admission.tokens, each.requests, each.work, each.rows) == (0, 0, 0, 0)
+    assert device.outstanding_tokens == 0
+    assert not pool.shelf._users
+    assert not any(pool.metrics.by_model.inflight.values())
+    for family in pool.metrics.gauges.collect():
+        assert family.name in ("parlance:slots",) or not any(sample.value for sample in family.samples), family
+    assert device.process is not None
+    assert device.process.pid is not None
+
+    async def tasks() -> int:
+        return len(asyncio.all_tasks())
+
+    gc.collect()
+    worker = device.process.pid
+    return Held(
+        running.do(tasks()),
+        descriptors(os.getpid()),
+        descriptors(worker),
+        resident_mib(os.getpid()),
+        resident_mib(worker),
+    )
+
+
+def lanes(pool: AsyncEngine) -> list[Any]:
+    """As the device has said after everything that it was sent: what it says is as old as its last beat."""
+    time.sleep(1.5)
+    return [lane for versions in pool.metrics.gauges.lanes["cpu"].values() for lane in versions]
+
+
+async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:
+    """At any moment: before it is sent, while it waits, in its prefill, among its steps, at its end."""
+    lyrics = GenerationRequest("分开", max_new_tokens=chance.choice((5, 500)), seed=1, n=chance.choice((1, 2)))
+    match chance.randrange(3):
+        case 0:
+            task: asyncio.Task[Any] = asyncio.create_task(pool.generate(lyrics))
+        case 1:
+            task = asyncio.create_task(
+                pool.translate([TranslationRequest(text, "de", "en") for text in tiny.GERMAN[:2]])
+            )
+        case _:
+            task = asyncio.create_task(read(pool, lyrics, chance.randrange(20)))
+    for _ in range(chance.randrange(4)):
+        await asyncio.sleep(0)
+    if chance.random() < 0.8:
+        await asyncio.sleep(chance.uniform(0, 0.02))
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def read(pool: AsyncEngine, job: GenerationRequest, most: int) -> None:
+    """So many texts of a stream, which is then left."""
+    async with pool.stream_generation(job) as stream:
+        count = 0
+        async for _ in stream.deltas():
+            count += 1
+            if count >= most:
+                return
+
+
+async def cancel_many(pool: AsyncEngine, cycles: int, seed: int) -> None:
+    async def cancel_on(number: int) -> None:
+        chance = random.Random(f"{seed}-{number}")
+        for _ in range(cycles // TOGETHER):
+            await cancel_one(pool, chance)
+
+    await asyncio.gather(*map(cancel_on, range(TOGETHER)))
+
+
+def test_ten_thousand_cancelled_requests_leave_nothing(tiny_checkpoints: Path) -> None:
+    # nobody is refused for the age of the queue, which is guessed in the first seconds: this is about what is left
+    running = Running(options(tiny_checkpoints, max_queue_age_s=3600.0))
+    try:
+        running.ready()
+        job = GenerationRequest("分开", max_new_tokens=200, seed=5)
+        right = running.do(running.pool.generate(job)).continuations[0].text
+        running.do(cancel_many(running.pool, WARM_UP, 1), timeout=120)
+        before = held(running)
+        running.do(cancel_many(running.pool, CYCLES, 2), timeout=240)
+        after = held(running)
+        print(f"{CYCLES} cancelled requests: {before} before, {after} after")
+        assert after.tasks == before.tasks
+        assert after.descriptors <= before.descriptors
+        assert after.device_descriptors <= before.device_descriptors
+        assert after.mib - before.mib < 16
+        assert after.device_mib - before.device_mib < 16
+        assert running.do(running.pool.generate(job)).continuations[0].text == right
+    finally:
+        running.close()

@@ -1,0 +1,141 @@
+"""Where the native kernels come from: a compiler, a file beside the sources, or nowhere."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from models.backends.native import build
+from models.backends.native.build import AVX2, AVX512, CHOICE, FP32, TRAINING, VARIANTS, Variant, cpu_flags
+from models.backends.torch.transformer_step import EagerTransformer
+from tests.models import tiny
+from tests.models.kernels import forget, needs_exact_int8
+
+ALL = frozenset[str]().union(*(variant.needed for variant in VARIANTS))
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A cache folder that holds nothing yet, and a library that was not looked for yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv(CHOICE, raising=False)
+    monkeypatch.setattr(build, "cpu_flags", lambda: ALL)
+    forget()
+    yield tmp_path
+    forget()
+
+
+@needs_exact_int8
+def test_without_a_compiler_int8_runs_in_pytorch_and_the_log_says_so(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert build.library() is None
+    assert caplog.text.count("there is no C compiler") == 1
+    assert type(tiny.transformer().decodable("int8")) is EagerTransformer
+
+
+def test_what_a_compiler_says_is_in_the_log(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(build, "FLAGS", ("-fno-such-flag",))
+    assert build.library() is None
+    assert "no-such-flag" in caplog.text or "there is no C compiler" in caplog.text
+    assert not list((fresh / "parlance").iterdir())
+
+
+def test_a_library_beside_its_sources_needs_no_compiler(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler --at-all")
+    with pytest.raises(FileNotFoundError, match="no-such-compiler"):
+        build.built(AVX2)
+    monkeypatch.setattr(build, "HERE", fresh)
+    of_nothing = replace(AVX2, sources=(), headers=())
+    (fresh / build.file_name(of_nothing)).touch()
+    assert build.built(of_nothing) == fresh / build.file_name(of_nothing)
+
+
+def test_another_cpu_is_not_asked_to_run_it(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(build, "cpu_flags", lambda: ALL - {"fma"})
+    assert build.library() is None
+    assert "need a CPU under Linux with fma" in caplog.text
+    assert not list(fresh.iterdir())
+
+
+def test_another_source_or_flag_is_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build.fingerprint(AVX2)
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-O2"))
+    assert build.fingerprint(AVX2) != before
+    every = (*VARIANTS, *FP32, *TRAINING)
+    assert len({build.file_name(variant) for variant in every}) == len(every)
+
+
+def test_where_the_compiler_does_not_know_the_best_the_next_one_is_used(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    loaded = ctypes.CDLL(None)
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: loaded)
+
+    def compile_to(path: Path, variant: Variant) -> None:
+        if variant is not AVX2:
+            raise OSError(f"cc: what is {variant.flags[-1]}?")
+        path.touch()
+
+    monkeypatch.setattr(build, "compile_to", compile_to)
+    assert build.library() is loaded
+    assert "native kernels for avx2" in caplog.text
+    assert "what is -march=cascadelake?" in caplog.text
+
+
+def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Variant] = []
+
+    def compile_to(_: Path, variant: Variant) -> None:
+        asked.append(variant)
+        raise subprocess.TimeoutExpired("cc", build.BUILD_LIMIT_S)
+
+    monkeypatch.setattr(build, "compile_to", compile_to)
+    assert build.library() is None
+    assert asked == [AVX512]
+
+
+@pytest.mark.slow  # nine compilations
+def test_the_command_builds_all_variants_beside_the_sources(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = (*VARIANTS, *FP32, *TRAINING)
+    (fresh / "training").mkdir()
+    for source in {name for variant in every for name in variant.headers + variant.sources}:
+        (fresh / source).write_bytes((build.HERE / source).read_bytes())
+    monkeypatch.setattr(build, "HERE", fresh)
+    if not any(map(shutil.which, build.COMPILERS)):
+        pytest.skip("no C compiler is installed, and to call one is all that this command does")
+    assert build.main() == 0, capsys.readouterr().err
+    assert {path.name for path in fresh.glob("*.so")} == {build.file_name(variant) for variant in every}
+    monkeypatch.setenv("CC", "no-such-compiler")
+    for variant in VARIANTS:
+        assert build.built(variant).parent == fresh
+        if variant.needed <= cpu_flags():
+            assert ctypes.CDLL(str(build.built(variant))).element_size() in (1, 2)
+    assert build.main() == 1
+    assert capsys.readouterr().err.count("no-such-compiler") == len(every)
+
+
+def test_the_choice_is_read_from_the_environment(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "none")
+    assert build.library() is None
+    assert build.fp32_library() is None
+    monkeypatch.setenv(CHOICE, "avx")
+    with pytest.raises(ValueError, match='PARLANCE_NATIVE is "avx": it should be one of avx512_vnni, avx_vnni, avx2'):
+        tiny.transformer().decodable("int8")

@@ -1,0 +1,105 @@
+"""Networks in the native kernels against the same in PyTorch's int8, alone and together."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.backends.native.int8_transformer import NativeTransformer
+from models.backends.select import prepared
+from models.backends.torch.transformer_step import EagerTransformer
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
+from tests.models import tiny
+from tests.models.kernels import needs_exact_int8
+
+PROMPTS = [
+    Prompt(tuple(tiny.ids((n,), n, low=3).tolist()), (1, *[4] * (n % 3))) for n in (5, 1, 8, 3, 6, 4, 2, 7, 9, 3)
+]
+
+
+def logits_of(network: Any, prompts: list[Prompt], steps: int = 4) -> Tensor:
+    """[steps, B, V], after the same tokens whatever the network says."""
+    state = network.allocate(len(prompts) + 1, 9, 12)
+    network.prefill(state, range(len(prompts)), prompts)
+    fed = [torch.tensor([p.prefix[-1] for p in prompts]), *tiny.ids((steps - 1, len(prompts)), 5, low=3)]
+    return torch.stack([network.step(state, tokens) for tokens in fed])
+
+
+@needs_exact_int8
+@pytest.mark.parametrize("name", tiny.OPTIONS)
+def test_every_option_of_the_network_says_what_pytorch_says_in_int8(library: ctypes.CDLL, name: str) -> None:
+    network = tiny.transformer(**tiny.OPTIONS[name])
+    found = network.decodable("int8")
+    assert isinstance(found, NativeTransformer)
+    in_pytorch = logits_of(EagerTransformer(*prepared(network, "int8")), PROMPTS)
+    in_c = logits_of(found, PROMPTS)
+    assert in_c.shape == in_pytorch.shape
+    used = in_c.isfinite()
+    assert torch.equal(used, in_pytorch.isfinite())
+    difference = (in_c - in_pytorch).masked_fill(~used, 0).abs().amax(dim=(0, 2))
+    # a number that lies between two bytes may be rounded to the other one: that shows in few rows, and little there
+    assert difference.median() < 1e-4, difference
+    assert difference.max() < 0.3, difference
+
+
+def test_a_row_does_not_depend_on_its_batch_mates_to_the_bit(library: ctypes.CDLL) -> None:
+    network = tiny.transformer().decodable("int8")
+    together = logits_of(network, PROMPTS)
+    for number, prompt in enumerate(PROMPTS):
+        state = network.allocate(1, 9, 12)
+        network.prefill(state, [0], [prompt])
+        assert torch.equal(network.step(state, torch.tensor([prompt.prefix[-1]]))[0], together[0, number])
+
+
+def test_a_forced_prefix_is_as_if_it_had_been_stepped(library: ctypes.CDLL) -> None:
+    network = tiny.transformer().decodable("int8")
+    state = network.allocate(2, 9, 12)
+    network.prefill(state, [0, 1], [Prompt((3, 4), (1, 5, 6, 7)), Prompt((3, 4), (1,))])
+    network.copy(state, [1], [0])
+    for token in (1, 5, 6):
+        network.step(state, torch.tensor([token]))
+    network.prefill(state, [1], [Prompt((3, 4), (1, 5, 6, 7))])
+    logits = network.step(state, torch.tensor([7, 7]))
+    assert torch.equal(logits[0], logits[1])
+
+
+def test_nothing_outside_a_table_or_a_slot_is_touched(library: ctypes.CDLL) -> None:
+    network = tiny.transformer().decodable("int8")
+    state = network.allocate(1, 3, 2)
+    for prompt in (
+        Prompt((tiny.SOURCE,), (1,)),
+        Prompt((-1,), (1,)),
+        Prompt((3, 4, 5, 6), (1,)),
+        Prompt((3,), (99, 1)),
+    ):
+        with pytest.raises(IndexError, match="vocabulary"):
+            network.prefill(state, [0], [prompt])
+    network.prefill(state, [0], [Prompt((3,), (1,))])
+    with pytest.raises(IndexError, match="vocabulary"):
+        network.step(state, torch.tensor([tiny.TARGET]))
+    for _ in range(2):
+        network.step(state, torch.tensor([1]))
+    with pytest.raises(IndexError, match="slot"):
+        network.step(state, torch.tensor([1]))
+
+
+@needs_exact_int8
+def test_a_source_of_nothing_is_read_as_nothing(library: ctypes.CDLL) -> None:
+    network, prompts = tiny.transformer(), [Prompt((), (1,)), Prompt((3, 4), (1,))]
+    expected = logits_of(EagerTransformer(*prepared(network, "int8")), prompts)
+    torch.testing.assert_close(logits_of(network.decodable("int8"), prompts), expected, rtol=0, atol=0.3)
+    assert logits_of(network.decodable("int8"), prompts[:1]).shape == (4, 1, expected.size(2))
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 3, "n_best": 3}, {"temperature": 0.8, "seed": 5}], ids=str)
+def test_all_that_decodes_decodes_together_as_alone(library: ctypes.CDLL, options: dict[str, Any]) -> None:
+    network, rules = tiny.transformer(), TokenRules(2, (0, 1))
+    chosen = DecodingOptions(max_new_tokens=8, **options)
+    together = decode(network, rules, PROMPTS, chosen, slots=6, precision="int8")
+    assert together == [decode(network, rules, [prompt], chosen, precision="int8")[0] for prompt in PROMPTS]

@@ -1,0 +1,61 @@
+"""Which variant of the native kernels a CPU gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.backends.native.build import AVX2, AVX512, AVX_VNNI, NAMES, VARIANTS, cpu_flags, fp32_runnable, runnable
+
+ZEN_3 = {"fma", "avx2", "bmi1", "bmi2", "adx"}
+SKYLAKE_X = ZEN_3 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+ICE_LAKE = SKYLAKE_X | {"avx512_vnni"}
+ALDER_LAKE = ZEN_3 | {"avx_vnni"}
+
+
+def test_flags_of_a_cpu(tmp_path: Path) -> None:
+    told = tmp_path / "cpuinfo"
+    told.write_text("processor\t: 0\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n", encoding="utf-8")
+    assert cpu_flags(told) == {"fpu", "avx512f"}
+    assert cpu_flags(tmp_path / "nowhere") == set()
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        (ZEN_3, [AVX2]),
+        (SKYLAKE_X, [AVX2]),
+        (ALDER_LAKE, [AVX_VNNI, AVX2]),
+        (ICE_LAKE, [AVX512, AVX2]),
+        (ICE_LAKE | ALDER_LAKE, [AVX512, AVX_VNNI, AVX2]),
+        (ICE_LAKE - {"fma"}, []),
+        ({"avx", "fma"}, []),
+        (set(), []),
+    ],
+)
+def test_a_cpu_gets_the_best_that_its_flags_allow(flags: set[str], found: list[object], tmp_path: Path) -> None:
+    told = tmp_path / "cpuinfo"
+    told.write_text(f"processor\t: 0\nflags\t\t: {' '.join(sorted(flags))}\n", encoding="utf-8")
+    assert runnable("", cpu_flags(told)) == found
+
+
+def test_a_variant_can_be_chosen_by_name_or_none() -> None:
+    for variant in VARIANTS:
+        assert runnable(variant.name, ICE_LAKE | ALDER_LAKE) == [variant]
+    assert runnable("none", ICE_LAKE) == []
+
+
+def test_a_choice_that_cannot_be_had_is_refused() -> None:
+    with pytest.raises(ValueError, match=f'PARLANCE_NATIVE is "sse": it should be one of {", ".join(NAMES)}, or none'):
+        runnable("sse", ICE_LAKE)
+    with pytest.raises(ValueError, match='PARLANCE_NATIVE is "avx512_vnni": this CPU does not have avx512_vnni'):
+        runnable("avx512_vnni", SKYLAKE_X)
+
+
+def test_recurrent_networks_need_no_flag_and_get_the_widest_vectors() -> None:
+    assert [variant.name for variant in fp32_runnable("", ICE_LAKE)] == ["fp32-avx512f", "fp32-avx2", "fp32"]
+    assert [variant.name for variant in fp32_runnable("", ZEN_3)] == ["fp32-avx2", "fp32"]
+    assert [variant.name for variant in fp32_runnable("", set())] == ["fp32"]
+    assert [variant.name for variant in fp32_runnable("avx2", ICE_LAKE)] == ["fp32-avx2", "fp32"]
+    assert fp32_runnable("none", ICE_LAKE) == []

@@ -1,0 +1,104 @@
+"""Steps of rounded shapes, recorded and replayed. Here a recording only runs the step again; what CUDA adds to that
+is tested on a GPU (tests/gpu)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.backends.torch.cuda_graph import Graphed, Recordable, Recording, StepShape
+from models.decoding.decoder import Decoder, decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Decodable, Prompt
+from tests.models import tiny
+
+
+def rerun(run: Callable[[], Tensor]) -> Recording:
+    """Like a graph: nothing runs when it is recorded, and each replay writes to the same logits."""
+    recording = Recording(lambda: None, torch.empty(0))
+
+    def replay() -> None:
+        logits = run()
+        if recording.logits.numel():
+            recording.logits.copy_(logits)
+        else:
+            recording.logits = logits
+
+    recording.replay = replay
+    return recording
+
+
+class Served:
+    """A network whose decodable form is the given one."""
+
+    def __init__(self, decodable: Any) -> None:
+        self.made = decodable
+
+    def decodable(self, precision: str = "fp32") -> Decodable:
+        return cast(Decodable, self.made)
+
+
+def requests(translator: bool, count: int = 40) -> tuple[list[Prompt], list[DecodingOptions]]:
+    chance = random.Random(5)
+    prompts, options = [], []
+    for number in range(count):
+        source = tuple(chance.randrange(4, 12) for _ in range(chance.randrange(1, 9)))
+        text = tuple(chance.randrange(1, 19) for _ in range(chance.randrange(1, 9)))
+        prompts.append(Prompt(source, (2,)) if translator else Prompt((), text))
+        kind: dict[str, Any] = chance.choice([{}, {"beam": 4}, {"beam": 3}, {"temperature": 0.9, "seed": number}])
+        options.append(DecodingOptions(max_new_tokens=chance.choice([2, 12, 60]), **kind))
+    return prompts, options
+
+
+@pytest.mark.parametrize("translator", [True, False])
+def test_recorded_steps_write_the_same(translator: bool) -> None:
+    network = tiny.transformer() if translator else tiny.recurrent()
+    prompts, options = requests(translator)
+    rules = TokenRules(3, (0,))
+    graphed = Graphed(cast(Recordable, network.decodable()), rerun)
+    plain = decode(network, rules, prompts, options, slots=13)
+    found = decode(Served(graphed), rules, prompts, options, slots=13)
+    assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in plain]
+
+
+def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> None:
+    """More steps than a slot has places: rows that nobody has are stepped along, and must neither leave their slots
+    nor spoil the next request there."""
+    network = tiny.transformer()
+    graphed = Graphed(cast(Recordable, network.decodable()), rerun)
+    decoder = Decoder(graphed, TokenRules(None, (0,)), slots=8, source_length=8, target_length=40)
+    prompt, options = Prompt((5, 6, 7), (2,)), DecodingOptions(max_new_tokens=40)
+    for number in range(3):
+        decoder.join([((number, i), prompt, options) for i in range(5)])  # rounded up to 8 rows
+        while decoder.searches:
+            decoder.step()
+    state = decoder.state
+    assert set(state.recordings) == {StepShape(8, 1, 32, 8), StepShape(8, 1, 40, 8)}
+    assert bool(state.inner.cache.isfinite().all())
+    decoder.join([(i, prompt, options) for i in range(8)])
+    finished = []
+    while decoder.searches:
+        finished += decoder.step().finished
+    (alone,) = decode(network, TokenRules(None, (0,)), [prompt], options)
+    assert {h[0].tokens for _, h in finished} == {alone[0].tokens}
+
+
+def test_warming_up_records_every_number_of_rows() -> None:
+    network = tiny.transformer()
+    graphed = Graphed(cast(Recordable, network.decodable()), rerun)
+    state = graphed.allocate(22, 16, 64)
+    assert graphed.warm_up(state, [1, 4]) == len(state.recordings)
+    rows = {(shape.rows, shape.group) for shape in state.recordings}
+    assert rows == {(n, 1) for n in (1, 2, 4, 8, 16, 22)} | {(n, 4) for n in (4, 8, 16, 20)}
+
+
+def test_rounding() -> None:
+    assert StepShape(5, 1, 33, 3).rounded(64, 100, 50) == StepShape(8, 1, 64, 32)
+    assert StepShape(60, 1, 70, 40).rounded(60, 100, 50) == StepShape(60, 1, 100, 50)
+    assert StepShape(12, 4, 1, 1).rounded(64, 100, 50) == StepShape(16, 4, 32, 32)
+    assert StepShape(20, 4, 1, 1).rounded(22, 100, 50) == StepShape(20, 4, 32, 32)

@@ -1,0 +1,249 @@
+"""Products in int8 against whole numbers, for each kernel; and which kernel is taken."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from models.backends.torch import products
+from models.backends.torch.products import (
+    ROWS,
+    Product,
+    dense,
+    exact_int8,
+    fastest,
+    integer_product,
+    product,
+    quantized,
+)
+
+KERNELS = pytest.mark.parametrize("kernel", [0, 1], ids=["int_mm", "onednn"])
+SHAPES = pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (19, 16), (33, 7), (64, 128), (200, 512)])
+
+
+def random_weight(outputs: int, inputs: int, seed: int = 0) -> Tensor:
+    return torch.randn(outputs, inputs, generator=torch.Generator().manual_seed(seed))
+
+
+def with_kernel(made: Product, kernel: int) -> Product:
+    return made._replace(kernels=[kernel] * len(ROWS))
+
+
+def by_the_formula(weight: Tensor, bias: Tensor | None, x: Tensor) -> np.ndarray:
+    """y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j], sums in whole numbers, the rest in float64."""
+    w, rows = weight.numpy(), x.numpy()
+    scale_w, scale_x = np.abs(w).max(axis=1), np.abs(rows).max(axis=1)
+    w8 = np.rint(w / np.where(scale_w > 0, scale_w, 1)[:, None] * np.float32(127)).astype(np.int64)
+    x8 = np.rint(rows * (np.float32(127) / np.where(scale_x > 0, scale_x, 1))[:, None]).astype(np.int64)
+    sums = x8 @ w8.T
+    scales = (scale_x.astype(np.float64) / 127)[:, None] * (scale_w.astype(np.float64) / 127)
+    return sums * scales + (0 if bias is None else bias.double().numpy())
+
+
+@KERNELS
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 31, 64, 100, 200])
+def test_sums_are_whole_numbers_without_a_rounding(kernel: int, rows: int) -> None:
+    """Rows and weights of whole numbers up to 127, scales of 1: every digit is right."""
+    generator = torch.Generator().manual_seed(rows)
+    weight = torch.randint(-127, 128, (48, 300), generator=generator)
+    x = torch.randint(-127, 128, (rows, 300), generator=generator)
+    weight[:, 0] = 127
+    x[:, -1] = -127
+    weight[1], x[0] = 127, -127
+    made = with_kernel(quantized(weight.float(), None), kernel)
+    expected = x @ weight.t()
+    # 127 / 127² · 127 is 1 but for its last digit
+    assert torch.equal(product(made, x.float()).double().round().long(), expected)
+    assert torch.equal(product(made._replace(scale=torch.full((48,), 1 / 127)), x.float()).round().long(), expected)
+
+
+@KERNELS
+@SHAPES
+@pytest.mark.parametrize("biased", [False, True])
+def test_products_are_the_formula(kernel: int, outputs: int, inputs: int, biased: bool) -> None:
+    weight = random_weight(outputs, inputs) * torch.logspace(-3, 2, outputs)[:, None]
+    bias = random_weight(1, outputs, 3)[0] if biased else None
+    made = with_kernel(quantized(weight, bias), kernel)
+    for rows in (1, 2, 7, 40):
+        x = random_weight(rows, inputs, rows) * torch.logspace(-6, 6, rows)[:, None]
+        expected = by_the_formula(weight, bias, x)
+        np.testing.assert_allclose(
+            product(made, x).numpy(), expected, rtol=3e-6, atol=1e-6 * np.abs(expected).max(axis=1).min()
+        )
+
+
+@KERNELS
+def test_products_are_near_those_of_fp32(kernel: int) -> None:
+    weight, x = random_weight(200, 512), random_weight(20, 512, 5)
+    found, exact = product(with_kernel(quantized(weight, None), kernel), x), x @ weight.t()
+    assert (found - exact).norm() / exact.norm() < 0.015
+
+
+@pytest.mark.parametrize("kernels", [[0] * 7, [1] * 7, [0, 1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 0, 1]])
+def test_a_row_is_the_same_to_the_bit_whoever_stands_beside_it(kernels: list[int]) -> None:
+    """Whichever kernel so many rows take."""
+    weight, x = random_weight(65, 96), random_weight(200, 96, 2)
+    x[::7] *= 1e4
+    x[::11] = 0
+    made = quantized(weight, random_weight(1, 65, 9)[0])._replace(kernels=kernels)
+    alone = torch.cat([product(made, row[None]) for row in x])
+    for count in (2, 3, 4, 7, 16, 33, 64, 127, 200):
+        assert torch.equal(product(made, x[:count]), alone[:count]), count
+        assert torch.equal(product(made, x[-count:].flip(0)), alone[-count:].flip(0)), count
+
+
+@KERNELS
+def test_rows_of_zeros_and_of_one_huge_number(kernel: int) -> None:
+    weight, bias = random_weight(24, 32), random_weight(1, 24, 4)[0]
+    for given in (None, bias):
+        made = with_kernel(quantized(weight, given), kernel)
+        x = torch.zeros(4, 32)
+        x[1, 5] = 3e30
+        x[2, 6] = -1e-30
+        x[3] = 1e-44  # below what float32 holds in full
+        found = product(made, x)
+        base = torch.zeros(24) if given is None else bias
+        assert torch.equal(found[0], base)
+        rounded = (weight / weight.abs().amax(1, True) * 127).round() * weight.abs().amax(1, True) / 127
+        torch.testing.assert_close(found[1], rounded[:, 5] * 3e30, rtol=1e-5, atol=0)
+        torch.testing.assert_close(found[2], base, rtol=0, atol=1e-28)
+        torch.testing.assert_close(found[3], base, rtol=0, atol=1e-28)
+
+
+@KERNELS
+def test_outputs_whose_weights_are_zeros_or_next_to_nothing(kernel: int) -> None:
+    weight = random_weight(16, 32)
+    weight[3] = 0
+    weight[4] = 1e-42
+    weight[5] = 1e-37
+    x = random_weight(9, 32, 1) * 1e6
+    found = product(with_kernel(quantized(weight, None), kernel), x)
+    assert found.isfinite().all()
+    assert (found[:, 3] == 0).all()
+    assert (found[:, 4].abs() < 1e-30).all()
+    torch.testing.assert_close(found[:, 5], x.sum(1) * 1e-37, rtol=0, atol=float(x.abs().max()) * 1e-37)
+    assert quantized(weight, None).weight[3].eq(0).all()
+    with_bias = quantized(weight, torch.full((16,), 2.5))
+    assert (product(with_kernel(with_bias, kernel), x)[:, 3] == 2.5).all()
+
+
+@KERNELS
+def test_a_bias_of_minus_infinity_forbids_an_output(kernel: int) -> None:
+    bias = torch.zeros(10)
+    bias[4] = -math.inf
+    found = product(with_kernel(quantized(random_weight(10, 8), bias), kernel), random_weight(3, 8, 1))
+    assert found[:, 4].eq(-math.inf).all()
+    assert found[:, [0, 1, 2, 3, 5]].isfinite().all()
+
+
+@KERNELS
+def test_a_row_of_nan_spoils_no_other(kernel: int) -> None:
+    weight, x = random_weight(12, 16), random_weight(3, 16, 1)
+    made = with_kernel(quantized(weight, None), kernel)
+    expected = product(made, x)
+    x[1, 3] = math.nan
+    found = product(made, x)
+    assert found[1].isnan().all()
+    assert torch.equal(found[[0, 2]], expected[[0, 2]])
+
+
+@KERNELS
+def test_no_rows(kernel: int) -> None:
+    made = with_kernel(quantized(random_weight(12, 16), torch.ones(12)), kernel)
+    assert product(made, torch.empty(0, 16)).shape == (0, 12)
+
+
+@KERNELS
+def test_what_is_multiplied_stays_as_it_was(kernel: int) -> None:
+    weight, x = random_weight(12, 16), random_weight(3, 16, 1)
+    kept = weight.clone(), x.clone()
+    bias = torch.ones(12)
+    product(with_kernel(quantized(weight, bias), kernel), x)
+    assert torch.equal(weight, kept[0])
+    assert torch.equal(x, kept[1])
+    assert torch.equal(bias, torch.ones(12))
+
+
+def test_the_kernel_of_as_many_rows_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernels[b] for rows whose number has b + 1 bits, and the last for all above."""
+    made, taken = quantized(random_weight(8, 8), None), []
+    real = torch._int_mm
+    monkeypatch.setattr(torch, "_int_mm", lambda a, b: (taken.append(len(a)), real(a, b))[1])
+    for place, expected in enumerate([{1}, {2, 3}, {4, 7}, {8, 15}, {16, 31}, {32, 63}, {64, 127, 128, 200}]):
+        kernels = [int(number != place) for number in range(len(ROWS))]
+        taken.clear()
+        for rows in (1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 200):
+            product(made._replace(kernels=kernels), torch.ones(rows, 8))
+        assert set(taken) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_dense_products_are_linear_and_share_their_weights(dtype: torch.dtype) -> None:
+    weight, bias = torch.nn.Parameter(random_weight(5, 4).to(dtype)), torch.nn.Parameter(torch.ones(5, dtype=dtype))
+    x = random_weight(3, 4, 1).to(dtype)
+    for given in (None, bias):
+        made = dense(weight, given)
+        assert torch.equal(product(made, x), torch.nn.functional.linear(x, weight, given))
+        assert made.weight.data_ptr() == weight.data_ptr()
+        assert not made.weight.requires_grad
+
+
+# Which kernel -------------------------------------------------------------------------------------------
+
+
+def test_the_fastest_kernels_are_kernels() -> None:
+    found = fastest(24, 16)
+    assert len(found) == len(ROWS)
+    assert set(found) <= {0, 1}
+    assert fastest(24, 16) is found, "measured once"
+    assert quantized(random_weight(24, 16), None).kernels == list(found)
+    assert [rows.bit_length() for rows in ROWS] == list(range(1, len(ROWS) + 1))
+
+
+def test_the_kernel_with_less_time_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(made: list[Product], x: Tensor, *_: Any) -> float:
+        (kernel,) = {p.kernels[0] for p in made}
+        return len(x) if kernel else 10.0
+
+    monkeypatch.setattr(products, "_seconds", seconds)
+    assert fastest.__wrapped__(40, 24) == tuple(int(rows < 10) for rows in ROWS)
+
+
+def test_kernels_that_sum_exactly_are_told_from_those_that_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = exact_int8.__wrapped__
+    assert check()
+
+    def saturating(a: Tensor, b: Tensor) -> Tensor:
+        """As vpmaddubsw does: products of two neighbours are summed in 16 bits."""
+        pairs = (a.long()[:, :, None] * b.long()[None]).unflatten(1, (-1, 2)).sum(2)
+        return pairs.clamp(-(1 << 15), (1 << 15) - 1).sum(1).int()
+
+    with monkeypatch.context() as patched:
+        # with signed rows two products stay below 2**15, with unsigned ones they do not
+        patched.setattr(torch, "_int_mm", lambda a, b: saturating(a.long() + 128, b) - 128 * b.sum(0, dtype=torch.long))
+        assert not check()
+
+    real = torch.ops.onednn.qlinear_pointwise
+
+    def wrong(unsigned: Tensor, *others: Any) -> Tensor:
+        found: Tensor = real(unsigned, *others)
+        return found.clamp(max=2.0**21)
+
+    with monkeypatch.context() as patched:
+        ops = SimpleNamespace(
+            onednn=SimpleNamespace(qlinear_pointwise=wrong, qlinear_prepack=torch.ops.onednn.qlinear_prepack)
+        )
+        patched.setattr(torch, "ops", ops)
+        assert not check()
+    assert check()
+
+
+def test_what_is_measured_is_what_is_packed() -> None:
+    made = integer_product(torch.ones(6, 4, dtype=torch.int8), torch.ones(6), None, [1])
+    assert product(made, torch.ones(2, 4)).eq(127 * 4).all()

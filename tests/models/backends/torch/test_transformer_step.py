@@ -1,0 +1,109 @@
+"""The Transformer stepped over its cache against full passes: all options, ragged rows, number formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from models.backends.select import prepared
+from models.backends.torch import scripted_layers
+from models.backends.torch.transformer_step import EagerTransformer, Functions, pad_rows
+from models.interface import Prompt
+from tests.models import tiny
+from tests.models.stepping import (
+    ALL,
+    CONTINUATIONS,
+    PROMPTS,
+    RAGGED,
+    TOLERANCE,
+    alone,
+    check_step,
+    full,
+    started,
+    stepped,
+)
+
+
+@ALL
+def test_steps_equal_the_full_pass(options: dict[str, Any]) -> None:
+    network = tiny.transformer(**options)
+    decodable = network.decodable()
+    state, histories = started(decodable, PROMPTS, 5)
+    for number in range(6):
+        check_step(network, decodable, state, [p.source for p in PROMPTS], histories)
+        for row, history in enumerate(histories):
+            history.append(1 + (5 * number + 3 * row) % 16)
+
+
+@ALL
+def test_an_empty_source_is_one_of_padding_alone(options: dict[str, Any]) -> None:
+    network = tiny.transformer(**options)
+    decodable, pad = network.decodable(), network.config.pad
+    expected = alone(network, (pad,), (1, 3))
+    assert expected.isfinite().all()
+    for prompts in ([Prompt((), (1, 3))], [Prompt((), (1, 3)), Prompt((4, 5), (1,))]):
+        state, histories = started(decodable, prompts, 2)
+        check_step(network, decodable, state, [p.source or (pad,) for p in prompts], histories)
+        assert decodable.allocate(1, 0, 3).source_cache.size(2) > 0
+        state = decodable.allocate(2, 9, 16)
+        decodable.prefill(state, range(len(prompts)), prompts)
+        decodable.copy(state, [0], [1])
+        found = decodable.step(state, torch.tensor([3, 3]))
+        torch.testing.assert_close(found[0], expected, **TOLERANCE)
+        torch.testing.assert_close(found[1], expected, **TOLERANCE)
+
+
+def test_ragged_ids_are_padded_at_the_end() -> None:
+    found = pad_rows([(1, 2, 3), (), (4,)], 9, torch.device("cpu"))
+    assert found.tolist() == [[1, 2, 3], [9, 9, 9], [4, 9, 9]]
+    assert pad_rows([()], 0, torch.device("cpu")).dtype == torch.long
+
+
+@ALL
+def test_ragged_rows_of_any_option_are_the_full_pass(options: dict[str, Any]) -> None:
+    for more in ({}, {"norm": "pre"}, {"activation": "silu"}, {"output_bias": True}, {"attention_bias": False}):
+        network = tiny.transformer(**{**options, **more})
+        expected = full(network, RAGGED, CONTINUATIONS)
+        assert expected.std() > 0.1
+        torch.testing.assert_close(stepped(network.decodable(), RAGGED, CONTINUATIONS), expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.015), ("int8", 0.25)])
+@ALL
+def test_narrow_formats_stay_near_the_full_pass(options: dict[str, Any], precision: Any, most: float) -> None:
+    network = tiny.transformer(**options)
+    expected = full(network, RAGGED, CONTINUATIONS)
+    found = stepped(network.decodable(precision), RAGGED, CONTINUATIONS)
+    assert found.dtype == torch.float32
+    assert 0 < (found - expected).abs().max() < most
+
+
+@pytest.mark.parametrize(("precision", "most"), [("fp32", 5e-6), ("int8", 0.05)])
+@pytest.mark.parametrize("name", ["post", "pre", "marian"])
+def test_a_row_alone_is_the_row_in_a_batch(name: str, precision: Any, most: float) -> None:
+    """In int8 a last digit may tip a rounding."""
+    decodable = tiny.transformer(**tiny.OPTIONS[name]).decodable(precision)
+    together = stepped(decodable, RAGGED, CONTINUATIONS)
+    for row, prompt, tokens in zip(together, RAGGED, CONTINUATIONS, strict=True):
+        torch.testing.assert_close(stepped(decodable, [prompt], [tokens])[0], row, rtol=0, atol=most)
+
+
+@ALL
+def test_python_and_the_compiled_layers_say_the_same(options: dict[str, Any]) -> None:
+    network = tiny.transformer(**options)
+    for precision in ("fp32", "int8"):
+        decodable: Any = EagerTransformer(*prepared(network, precision))  # type: ignore[arg-type]
+        assert all(isinstance(each, torch.jit.ScriptFunction) for each in decodable.run)
+        found = [stepped(decodable, RAGGED, CONTINUATIONS) for _ in range(3)][-1]  # once it is compiled for good
+        decodable.run = Functions(scripted_layers.encode, scripted_layers.step)
+        torch.testing.assert_close(stepped(decodable, RAGGED, CONTINUATIONS), found, rtol=0, atol=1e-6)
+
+
+def test_what_cannot_be_compiled_runs_in_python(caplog: pytest.LogCaptureFixture) -> None:
+    def odd(*numbers: int) -> int:  # TorchScript knows no such parameters
+        return sum(numbers)
+
+    assert scripted_layers.compiled(odd) is odd
+    assert "TorchScript cannot compile odd; Python runs it, slower" in caplog.text

@@ -1,0 +1,134 @@
+"""Beams that must hold terms: against every text that there is, and where there is but little room."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.decoding.beam import Hypothesis
+from models.decoding.decoder import decode
+from models.decoding.options import TokenRules
+from models.interface import Prompt
+from models.tokenizer.word_parts import WordParts
+from tests.models.decoding.decoders import EOS, NO_END, PROMPT, RULES, one, options, same
+from tests.models.decoding.required_terms import NO_PARTS, SOME, A, B, C, Required, holds, parts, terms
+from tests.models.scripted import Scripted
+
+flags = st.lists(st.sampled_from([A, B, C, 6]), unique=True)
+
+
+def best(
+    network: Scripted, prompt: Prompt, limit: int, required: Required, penalty: float, words: WordParts
+) -> list[Hypothesis]:
+    everything = [
+        Hypothesis(tokens, total, total / (len(tokens) + 1) ** penalty, True)
+        for tokens, total, ended in network.everything(prompt, limit, EOS, RULES.suppressed)
+        if ended and holds(tokens, required, words)
+    ]
+    return sorted(everything, key=lambda h: -h.score)[:10]
+
+
+TERMS: list[Required] = [
+    (((A,),),),
+    (((A, B),),),
+    (((A, B), (C, C)),),
+    (((A,),), ((B,),)),
+    (((A, A),), ((A,),)),  # one in the other: no token serves both
+    (((A,),), ((A,),)),
+    (((A, B),), ((B, C),)),
+    (((A, B, A),),),
+    (((A,), (B, B)), ((A, B), (C,))),
+    (((A, B, C, A),),),  # just as long as the limit allows
+]
+
+
+@pytest.mark.parametrize("words", [NO_PARTS, SOME], ids=["tokens", "words"])
+@pytest.mark.parametrize("required", TERMS, ids=str)
+def test_a_wide_beam_finds_the_best_that_holds_everything(required: Required, words: WordParts) -> None:
+    for seed, penalty in itertools.product(range(2), (0.0, 1.0)):
+        network, prompt = Scripted(6, seed=seed), Prompt((5,), (1,))
+        expected = best(network, prompt, 5, required, penalty, words)
+        chosen = options(max_new_tokens=5, beam=90, n_best=10, length_penalty=penalty, required=required)
+        found = decode(network, RULES, [prompt], chosen, slots=90, parts=words)[0]
+        if expected:
+            same([each for each in found if each.finished], expected)
+            assert all(each.unmet == 0 for each in found if each.finished)
+        else:
+            assert all(each.unmet and not each.finished for each in found)
+
+
+@given(terms, st.integers(0, 50), st.integers(2, 4), st.integers(0, 4), st.booleans(), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_a_narrow_beam_holds_everything_for_which_there_is_room(
+    required: Required, seed: int, width: int, spare: int, forced_end: bool, shares: bool
+) -> None:
+    network, prompt = Scripted(6, seed=seed, spread=3.0), Prompt((), (1,))
+    rules = TokenRules(EOS, RULES.suppressed, renormalise=not shares, forced_end=forced_end)
+    needed = sum(min(map(len, term)) for term in required)
+    chosen = options(max_new_tokens=needed + 1 + spare, beam=width, n_best=width, required=required)
+    (first, *others) = decode(network, rules, [prompt], chosen)[0]
+    assert holds(first.tokens, required)
+    assert (first.unmet, first.finished or forced_end) == (0, True)
+    for each in (first, *others):
+        assert not each.finished or holds(each.tokens, required)
+        assert (each.unmet == 0) == holds(each.tokens, required)
+        assert len(each.tokens) + 1 <= needed + 1 + spare or not each.finished
+
+
+@given(terms, st.integers(0, 10**6), st.integers(2, 4), st.integers(0, 2), flags, flags)
+@settings(max_examples=50, deadline=None)
+def test_where_words_must_end_between_terms_there_is_room_for_that(
+    required: Required, seed: int, width: int, spare: int, continues: list[int], open_: list[int]
+) -> None:
+    words = parts(continues, open_, 8)
+    needed = sum(min(len(run) + (run[0] in continues) for run in term) for term in required)
+    chosen = options(max_new_tokens=needed + 1 + spare, beam=width, required=required)
+    (found,) = decode(Scripted(8, seed=seed, spread=3.0), RULES, [Prompt((), (1,))], chosen, parts=words)[0]
+    assert holds(found.tokens, required, words)
+    assert (found.finished, found.unmet) == (True, 0)
+
+
+@given(terms, st.integers(0, 50), st.integers(2, 4))
+@settings(max_examples=50, deadline=None)
+def test_terms_in_texts_that_never_end(required: Required, seed: int, width: int) -> None:
+    needed = sum(min(map(len, term)) for term in required)
+    chosen = options(max_new_tokens=needed, beam=width, required=required)
+    (found,) = one(Scripted(6, seed=seed), Prompt((), (1,)), chosen, NO_END)
+    assert holds(found.tokens, required)
+    assert (len(found.tokens), found.finished, found.unmet) == (needed, False, 0)
+
+
+@pytest.mark.parametrize("forced_end", [False, True])
+def test_a_term_longer_than_the_limit_is_told_of(forced_end: bool) -> None:
+    rules = TokenRules(EOS, (0, 1), forced_end=forced_end)
+    for limit in (1, 3, 4):
+        chosen = options(max_new_tokens=limit, beam=3, required=(((A, B, C, A),), ((C,),)))
+        (found,) = one(Scripted(6), PROMPT, chosen, rules)
+        assert (len(found.tokens), found.finished) == (limit - forced_end, False)
+        assert found.unmet == (2 if found.tokens.count(C) < 1 else 1)
+        assert not holds(found.tokens, chosen.required)
+
+
+def test_what_stands_in_the_prefix_is_there() -> None:
+    network, prompt = Scripted(6, seed=3), Prompt((5,), (1, A, B))
+    plain = one(network, prompt, options(beam=3, n_best=3))
+    same(
+        one(network, prompt, options(beam=20, n_best=3, required=(((A, B),),))),
+        one(network, prompt, options(beam=20, n_best=3)),
+    )
+    (found,) = one(network, Prompt((5,), (1, A)), options(beam=3, required=(((A, B), (C, C, C)),)))
+    assert holds((A, *found.tokens), (((A, B), (C, C, C)),))
+    assert plain
+
+
+def test_a_term_is_not_a_part_of_a_word() -> None:
+    """The likeliest texts have b behind a, which makes one word of them."""
+    table = {(1,): [0, 0, 0, 9, 0, 0], (1, A): [0, 0, 5, 0, 9, 0], (1, A, B): [0, 0, 9, 0, 0, 0]}
+    network, chosen = Scripted(6, table=table), options(beam=4, length_penalty=0.0, required=(((A,),),))
+    (glued,) = decode(network, RULES, [Prompt((), (1,))], chosen)[0]
+    assert glued.tokens == (A, B)
+    (whole,) = decode(network, RULES, [Prompt((), (1,))], chosen, parts=SOME)[0]
+    assert whole.tokens == (A,)

@@ -1,0 +1,195 @@
+"""Requests that share a decoder: each gets what it gets alone, however they come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.decoding.beam import Hypothesis
+from models.decoding.decoder import Decoder, StepResult, decode
+from models.decoding.options import DecodingOptions
+from models.interface import Prompt
+from tests.models.decoding.decoders import NO_END, PROMPT, RULES, decoder_of, one, options, same
+from tests.models.scripted import Scripted
+
+
+def run(decoder: Decoder) -> StepResult:
+    """Steps until all are done; all that happened."""
+    whole = StepResult()
+    while decoder.searches:
+        progress = decoder.step()
+        whole.tokens += progress.tokens
+        whole.finished += progress.finished
+    return whole
+
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.9, "seed": 3},
+    {"beam": 3, "n_best": 2},
+    {"temperature": 1.5, "top_k": 3, "top_p": 0.9, "seed": 8},
+    {"beam": 2, "length_penalty": 0.3},
+    {"max_new_tokens": 1},
+    {"beam": 5, "n_best": 5, "max_new_tokens": 9},
+]
+
+
+def mixed(count: int) -> tuple[list[Prompt], list[DecodingOptions]]:
+    prompts = [Prompt(tuple(range(3, 4 + n % 5)), (1, *[4] * (n % 3))) for n in range(count)]
+    return prompts, [options(**KINDS[n % len(KINDS)]) for n in range(count)]
+
+
+@pytest.mark.parametrize("slots", [1, 5, 6, 13, 64])
+def test_mixed_requests_are_those_alone_whatever_the_slots(slots: int) -> None:
+    network = Scripted(8)
+    prompts, chosen = mixed(21)
+    together = decode(network, RULES, prompts, chosen, slots=slots)
+    assert max(network.widths) <= max(slots, 5)
+    for found, prompt, each in zip(together, prompts, chosen, strict=True):
+        same(found, one(network, prompt, each))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["join", "step", "step", "leave"]), st.integers(0, 5)), max_size=40))
+@settings(max_examples=60)
+def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
+    """However requests come and go, those that stay get what they would have got alone."""
+    network = Scripted(8, seed=1)
+    decoder = decoder_of(network, 9)
+    prompts, chosen = mixed(14)
+    waiting, streamed = list(range(14)), dict[object, list[int]]()
+    finished: dict[object, list[Hypothesis]] = {}
+    left = set()
+    for action, number in [*actions, *[("step", 0)] * 10]:
+        if action == "join":
+            batch = waiting[: 1 + number // 2]
+            while sum(chosen[n].beam for n in batch) > decoder.free:
+                batch.pop()
+            decoder.join([(n, prompts[n], chosen[n]) for n in batch])
+            waiting = [n for n in waiting if n not in batch]
+        elif action == "leave" and decoder.searches:
+            key = list(decoder.searches)[number % len(decoder.searches)]
+            decoder.leave(key)
+            left.add(key)
+        else:
+            progress = decoder.step()
+            for key, token in progress.tokens:
+                streamed.setdefault(key, []).append(token)
+            finished.update(progress.finished)
+        check_rows(decoder)
+    assert not decoder.searches, "ten steps finish everything"
+    assert set(finished) == set(range(14)) - set(waiting) - left
+    for key, found in finished.items():
+        assert isinstance(key, int)
+        same(found, one(network, prompts[key], chosen[key]))
+        told = tuple(streamed.get(key, []))
+        assert told == (found[0].tokens if chosen[key].beam == 1 else found[0].tokens[: len(told)])
+
+
+def check_rows(decoder: Decoder) -> None:
+    """Live rows are packed, and owner and owned agree."""
+    assert decoder.free == decoder.slots - sum(s.options.beam for s in decoder.searches.values())
+    assert sorted(row for s in decoder.searches.values() for row in s.rows) == list(range(len(decoder.owners)))
+    for search in decoder.searches.values():
+        assert all(decoder.owners[row] is search for row in search.rows)
+
+
+def test_a_step_without_requests_is_nothing() -> None:
+    network = Scripted(5)
+    decoder = decoder_of(network, 3)
+    decoder.join([])
+    assert decoder.step() == StepResult()
+    assert network.widths == []
+    assert decode(network, RULES, [], options()) == []
+
+
+def test_leavers_free_their_rows_at_once() -> None:
+    network = Scripted(8)
+    decoder = decoder_of(network, 6)
+    decoder.join([("a", PROMPT, options()), ("b", PROMPT, options(beam=3)), ("c", PROMPT, options())])
+    assert decoder.free == 1
+    decoder.leave("b")
+    decoder.leave("b")
+    decoder.leave("never there")
+    assert decoder.free == 4
+    decoder.step()
+    assert network.widths == [2]
+    check_rows(decoder)
+
+
+def test_a_request_that_does_not_fit_is_refused_before_anything_changes() -> None:
+    network = Scripted(8)
+    decoder = decoder_of(network, 4, source_length=3, target_length=6)
+    decoder.join([("a", PROMPT, options())])
+    fits = Prompt((3, 4, 5), (1, 4))
+    for bad in (
+        (Prompt((3, 4, 5, 6), (1,)), options()),
+        (Prompt((3,), (1, 4, 4)), options()),
+        (Prompt((3,), (1,)), options(max_new_tokens=7)),
+        (Prompt((3,), ()), options()),
+    ):
+        with pytest.raises(ValueError, match=r"does not fit slots of 3 and 6|prefix is empty"):
+            decoder.join([("b", fits, options()), ("c", *bad)])
+        assert decoder.free == 3
+    with pytest.raises(AssertionError, match="more rows than slots"):
+        decoder.join([("b", fits, options(beam=4))])
+    with pytest.raises(AssertionError, match="two requests under one key"):
+        decoder.join([("a", fits, options())])
+    check_rows(decoder)
+    decoder.join([("b", fits, options()), ("c", fits, options(beam=2))])
+    finished = dict(run(decoder).finished)
+    same(finished["a"], one(network, PROMPT, options()))
+    same(finished["b"], one(network, fits, options()))
+    same(finished["c"], one(network, fits, options(beam=2)))
+
+
+def test_a_failed_prefill_leaves_the_others_alone() -> None:
+    network = Scripted(8, poison=7)
+    decoder = decoder_of(network, 6)
+    decoder.join([("a", PROMPT, options(beam=2))])
+    decoder.step()
+    with pytest.raises(RuntimeError, match="poisoned"):
+        decoder.join([("b", PROMPT, options()), ("c", Prompt((7,), (1,)), options(beam=2))])
+    assert decoder.free == 4
+    assert set(decoder.searches) == {"a"}
+    decoder.join([("b", PROMPT, options())])
+    check_rows(decoder)
+    finished = dict(run(decoder).finished)
+    same(finished["a"], one(network, PROMPT, options(beam=2)))
+    same(finished["b"], one(network, PROMPT, options()))
+
+
+def test_long_sources_go_first_and_freed_rows_are_filled() -> None:
+    network = Scripted(4, table={})
+    prompts = [Prompt((3,) * n, (1,)) for n in (1, 6, 3, 5, 2, 4)]
+    found = decode(network, NO_END, prompts, [options(max_new_tokens=n + 1) for n in range(6)], slots=2)
+    assert [len(each[0].tokens) for each in found] == [1, 2, 3, 4, 5, 6]
+    assert sum(network.widths) == 21, "no row is stepped in vain"
+    assert network.source_length == 6
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_stream_joins_to_the_answer_and_of_a_beam_to_its_beginning(streamed: bool) -> None:
+    network = Scripted(9, spread=3.0)
+    decoder = decoder_of(network, 64, target_length=24)
+    kinds: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 4}, {"beam": 3}, {"beam": 2, "length_penalty": 0.2}]
+    chosen = [options(max_new_tokens=20, streamed=streamed, **kinds[n % 4]) for n in range(24)]
+    decoder.join([(n, Prompt((n % 7, n % 5), (1,)), each) for n, each in enumerate(chosen)])
+    told: dict[Any, list[int]] = {n: [] for n in range(24)}
+    early = set()
+    while decoder.searches:
+        progress = decoder.step()
+        done = dict(progress.finished)
+        for key, token in progress.tokens:
+            told[key].append(token)
+            early |= {key} - done.keys()
+        for key, (best, *_) in done.items():
+            assert isinstance(key, int)
+            if chosen[key].beam == 1:
+                assert tuple(told[key]) == (best.tokens if streamed else ())
+            else:
+                assert tuple(told[key]) == best.tokens[: len(told[key])]
+    beams = {n for n, each in enumerate(chosen) if each.beam > 1}
+    assert len(early & beams) > 5 if streamed else not early

@@ -1,0 +1,65 @@
+"""A network whose weights are about to be loaded draws none of its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models.checkpoint import Checkpoint, CheckpointConfig, read, write
+from models.networks import loading
+from models.networks.layers import TransformerConfig
+from models.networks.loading import Undrawn, build, load_network, save_weights
+from models.networks.recurrent import RecurrentConfig
+from models.tokenizer import SpecialTokens, VocabularyTokenizer
+
+SMALL: dict[str, Any] = {
+    "d_model": 8,
+    "heads": 2,
+    "head_width": 4,
+    "d_ff": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+}
+TRANSFORMER = {"name": "transformer", **asdict(TransformerConfig(source_vocabulary=9, target_vocabulary=9, **SMALL))}
+RECURRENT = {"name": "recurrent", **asdict(RecurrentConfig(vocabulary=9, embedding=4, hidden=8, layers=2))}
+
+
+@pytest.mark.parametrize("architecture", [TRANSFORMER, {**TRANSFORMER, "tied": "all"}, RECURRENT])
+def test_building_one_draws_no_random_number(architecture: dict[str, Any]) -> None:
+    before = torch.get_rng_state()
+    with Undrawn():
+        build(architecture)
+    assert torch.equal(torch.get_rng_state(), before)
+    build(architecture)
+    assert not torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_is_no_weight_is_there() -> None:
+    wanted = build(TRANSFORMER)
+    with Undrawn():
+        network = build(TRANSFORMER)
+    loaded = wanted.state_dict().keys()
+    others = {name: buffer for name, buffer in wanted.named_buffers() if name not in loaded}
+    found = dict(network.named_buffers())
+    assert all(torch.equal(found[name], buffer) for name, buffer in others.items())
+    assert network.state_dict().keys() == loaded
+
+
+def test_a_loaded_network_is_the_saved_one(tmp_path: Path) -> None:
+    tokenizer = VocabularyTokenizer("character", list("abcdefghi"), SpecialTokens(pad=None))
+    network = build(RECURRENT)
+    (tmp_path / "staging").mkdir()
+    save_weights(network, tmp_path / "staging" / "model.safetensors")
+    config = CheckpointConfig(kind="lyrics", architecture=RECURRENT)
+    write(tmp_path / "staging", tmp_path / "m", config, {"target": tokenizer})
+    checkpoint: Checkpoint = read(tmp_path / "m")
+    before = torch.get_rng_state()
+    loaded = load_network(checkpoint)
+    assert torch.equal(torch.get_rng_state(), before)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor), name
+    assert loading.unique_tensors(loaded).keys() == loading.unique_tensors(network).keys()

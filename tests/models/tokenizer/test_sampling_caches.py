@@ -1,0 +1,22 @@
+"""What is kept of words from one epoch to the next changes no cut, whether there is room for it or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.tokenizer import sentencepiece_tokenizer
+from tests.models.tokenizer.test_subword_sampling import TEXTS, trained
+
+
+@pytest.mark.parametrize("room", [0, 3, 40, sentencepiece_tokenizer.MAX_CACHED])
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+def test_a_tokenizer_that_has_drawn_before_draws_what_a_new_one_does(
+    algorithm: str, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = [trained(algorithm).sample(TEXTS, 0.3, seed, algorithm) for seed in range(3)]
+    assert fresh[0] != fresh[1]
+    monkeypatch.setattr(sentencepiece_tokenizer, "MAX_CACHED", room)
+    made = trained(algorithm)
+    for share in (0.3, 0.1, 0.3):
+        found = [made.sample(TEXTS, share, seed, algorithm) for seed in range(3)]
+        assert (found == fresh) == (share == 0.3)

@@ -1,0 +1,154 @@
+"""The commands: what a user can get wrong ends with exit code 2 and one sentence on standard error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import checkpoint as checkpoints
+from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
+from tests.training.small import text
+from training.__main__ import main, parser
+from training.cli.command_options import build_config
+from training.config import recipes
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+@pytest.mark.parametrize("arguments", [TRANSLATE, SING])
+def test_a_model_in_one_command(here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert main([*arguments, *SHORT]) == 0
+    scores = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert dict(checkpoints.read(here / "m").config.scores) == scores
+
+
+def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "t.tsv").write_text("a b c\tC B A\n")
+    assert main([*TRANSLATE, *SHORT, "--valid", "pairs.tsv", "--test", "t.tsv", "--clean", "off"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert {name: values["sentences"] for name, values in scores.items()} == {
+        "validation (greedy)": 40,
+        "t.tsv (greedy)": 1,
+        "t.tsv (beam 5)": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["evaluate", "m", "--nonsense"],
+        [*TRANSLATE, "--device", "tpu"],
+        ["evaluate"],
+    ],
+)
+def test_unknown_options_are_told_by_the_parser(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    *usage, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("python -m training")
+    assert ": error: " in last
+    assert usage[0].startswith("usage: ")
+    assert not (here / "m").exists()
+
+
+@pytest.mark.parametrize("arguments", [TRANSLATE, SING])
+def test_every_wrong_limit_is_named_in_one_message(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    message = refused(capsys, *arguments, "--max-minutes", "0", "--seed", "-1", "--max-epochs", "0")
+    assert message == (
+        "This cannot start: loop.max_epochs must be at least 1, not 0; loop.max_minutes must be more than 0,"
+        " not 0; loop.seed must lie in 0..2^63-1, not -1."
+    )
+    assert not (here / "m").exists()
+
+
+@pytest.mark.parametrize("minutes", ["nan", "-inf", "-0.1"])
+def test_minutes_that_never_pass(here: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
+    assert f"max_minutes must be more than 0, not {minutes}" in refused(capsys, *SING, f"--max-minutes={minutes}")
+
+
+@pytest.mark.parametrize("threads", ["0", "-2"])
+def test_threads(here: Path, capsys: pytest.CaptureFixture[str], threads: str) -> None:
+    assert f"--threads must be at least 1, not {threads}" in refused(capsys, *SING, "--threads", threads)
+
+
+@pytest.mark.parametrize("size", ["3", "10"])
+def test_a_vocabulary_too_small(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", recipes.tiny_translator)
+    message = refused(capsys, *TRANSLATE, "--vocabulary", size)
+    assert message.startswith(f"A vocabulary of {size} pieces cannot hold every character")
+
+
+def test_no_cuda(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    wanted = "There is no CUDA device here; use --device cpu or --device auto."
+    for arguments in (TRANSLATE, SING):
+        assert refused(capsys, *arguments, "--device", "cuda") == wanted
+
+
+@pytest.mark.parametrize("name", ["d2l-random", "d2l-consecutive"])
+def test_a_text_too_short_for_a_batch(here: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (here / "song.txt").write_text("la" * 30)
+    wanted = f"The text has 60 characters to train on; recipe {name} needs 65."
+    assert refused(capsys, *SING, "--recipe", name) == wanted
+    (here / "song.txt").write_text("la" * 40)
+    wanted = "This corpus is too small for a single batch of this recipe."
+    assert refused(capsys, *SING, "--recipe", name) == wanted
+    assert not checkpoints.is_checkpoint(here / "m")
+    (here / "song.txt").write_text(text(3000))
+    assert main([*SING, "--recipe", name, *SHORT]) == 0  # the failed run is not in the way
+
+
+def test_pairs_that_are_all_too_long(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "pairs.tsv").write_text("a " * 300 + "\tb\n" + "c " * 300 + "\td\n")
+    assert refused(capsys, *TRANSLATE) == "Every pair is longer than 256 tokens: nothing is left to train on."
+
+
+@pytest.mark.parametrize("which", ["--train", "--valid", "--test"])
+def test_a_faulty_corpus(here: Path, capsys: pytest.CaptureFixture[str], which: str) -> None:
+    (here / "bad.tsv").write_bytes(b"a\tb\n\xff\tc\n")
+    message = refused(capsys, *TRANSLATE, which, "bad.tsv")
+    assert message == "bad.tsv is not valid UTF-8: line 2 has a broken character; convert it."
+    assert not (here / "m").exists()
+
+
+def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path) -> None:
+    for given, wanted in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
+        arguments = parser().parse_args([*SING, *given])
+        arguments.unknown = []
+        config, _, _ = build_config(arguments, recipes.LYRICISTS, "small", {"corpus": "song.txt"}, {})
+        assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, wanted)
+
+
+def test_languages_that_nobody_can_ask_for_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["--source", "", "--target", "auto", "--train", "p.tsv", "--out", str(tmp_path / "out")]
+    assert main(["translator", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert "source_language must be a language code such as de or pt-BR, not ''" in said
+    assert "target_language must be a language code such as de or pt-BR, not 'auto'" in said
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_too_little_memory_is_a_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def without_memory(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("training.cli.train_lyrics.train_lyricist", without_memory)
+    (here / "song.txt").write_text("la la la\n" * 40, encoding="utf-8")
+    expected = "This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
+    assert refused(capsys, *SING) == expected

@@ -1,0 +1,288 @@
+"""Recipes, TOML files, --set and flags come to one configuration, or to one list of all that is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
+from tests.training.small import lyricist, translator
+from training.__main__ import main, parser
+from training.cli.command_options import build_config
+from training.config import recipes
+from training.config.overrides import Override, assemble, check_value, option_help, options_of, parse_value
+from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig
+from training.config.run_file import explained_config, toml_literal
+from training.errors import CannotStart
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+TRANSLATORS_ONLY = ["translator", "--config", "my.toml", "--out", "m", "--device", "cpu"]
+
+
+def of(*arguments: str) -> Any:
+    """The configuration that a translator's command line comes to."""
+    given = parser().parse_args([*TRANSLATE, *arguments])
+    given.unknown = []
+    return build_config(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {})[0]
+
+
+def test_every_fault_of_file_set_and_flags_stands_in_one_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "my.toml").write_text(
+        """
+source_language = "auto"
+label_smoothing = 1.5
+tokens_per_batch = "many"
+optimiser.rate = 0.1
+[tokenizer]
+kind = "sentencepeace"
+casefold_source = true
+joint = true
+[network]
+d_model = 0
+tied = "both"
+[optimizer]
+ratte = 1
+betas = [0.9, 2.0]
+warmup_updates = 2.5
+[data]
+tset = "t.tsv"
+[machine]
+threads = 0
+"""
+    )
+    message = refused(
+        capsys,
+        *TRANSLATORS_ONLY,
+        *("--set", "loop.patience=-1", "--set", "nonsense", "--set", "loop=3", "--set", "zzz=1"),
+        *(
+            "--ressume",
+            "--nonsense",
+            "3",
+            "--seed",
+            "one",
+            "--max-epochs",
+            "0",
+            "--recipe",
+            "tinny",
+            "--set",
+            "loop.max_epochs=7",
+        ),
+    )
+    wanted = [
+        "--ressume is no option, did you mean --resume?",
+        "--nonsense is no option",
+        "--set nonsense lacks its =: write KEY=VALUE",
+        "data.tset is no option, which are train, valid, test, columns, corpus (my.toml)",
+        "machine.threads must be a whole number of at least 1, not 0 (my.toml)",
+        "--target is missing",
+        "--train is missing",
+        "recipe must be one of base, classic, small, tiny, not 'tinny', did you mean tiny?",
+        "loop.max_epochs is given twice: 0 (--max-epochs) and 7 (--set)",
+        "tokens_per_batch must be a whole number, not 'many' (my.toml)",
+        "optimiser.rate is no option, did you mean optimizer.rate? (my.toml)",
+        "tokenizer.kind must be one of sentencepiece, word, character, not 'sentencepeace' (my.toml)",
+        "network.tied must be one of none, output, all, not 'both' (my.toml)",
+        "optimizer.ratte is no option, did you mean optimizer.rate? (my.toml)",
+        "optimizer.warmup_updates must be a whole number, not 2.5 (my.toml)",
+        "loop.seed must be a whole number, not 'one' (--seed)",
+        "loop is a group of options, such as loop.max_epochs (--set)",
+        "zzz is no option (--set)",
+        "network.d_model must be a whole number of at least 1, not 0",
+        "tokenizer.casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone",
+        "tokenizer.casefold_source needs kind = sentencepiece, not word",
+        "optimizer.betas must lie in [0, 1), not 0.9, 2",
+        "loop.patience must be at least 0, not -1",
+        "source_language must be a language code such as de or pt-BR, not 'auto'",
+        "label_smoothing must lie in [0, 1), not 1.5",
+    ]
+    assert message.startswith("This cannot start: ")
+    assert sorted(message.removeprefix("This cannot start: ").removesuffix(".").split("; ")) == sorted(
+        "; ".join(wanted).split("; ")
+    )
+    assert not (here / "m").exists()
+
+
+def test_what_stands_later_wins(here: Path) -> None:
+    Path("my.toml").write_text("label_smoothing = 0.3\n[loop]\nseed = 5\npatience = 2\n[optimizer]\nrate = 1\n")
+    config = of("--config", "my.toml", "--seed", "6", "--set", "optimizer.rate=2.5e-3", "--set", "loop.max_minutes=3")
+    wanted = translator()
+    assert config == replace(
+        wanted,
+        source_language="aa",
+        target_language="bb",
+        label_smoothing=0.3,
+        optimizer=replace(wanted.optimizer, rate=2.5e-3),
+        loop=replace(wanted.loop, seed=6, patience=2, max_minutes=3.0, max_epochs=10_000),
+    )
+    assert isinstance(asdict(of("--set", "optimizer.rate=1"))["optimizer"]["rate"], float)
+
+
+def test_a_file_names_its_base(here: Path) -> None:
+    Path("my.toml").write_text('recipe = "base"\n[network]\nheads = 4\n')
+    config = of("--config", "my.toml")
+    wanted = recipes.base_translator()
+    assert config.network == {**wanted.network, "heads": 4}
+    assert (config.recipe, config.optimizer, config.tokenizer) == ("base", wanted.optimizer, wanted.tokenizer)
+    assert of("--config", "my.toml", "--recipe", "small").optimizer == recipes.small_translator().optimizer
+
+
+@pytest.mark.parametrize(
+    ("text", "annotation", "value"),
+    [
+        ("3", int, 3),
+        ("1e-3", float, 1e-3),
+        ("True", bool, True),
+        ("0.9, 0.98", tuple[float, float], (0.9, 0.98)),
+        ("[0.9,1]", tuple[float, float], (0.9, 1.0)),
+        ("none", float | None, None),
+        ("2", float | None, 2.0),
+        ("none", str, "none"),
+    ],
+)
+def test_texts_are_read_as_their_key_has_it(text: str, annotation: Any, value: Any) -> None:
+    found = parse_value(text, annotation)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "wanted"),
+    [
+        (True, int, "must be a whole number, not true"),
+        (1, bool, "must be true or false, not 1"),
+        ("1", float, "must be a number, not '1'"),
+        (2.0, int, "must be a whole number, not 2.0"),
+        ([1.0], tuple[float, float], "must be a list of 2, each a number, not [1.0]"),
+        ("x", float | None, "must be a number, not 'x'"),
+    ],
+)
+def test_a_wrong_type_says_what_is_allowed(value: Any, annotation: Any, wanted: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        check_value(value, annotation)
+    assert str(caught.value) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [*recipes.TRANSLATORS.values(), *recipes.LYRICISTS.values()])
+def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
+    config = recipe()
+    content = tomllib.loads(explained_config(config))
+    network = content.pop("network")
+    assert network.items() >= dict(config.network).items()
+    defaults = {name: key.default for name, key in options_of(type(config)).items()}
+    for name in network.keys() - config.network.keys():
+        assert (
+            check_value(network[name], options_of(type(config))[f"network.{name}"].annotation)
+            == defaults[f"network.{name}"]
+        )
+    kind, (again, problem) = type(config), (type(config)(recipe="x"), [])
+    from training.config.overrides import statements
+
+    stated = list(statements({**content, "network": dict(config.network)}, "shown"))
+    assert assemble(again, stated, problem) == config
+    assert {key for key in options_of(kind) if "." not in key} <= content.keys()
+
+
+def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    names = [f"translator/{n}" for n in recipes.TRANSLATORS] + [f"lyrics/{n}" for n in recipes.LYRICISTS]
+    assert [line.split()[0] for line in listed[: len(names)]] == names
+    assert all(len(line.split()) > 4 for line in listed[: len(names)])
+    assert main(["recipes", "--show", "tiny"]) == 0
+    shown = capsys.readouterr().out
+    assert tomllib.loads(shown)["optimizer"]["rate"] == recipes.tiny_translator().optimizer.rate
+    assert 'precision = "auto"  # auto | fp32 | bf16 | fp16; ' in shown
+    assert main(["recipes", "--show", "small"]) == 2
+    assert "say translator/small or lyrics/small" in capsys.readouterr().err
+    assert main(["recipes", "--show", "huge"]) == 2
+    assert "There is no recipe 'huge'; there are translator/tiny, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [TranslatorConfig, LyricsConfig])
+def test_every_key_of_the_loop_and_the_optimizer_is_explained(kind: Any) -> None:
+    silent = {
+        name for name, key in options_of(kind).items() if not key.comment and name.startswith(("loop.", "optimizer."))
+    }
+    assert silent <= {"loop.validate_every_epochs"}
+
+
+def test_comments_come_from_the_line_and_the_docstring() -> None:
+    from training.config.run_config import TokenizerConfig
+
+    said = option_help(TokenizerConfig)
+    assert said["joint"] == "one vocabulary for both languages"
+    assert said["casefold_source"] == 'read "Bier" and "bier" alike'
+    assert said["size"] == "at most; of sentencepiece only"
+    assert said.keys() <= {field.name for field in fields(TokenizerConfig)}
+
+
+@pytest.mark.parametrize("value", ["plain", 'quo"te', "back\\slash", "tab\tline\n", "é 模型 🎵", "\x7f", "", None])
+def test_texts_survive_toml(value: str | None) -> None:
+    assert tomllib.loads(f"x = {toml_literal(value)}")["x"] == ("none" if value is None else value)
+
+
+@pytest.mark.parametrize("value", [0, -3, 1e-9, 3e-3, 1e300, 0.1, True, [0.9, 0.98], float("inf")])
+def test_numbers_survive_toml(value: Any) -> None:
+    assert tomllib.loads(f"x = {toml_literal(value)}")["x"] == value
+
+
+def test_a_lyricist_that_waits_for_a_gain_nobody_measures() -> None:
+    stated = [Override("valid_share", 0.0, "my.toml"), Override("loop.patience", 3, "my.toml")]
+    with pytest.raises(CannotStart, match=r"loop.patience = 3 needs something held out: valid_share is 0"):
+        assemble(lyricist(), stated)
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("a = [", "my.toml is no TOML file: "),
+        ('command = "lyrics"', "my.toml is for `python -m training lyrics`, not for translator."),
+        ("data = 3", "my.toml: data must be a table."),
+    ],
+)
+def test_a_file_that_is_none(here: Path, capsys: pytest.CaptureFixture[str], content: str, wanted: str) -> None:
+    (here / "my.toml").write_text(content)
+    assert refused(capsys, *TRANSLATORS_ONLY).startswith(wanted)
+    assert refused(capsys, *SING, "--config", "none.toml") == "The run cannot start: none.toml does not exist."
+
+
+def test_set_changes_what_is_trained(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SING, *SHORT, "--set", "network.hidden=9", "--set", "valid_share=0.2"]) == 0
+    config = checkpoints.read(here / "m").config
+    assert (config.architecture["hidden"], config.training["valid_share"]) == (9, 0.2)
+    assert json.loads(capsys.readouterr().out)["held-out end of the text"]["characters"] == 59
+
+
+@pytest.mark.slow
+def test_cleaning_is_configuration_like_any_other(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "my.toml").write_text("[cleaning]\nratio = 6\nidentical_from = 9\n")
+    given = ["--config", "my.toml", "--clean", "duplicates=off", "--clean", "identical-from=off", *SHORT]
+    assert main([*TRANSLATE, *given]) == 0
+    cleaning = checkpoints.read(here / "m").config.training["cleaning"]
+    assert (cleaning["ratio"], cleaning["duplicates"], cleaning["identical_from"]) == (6.0, False, None)
+    capsys.readouterr()
+    message = refused(capsys, *TRANSLATE, "--clean", "zzz=1", "--seed", "x")
+    assert "--clean has no rule 'zzz'" in message
+    assert "loop.seed must be a whole number, not 'x' (--seed)" in message
+
+
+def test_nothing_can_be_chosen_by_the_bleu_of_no_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *TRANSLATE, "--set", "loop.choose_by=bleu")
+    assert message == "This cannot start: loop.choose_by = bleu needs held-out pairs: give --valid."
+    assert not (here / "m").exists()
+
+
+def test_a_recipe_that_chooses_by_bleu_trains_on_few_pairs_too(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choosing = translator(loop=LoopConfig(max_epochs=1, choose_by="bleu"))
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", lambda: choosing)
+    assert main(TRANSLATE) == 0
+    said = "Too few pairs to hold some out: nothing is validated, and the last weights are kept."
+    assert said in capsys.readouterr().err.splitlines()

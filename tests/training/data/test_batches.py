@@ -1,0 +1,111 @@
+"""Batches: complete, within the budget, reproducible; windows against references written out by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from training.data.batches import batches_by_length, consecutive_windows, pair_batch, random_windows
+
+
+def log_normal(count: int) -> list[tuple[int, int]]:
+    """Lengths like those of image captions: 12 words in the middle, targets within a few of their sources."""
+    generator = random.Random(0)
+    sources = [max(2, round(generator.lognormvariate(2.5, 0.35))) for _ in range(count)]
+    return [(s, max(2, round(s * generator.uniform(0.8, 1.25)))) for s in sources]
+
+
+def test_every_pair_comes_exactly_once_an_epoch() -> None:
+    lengths = log_normal(3000)
+    for epoch in range(3):
+        batches = batches_by_length(lengths, 500, 1, epoch)
+        assert sorted(index for batch in batches for index in batch) == list(range(3000))
+
+
+@pytest.mark.parametrize("budget", [100, 1000, 4096])
+def test_no_batch_exceeds_its_budget(budget: int) -> None:
+    lengths = log_normal(3000)
+    for batch in batches_by_length(lengths, budget, 1, 0):
+        assert len(batch) * max(max(lengths[i]) for i in batch) <= budget
+
+
+def test_a_budget_is_used_up_to_its_last_token() -> None:
+    batches = batches_by_length([(10, 10)] * 12, 40, 1, 0)
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+    assert [len(batch) for batch in batches_by_length([(10, 10)] * 12, 39, 1, 0)] == [3, 3, 3, 3]
+
+
+def test_little_of_a_target_batch_is_padding() -> None:
+    lengths = log_normal(20_000)
+    padded = sum(len(b) * max(lengths[i][1] for i in b) for b in batches_by_length(lengths, 4096, 1, 0))
+    real = sum(target for _, target in lengths)
+    assert 1 - real / padded <= 0.10
+    padded_sources = sum(len(b) * max(lengths[i][0] for i in b) for b in batches_by_length(lengths, 4096, 1, 0))
+    assert 1 - sum(source for source, _ in lengths) / padded_sources <= 0.25
+
+
+def test_seed_and_epoch_alone_decide() -> None:
+    lengths = log_normal(1000)
+    first = batches_by_length(lengths, 400, 5, 2)
+    random.seed(99)
+    torch.manual_seed(99)
+    assert batches_by_length(lengths, 400, 5, 2) == first
+    assert batches_by_length(lengths, 400, 5, 3) != first
+    assert batches_by_length(lengths, 400, 6, 2) != first
+    assert {frozenset(b) for b in batches_by_length(lengths, 400, 5, 3)} != {frozenset(b) for b in first}
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    lengths = log_normal(3000)
+    longest = [max(lengths[i][1] for i in batch) for batch in batches_by_length(lengths, 400, 1, 0)]
+    assert longest != sorted(longest)
+
+
+@pytest.mark.parametrize("long", [(50, 3), (3, 50)])
+def test_a_pair_over_the_budget_is_alone(long: tuple[int, int]) -> None:
+    batches = batches_by_length([(3, 3), (4, 4), long, (4, 3)], 20, 1, 0)
+    assert [2] in batches
+    assert sorted(len(batch) for batch in batches) in ([1, 3], [1, 1, 2])
+
+
+def test_a_pair_batch_is_padded_at_the_end_and_shifted_by_one() -> None:
+    batch = pair_batch([[5, 6, 3], [7, 3]], [[2, 8, 3], [2, 9, 10, 3]], 0)
+    assert batch.source.tolist() == [[5, 6, 3], [7, 3, 0]]
+    assert batch.inputs.tolist() == [[2, 8, 3], [2, 9, 10]]
+    assert batch.outputs.tolist() == [[8, 3, 0], [9, 10, 3]]
+
+
+def test_random_windows_are_those_of_the_reference() -> None:
+    batches = list(random_windows(torch.arange(100, 124), 2, 5, random.Random(7)))
+    starts = [0, 1, 2, 3]  # 23 predictions hold four whole windows
+    random.Random(7).shuffle(starts)
+    wanted = [[[100 + s * 5 + i for i in range(5)] for s in starts[b : b + 2]] for b in (0, 2)]
+    assert [batch.inputs.tolist() for batch in batches] == wanted
+    for batch in batches:
+        assert torch.equal(batch.outputs, batch.inputs + 1)
+        assert batch.carry is False
+
+
+@pytest.mark.parametrize(("length", "batches"), [(20, 1), (21, 2), (25, 2), (11, 1), (10, 0)])
+def test_random_windows_use_the_last_character_as_an_output(length: int, batches: int) -> None:
+    found = list(random_windows(torch.arange(length), 2, 5, random.Random(0)))
+    assert len(found) == batches
+    if length == 21:
+        assert max(int(batch.outputs.max()) for batch in found) == 20
+
+
+def test_consecutive_windows_are_those_of_the_reference() -> None:
+    batches = list(consecutive_windows(torch.arange(26), 2, 4, offset=1))
+    assert [(b.inputs.tolist(), b.outputs.tolist(), b.carry) for b in batches] == [
+        ([[1, 2, 3, 4], [13, 14, 15, 16]], [[2, 3, 4, 5], [14, 15, 16, 17]], False),
+        ([[5, 6, 7, 8], [17, 18, 19, 20]], [[6, 7, 8, 9], [18, 19, 20, 21]], True),
+    ]
+
+
+@pytest.mark.parametrize(("length", "windows"), [(25, 2), (26, 3), (33, 3), (34, 4), (9, 0), (10, 1)])
+def test_consecutive_windows_use_every_whole_window(length: int, windows: int) -> None:
+    found = list(consecutive_windows(torch.arange(length), 2, 4))
+    assert len(found) == windows
+    assert [batch.carry for batch in found] == [i > 0 for i in range(windows)]

@@ -1,0 +1,133 @@
+"""A teacher's translations: which are chosen, in which order they are written, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import checkpoint as checkpoints
+from models.networks.loading import load_network
+from tests.training.cli.commands import refused
+from training.__main__ import main
+from training.data import distillation
+from training.data.corpus_loading import read_pairs
+from training.data.distillation import DistillationOptions, Teacher
+from training.evaluation.scores import translate
+
+SOURCES = ["ab ba", "b", "a b a b a b", "ba", "abab", "b a"]
+TARGETS = ["ba ab", "a", "b a b a b a", "ab", "baba", "a b"]
+TRANSLATOR, LYRICIST = "tiny-de-en", "tiny-lyrics"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = zip(SOURCES, TARGETS, strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in rows), encoding="utf-8")
+    return tmp_path
+
+
+def teacher(folder: Path, beam: int) -> Teacher:
+    return Teacher.load(folder / TRANSLATOR, torch.device("cpu"), DistillationOptions(beam=beam))
+
+
+def written(path: Path) -> list[tuple[str, str]]:
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
+    return [(row["de"], row["en"]) for row in map(json.loads, text.splitlines())]
+
+
+def distil(folder: Path, out: str, *more: str) -> int:
+    return main(["distil", str(folder / TRANSLATOR), "--train", "pairs.tsv", "--out", out, "--device", "cpu", *more])
+
+
+def test_the_nearest_to_the_reference_is_chosen_and_of_equals_the_likeliest(tiny_checkpoints: Path) -> None:
+    one = teacher(tiny_checkpoints, 3)
+    reference = "a small dog runs over the grass"
+    hypotheses = ["the dog runs", "a cat runs over the grass", "a small dog runs on the grass", "small dog grass"]
+    assert one.nearest(hypotheses, reference) == hypotheses[2]
+    assert one.nearest(["one", "two", "three"], reference) == "one"
+    assert one.nearest(["a dog", "grass"], "grass") == "grass"  # shorter than four words, and scored all the same
+
+
+def test_a_beam_offers_all_its_hypotheses_and_the_first_is_the_translation(tiny_checkpoints: Path) -> None:
+    found = teacher(tiny_checkpoints, 4).hypotheses(SOURCES)
+    checkpoint = checkpoints.read(tiny_checkpoints / TRANSLATOR)
+    network = load_network(checkpoint, torch.device("cpu"))
+    assert [each[0] for each in found] == translate(checkpoint, network, SOURCES, beam=4)
+    assert all(len(each) == 4 for each in found)
+    assert any(len(set(each)) > 1 for each in found)
+
+
+def test_the_file_has_the_corpus_in_its_order_and_can_be_trained_on(
+    here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(distillation, "CHUNK_PAIRS", 2)
+    one = teacher(tiny_checkpoints, 3)
+    chosen = sorted(one.choose([(i, s, t) for i, (s, t) in enumerate(zip(SOURCES, TARGETS, strict=True))]))
+    expected = [(SOURCES[i], text) for i, _, text in chosen if text.strip()]
+    assert len(expected) > 2
+    assert distil(tiny_checkpoints, "d.jsonl.gz", "--beam", "3") == 0
+    assert written(here / "d.jsonl.gz") == expected
+    said = json.loads(capsys.readouterr().out)
+    assert (said["pairs"], said["too_long"]) == (len(expected), 0)
+    assert said["bleu"] >= said["bleu_of_first"]
+    targets = [" ".join(text.split()) for _, text in expected]
+    assert read_pairs("d.jsonl.gz", ("de", "en")).targets == targets
+    assert read_pairs("d.jsonl.gz", ("en", "de")).sources == targets  # what it is to a student of the other direction
+
+
+@pytest.mark.slow
+def test_two_processes_write_what_one_does(here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distillation, "CHUNK_PAIRS", 1)
+    assert distil(tiny_checkpoints, "one.jsonl") == 0
+    assert distil(tiny_checkpoints, "two.jsonl", "--processes", "2") == 0
+    assert (here / "two.jsonl").read_bytes() == (here / "one.jsonl").read_bytes()
+
+
+def test_sources_that_a_server_would_refuse_are_left_out(
+    here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    most = checkpoints.read(tiny_checkpoints / TRANSLATOR).config.max_source_tokens
+    (here / "pairs.tsv").write_text(f"ab\tba\n{'a b ' * most}\tlong\n", encoding="utf-8")
+    assert distil(tiny_checkpoints, "d.jsonl") == 0
+    assert [source for source, _ in written(here / "d.jsonl")] == ["ab"]
+    assert json.loads(capsys.readouterr().out)["too_long"] == 1
+
+
+def test_what_fails_half_way_leaves_no_file(
+    here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distillation, "CHUNK_PAIRS", 2)
+    choose, calls = Teacher.choose, [0]
+
+    def interrupted(self: Teacher, pairs: list[tuple[int, str, str]]) -> list[distillation.ChosenTranslation]:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        return choose(self, pairs)
+
+    monkeypatch.setattr(Teacher, "choose", interrupted)
+    assert distil(tiny_checkpoints, "d.jsonl") == 130
+    assert sorted(path.name for path in here.iterdir()) == ["pairs.tsv"]
+
+
+def test_all_that_is_wrong_is_said_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "distil", "m", "--beam", "0", "--processes", "0", "--out", "d.tsv", "--device", "cpu")
+    for part in ("--train is missing", "--beam must be 1 to 64, not 0", "--processes must be at least 1, not 0"):
+        assert part in said
+    assert "--out must end in .jsonl or .jsonl.gz, not be d.tsv" in said
+
+
+def test_refusals(here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--train", "pairs.tsv", "--out", "d.jsonl", "--device", "cpu")
+    lyricist = tiny_checkpoints / LYRICIST
+    expected = f"{lyricist} is a lyricist, and only a translator can teach one."
+    assert refused(capsys, "distil", str(lyricist), *common) == expected
+    assert "nowhere" in refused(capsys, "distil", "nowhere", *common)
+    (here / "d.jsonl").write_text("kept\n", encoding="utf-8")
+    assert "d.jsonl exists; choose another --out" in refused(capsys, "distil", "m", *common)
+    assert (here / "d.jsonl").read_text(encoding="utf-8") == "kept\n"

@@ -1,0 +1,142 @@
+"""Files to texts; every fault of a file is one sentence that names it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from tests.training.data.corpus_writers import fault, write
+from training.data.corpus_loading import read_pairs, read_text
+from training.data.corpus_readers import read_lines
+from training.data.sentence_pairs import Pairs
+
+
+@pytest.mark.parametrize("suffix", ["txt", "txt.gz"])
+def test_two_files_are_read_line_by_line(tmp_path: Path, suffix: str) -> None:
+    source = write(tmp_path / f"a.{suffix}", "ein Bier\nzwei Biere\n")
+    target = write(tmp_path / f"b.{suffix}", "a beer\ntwo beers")
+    found = read_pairs(f"{source},{target}")
+    assert found == Pairs(["ein Bier", "zwei Biere"], ["a beer", "two beers"], 0, f"{source},{target}")
+
+
+@pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz", "with, comma.tsv"])
+def test_one_file_of_tab_separated_pairs(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, "ein Bier\ta beer\n\nzwei Biere\ttwo beers\n")
+    found = read_pairs(str(path))
+    assert (found.sources, found.targets) == (["ein Bier", "zwei Biere"], ["a beer", "two beers"])
+
+
+def test_line_ends_and_a_byte_order_mark_are_no_part_of_a_sentence(tmp_path: Path) -> None:
+    source = write(tmp_path / "a", b"\xef\xbb\xbfeins\r\nzwei\r\n")
+    target = write(tmp_path / "b", b"one\ntwo\n")
+    assert read_pairs(f"{source},{target}").sources == ["eins", "zwei"]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1d", "\r"])
+def test_only_a_newline_ends_a_line(tmp_path: Path, separator: str) -> None:
+    path = write(tmp_path / "a", f"one{separator}still one\ntwo")
+    assert read_lines(path) == [f"one{separator}still one", "two"]
+
+
+def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path) -> None:
+    source = write(tmp_path / "a", "eins\n\n  \nvier\n\u3000\n")
+    target = write(tmp_path / "b", "one\ntwo\nthree\n\t\nfive\n")
+    found = read_pairs(f"{source},{target}")
+    assert (found.sources, found.targets, found.dropped) == (["eins"], ["one"], 4)
+    table = write(tmp_path / "t.tsv", "eins\tone\nzwei\t\n\tthree\n")
+    assert (len(read_pairs(str(table))), read_pairs(str(table)).dropped) == (1, 2)
+
+
+def test_unequal_line_counts_give_both_numbers(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a", "x\n" * 1234), write(tmp_path / "b", "x\n" * 1233)
+    message = fault(f"{source},{target}")
+    assert f"{source} has 1,234 lines" in message
+    assert f"{target} has 1,233" in message
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    there, missing = write(tmp_path / "a", "x\n"), tmp_path / "missing"
+    assert fault(f"{there},{missing}") == f"{missing} does not exist."
+    assert fault(missing).startswith(f"{missing} does not exist: give SOURCE,TARGET")
+
+
+def test_a_folder_is_called_a_folder_and_not_missing(tmp_path: Path) -> None:
+    there = write(tmp_path / "a", "x\n")
+    for argument in (tmp_path, f"{there},{tmp_path}"):
+        assert fault(argument) == f"{tmp_path} is a folder, and a file is needed."
+
+
+@pytest.mark.parametrize("names", ["a,b,c", "a,b,c,d", "a,,b"])
+def test_a_wrong_number_of_commas_is_counted(names: str) -> None:
+    assert fault(names).startswith(f"{names} names {names.count(',') + 1} files: give SOURCE,TARGET")
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", " \t \n", "x\t\n"])
+def test_an_empty_corpus(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path / "t.tsv", content)
+    assert fault(path) == f"{path} holds no pair of sentences."
+
+
+@pytest.mark.parametrize(("columns", "line"), [(1, "x"), (3, "x\ty\tz"), (4, "\t\ty\t")])
+def test_a_line_without_exactly_one_tab(tmp_path: Path, columns: int, line: str) -> None:
+    path = write(tmp_path / "t.tsv", f"a\tb\n\n{line}\n")
+    assert fault(path).startswith(f"{path} line 3 has {columns} column{'s' * (columns > 1)};")
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize(("lead", "line"), [(b"", 1), (b"a\tb\n", 2), (b"a\tb\n" * 7 + b"\n\n", 10)])
+def test_broken_utf8_names_the_line(tmp_path: Path, mark: bytes, lead: bytes, line: int) -> None:
+    path = write(tmp_path / "t.tsv", mark + lead + b"\xff\tb\n")
+    assert fault(path).startswith(f"{path} is not valid UTF-8: line {line} ")
+
+
+def test_utf16_is_said_to_be_no_utf8(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.tsv", "a\tb\n".encode("utf-16"))
+    assert "is not valid UTF-8: line 1" in fault(path)
+
+
+def test_a_nul_character_names_the_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.tsv", "a\tb\nc\0\td\n")
+    assert fault(path) == f"{path} holds a NUL character in line 2: is it a text file?"
+
+
+def test_gzip_files_that_are_none_or_cut_short_or_damaged(tmp_path: Path) -> None:
+    path, whole = tmp_path / "t.tsv.gz", gzip.compress(b"a\tb\n" * 500)
+    damaged = bytearray(whole)
+    damaged[len(damaged) // 2] ^= 0xFF
+    for data in (b"a\tb\n", whole[:-9], whole[:20], bytes(damaged), whole[:-8] + bytes(8)):
+        path.write_bytes(data)
+        assert fault(path).startswith(f"{path} cannot be read (")
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.tsv", "a\tb\n")
+
+    def refuse(self: Path, mode: str) -> BinaryIO:  # root may read everything, so the system's refusal is made up
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert fault(path) == f"{path} cannot be read (Permission denied)."
+
+
+def test_paths_with_spaces_and_other_scripts(tmp_path: Path) -> None:
+    folder = tmp_path / "Bücher und 歌"
+    folder.mkdir()
+    assert read_text(write(folder / "ein Lied.txt", "la la")) == "la la"
+
+
+@pytest.mark.parametrize("suffix", ["tsv.gz", "jsonl.gz"])
+def test_broken_utf8_inside_gzip_names_the_line(tmp_path: Path, suffix: str) -> None:
+    line = b'{"source": "a", "target": "b"}\n' if suffix == "jsonl.gz" else b"a\tb\n"
+    path = write(tmp_path / f"pairs.{suffix}", line * 4000 + b"\xc3\x28\tb\n")
+    assert fault(path) == f"{path} is not valid UTF-8: line 4001 has a broken character; convert it."
+
+
+def test_a_gzip_that_ends_early_is_refused_in_the_midst_of_its_lines(tmp_path: Path) -> None:
+    lines = "".join(f"Satz {i}\tsentence {i}\n" for i in range(50_000))
+    path = tmp_path / "pairs.tsv.gz"
+    path.write_bytes(gzip.compress(lines.encode())[:-5000])
+    assert fault(path).startswith(f"{path} cannot be read (Compressed file ended before")

@@ -1,0 +1,74 @@
+"""Columns between tabs: chosen where there is no choice, else asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.training.data.corpus_writers import PAIRS, fault, refusal, write
+from training.data.corpus_loading import parse_columns, read_corpora, read_pairs
+from training.data.sentence_pairs import Pairs
+
+TATOEBA = "101\tDer Hund schläft.\t2002\tThe dog is asleep.\n102\tWo ist die Küche?\t2003\tWhere is the kitchen?\n"
+CREDIT = "CC-BY 2.0 (France) Attribution: tatoeba.org #1 (somebody) & #2 (somebody)"
+ANKI = "".join(f"{source}\t{target}\t{CREDIT}\n" for source, target in PAIRS)
+
+
+def of(pairs: Pairs) -> list[tuple[str, str]]:
+    return list(zip(pairs.sources, pairs.targets, strict=True))
+
+
+@pytest.mark.parametrize("content", [TATOEBA, ANKI, TATOEBA.replace("\n", "\r\n"), "\ufeff" + TATOEBA])
+@pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz", "deu.txt"])
+def test_layouts_that_leave_no_choice(tmp_path: Path, content: str, name: str) -> None:
+    assert of(read_pairs(str(write(tmp_path / name, content)))) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted"), [((1, 2), ("a", "b")), ((2, 1), ("b", "a")), ((3, 1), ("c", "a")), ((2, 2), ("b", "b"))]
+)
+def test_columns_by_number(tmp_path: Path, columns: tuple[int, int], wanted: tuple[str, str]) -> None:
+    path = write(tmp_path / "p.tsv", "a\tb\tc\n")
+    assert of(read_pairs(str(path), None, columns)) == [wanted]
+
+
+def test_lines_may_be_longer_than_the_columns_asked_for_but_not_shorter(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.tsv", "a\tb\nc\td\te\nf\n")
+    assert fault(path, None, (1, 2)) == f"{path} line 3 has 1 column; --columns 1,2 asks for column 2."
+
+
+def test_columns_that_leave_a_choice_are_shown(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.tsv", "7\tGuten Abend\tGood evening, ladies and gentlemen\n")
+    assert fault(path) == (
+        f"{path} line 1 has 3 columns (1 '7', 2 'Guten Abend', 3 'Good evening, ladie…'): say which hold the source"
+        " and the target, such as --columns 1,2."
+    )
+    many = write(tmp_path / "m.tsv", "\t".join("abcdefgh") + "\n")
+    assert "has 8 columns (1 'a', 2 'b', 3 'c', 4 'd', 5 'e', 6 'f', …)" in fault(many)
+
+
+def test_a_line_unlike_the_first_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.tsv", TATOEBA + "\n5\tnur drei\t6\n")
+    assert fault(path) == f"{path} line 4 has 3 columns where the lines before have 4."
+
+
+@pytest.mark.parametrize("text", ["1", "0,1", "1,2,3", "a,b", "-1,2", ""])
+def test_columns_that_are_no_two_numbers(text: str) -> None:
+    wanted = f"--columns takes two numbers from 1, source first, such as 2,4, not {text!r}."
+    assert refusal(parse_columns, text) == wanted
+
+
+def test_columns_as_typed() -> None:
+    assert parse_columns("2, 4") == (2, 4)
+    assert parse_columns(None) is None
+
+
+def test_several_corpora_are_one_in_their_order(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.tsv", "a\tb\n\tx\nc\td\n"), write(tmp_path / "b.tsv.gz", "e\tf\n")
+    found = read_corpora([str(first), str(second)])
+    assert of(found) == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert (found.dropped, found.origin) == (1, f"{first} + {second}")
+    assert [found.place(i) for i in range(3)] == [f"{first}:1", f"{first}:3", f"{second}:1"]
+    assert found.report is not None
+    assert (found.report.read, found.report.kept) == (4, 3)

@@ -1,0 +1,36 @@
+"""Translations that repeat one phrase until the limit are short to read and whole in samples.jsonl."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from training.evaluation.samples import shorten_repetition
+from training.report.progress_report import ProgressReport
+
+ENDLESS = "The man " + "looks for " * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (ENDLESS, "The man looks for looks for … (40 times)"),
+        ("The" + " The" * 49, "The The … (49 times) The"),
+        ("狗跑" * 30 + "狗", "狗跑狗跑 … (30 times) 狗"),
+        ("a child" + " child" * 12 + " for" * 20 + ".", "a child child … (13 times) for for … (20 times) ."),
+        ("A dog runs, runs, runs across the grass.", "A dog runs, runs, runs across the grass."),
+        ("na na na na na na, hey!", "na na na na na na, hey!"),
+        ("x" * 39, "x" * 39),
+        ("", ""),
+    ],
+)
+def test_a_phrase_is_shown_twice_and_counted(text: str, wanted: str) -> None:
+    assert shorten_repetition(text) == wanted
+
+
+def test_what_is_kept_is_whole(tmp_path: Path) -> None:
+    ProgressReport(tmp_path, "", quiet=True).samples(5, [("ein Mann", "a man", ENDLESS)])
+    assert "| 5 | The man looks for looks for … (40 times) |\n" in (tmp_path / "samples.md").read_text()
+    assert json.loads((tmp_path / "samples.jsonl").read_text())["samples"][0][2] == ENDLESS

@@ -1,0 +1,211 @@
+"""Scores: the promised keys, and numbers that another computation gives as well."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+import torch
+
+from models import checkpoint as checkpoints
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
+from models.networks.loading import load_network
+from tests.training.small import CPU, lyricist, pairs, text, translator
+from training import output_folder
+from training.__main__ import main
+from training.config.run_config import LoopConfig, TokenizerConfig
+from training.data.sentence_pairs import Pairs
+from training.lyricist_run import train_lyricist
+from training.translator_run import train_translator
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b""))
+        config = translator(
+            tokenizer=TokenizerConfig(size=60, joint=False), loop=LoopConfig(max_epochs=12), tokens_per_batch=200
+        )
+        data = Pairs([f"{s}." for s in pairs(60).sources], [f"{s}." for s in pairs(60).sources])
+        train_translator(config, data, None, out=folder / "translator", device=CPU, quiet=True)
+        train_lyricist(lyricist(), text(400), origin="", out=folder / "lyricist", device=CPU, quiet=True)
+        strict = lyricist(unknown=False, valid_share=0.0, newline_as_space=True)
+        train_lyricist(strict, text(400), origin="", out=folder / "strict", device=CPU, quiet=True)
+    (folder / "test.tsv").write_text("".join(f"{s}.\t{s}.\n" for s in pairs(12, seed=5).sources))
+    (folder / "song.txt").write_text(text(150, seed=3) + "äöü!")
+    return {path.name: path for path in folder.iterdir()}
+
+
+def scored(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """What the command prints: its last line is one JSON object."""
+    assert main(["evaluate", *map(str, arguments), "--device", "cpu"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["evaluate", *map(str, arguments), "--device", "cpu"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(("beam", "penalty"), [(1, None), (3, None), (3, -3.0)])
+def test_a_translators_scores_are_sacrebleus(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int, penalty: float | None
+) -> None:
+    penalised = [] if penalty is None else ["--length-penalty", penalty]
+    found = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam, *penalised)
+    signatures = ["signature", "signature_lowercased", "signature_chrf"]
+    search = ["beam", "length_penalty"] if beam > 1 else ["beam"]
+    scores = ["exact_match", "nats_per_token", "perplexity", "longer_than_served", *search, "sentences", "seconds"]
+    assert list(found) == ["bleu", "bleu_lowercased", "chrf", *signatures, *scores]
+    penalty = 1.0 if penalty is None else penalty
+    assert found.get("length_penalty", 1.0) == penalty
+    checkpoint = checkpoints.read(folders["translator"])
+    network = load_network(checkpoint)
+    sources = [f"{s}." for s in pairs(12, seed=5).sources]
+    outputs = []
+    for source in sources:  # one by one, through the loop that serves
+        prompt = Prompt(checkpoint.source_ids(source), checkpoint.config.target_prefix)
+        rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
+        options = DecodingOptions(max_new_tokens=2 * len(prompt.source) + 20, beam=beam, length_penalty=penalty)
+        outputs.append(checkpoint.decode(decode(network, rules, [prompt], [options])[0][0].tokens))
+    assert found["bleu"] == round(sacrebleu.corpus_bleu(outputs, [sources]).score, 2) > 0
+    assert found["chrf"] == round(sacrebleu.corpus_chrf(outputs, [sources]).score, 2) > 0
+    exact = sum(output == source for output, source in zip(outputs, sources, strict=True)) / 12
+    assert found["exact_match"] == round(exact, 4)
+    assert (found["beam"], found["sentences"]) == (beam, 12)
+    assert found["signature"] == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    small = [[text.lower() for text in texts] for texts in (outputs, sources)]
+    assert found["bleu_lowercased"] == round(sacrebleu.corpus_bleu(small[0], [small[1]]).score, 2)
+    assert "|case:lc|" in found["signature_lowercased"]
+    assert found["signature_chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
+    assert found["longer_than_served"] == 0
+    nats, tokens = 0.0, 0
+    for source in sources:  # pair by pair, so that there is no padding
+        ids = [*checkpoint.target_ids(source), 3]
+        logits = network(torch.tensor([checkpoint.source_ids(source)]), torch.tensor([ids[:-1]]))[0]
+        nats -= sum(float(torch.log_softmax(logits[t].detach().double(), -1)[token]) for t, token in enumerate(ids[1:]))
+        tokens += len(ids) - 1
+    assert found["nats_per_token"] == pytest.approx(nats / tokens, abs=6e-5)
+    assert found["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
+    assert all("▁" not in output for output in outputs)
+
+
+def test_a_lyricists_scores_are_those_of_the_text(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = scored(capsys, folders["lyricist"], "--corpus", folders["song.txt"])
+    names = ["nats_per_character", "bits_per_character", "perplexity", "characters", "unknown_characters"]
+    assert list(found) == names
+    checkpoint = checkpoints.read(folders["lyricist"])
+    network = load_network(checkpoint)
+    ids = torch.tensor(checkpoint.tokenizers["target"].encode(folders["song.txt"].read_text()))
+    decodable, nats = network.decodable(), 0.0
+    state = decodable.allocate(1, 0, len(ids))
+    for token, following in itertools.pairwise(ids):  # step by step, as it is served
+        log_p = torch.log_softmax(decodable.step(state, token[None])[0].double(), -1)
+        nats -= float(log_p[following])
+    mean = nats / 153
+    assert (found["characters"], found["unknown_characters"]) == (153, 4)
+    assert found["nats_per_character"] == pytest.approx(mean, abs=6e-5)
+    assert found["bits_per_character"] == pytest.approx(mean / math.log(2), abs=6e-5)
+    assert found["perplexity"] == pytest.approx(math.exp(mean), abs=2e-3)
+    assert found["bits_per_character"] == pytest.approx(found["nats_per_character"] / math.log(2), abs=2e-4)
+
+
+def test_newlines_are_read_as_in_training(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    song = folders["song.txt"].with_name("lines.txt")
+    song.write_bytes(b"ab\ncd\r\nef")
+    found = scored(capsys, folders["strict"], "--corpus", song)
+    song.write_bytes(b"ab cd ef")
+    assert scored(capsys, folders["strict"], "--corpus", song) == found
+
+
+def test_the_wrong_kind_of_data(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    model, song, table = folders["translator"], folders["lyricist"], folders["test.tsv"]
+    wanted = f"{model} is a translator: give --test SOURCE,TARGET"
+    assert refused(capsys, model, "--corpus", table) == f"{wanted} and no --corpus."
+    assert refused(capsys, model) == f"{wanted}."
+    assert refused(capsys, song, "--test", table) == f"{song} is a lyricist: give --corpus FILE and no --test."
+    found = refused(capsys, song, "--corpus", table, "--beam", "5", "--columns", "1,2")
+    assert found == f"{song} is a lyricist: give --corpus FILE and no --columns and no --beam."
+    assert refused(capsys, song) == f"{song} is a lyricist: give --corpus FILE."
+
+
+def test_texts_that_cannot_be_scored(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path = folders["song.txt"].with_name("odd.txt")
+    path.write_text("abcx")
+    assert refused(capsys, folders["strict"], "--corpus", path).startswith("The model has no character 'x'")
+    path.write_text("a")
+    assert "fewer than two characters" in refused(capsys, folders["lyricist"], "--corpus", path)
+    path.write_text("")
+    assert "fewer than two characters" in refused(capsys, folders["lyricist"], "--corpus", path)
+    missing = path.with_name("missing")
+    assert refused(capsys, folders["lyricist"], "--corpus", missing) == f"{missing} does not exist."
+
+
+def test_folders_that_are_no_models(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "config.json is missing" in refused(capsys, tmp_path, "--corpus", folders["song.txt"])
+    for path in folders["lyricist"].iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "model.safetensors").write_bytes(b"{}")
+    message = refused(capsys, tmp_path, "--corpus", folders["song.txt"])
+    assert message == f"{tmp_path / 'model.safetensors'} does not match its checksum; the model was not loaded."
+
+
+@pytest.mark.parametrize("beam", [0, -1, 65])
+def test_a_beam_of_none(folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int) -> None:
+    assert f"--beam must be at least 1 and at most 64, not {beam}" in refused(
+        capsys, folders["translator"], "--beam", beam
+    )
+
+
+def test_a_penalty_without_a_beam_or_out_of_bounds(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = refused(capsys, folders["translator"], "--test", folders["test.tsv"], "--length-penalty", 11)
+    wanted = "--length-penalty must lie in -10..10, not 11.0; --length-penalty needs a --beam of at least 2"
+    assert found == f"This cannot start: {wanted}."
+    assert "must lie in -10..10, not nan" in refused(
+        capsys, folders["translator"], "--beam", 2, "--length-penalty", "nan"
+    )
+
+
+def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path = folders["test.tsv"].with_name("long.tsv")
+    path.write_text("a b c d " * 80 + ".\ta.\nzzz Ω\tz.\n")
+    assert main(["evaluate", str(folders["translator"]), "--test", str(path), "--device", "cpu"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert (found["sentences"], found["longer_than_served"]) == (2, 1)
+    assert captured.err == (
+        "note: 1 of 2 sources is longer than the 256 tokens that this model is served with. A server refuses what is"
+        " translated and counted here.\n"
+    )
+
+
+def test_the_card_scores_are_those_of_evaluate(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], no_curves: None
+) -> None:
+    config = translator(loop=replace(translator().loop, max_epochs=2))
+    test = Pairs(pairs(9, seed=4).sources, pairs(9, seed=4).targets, 0, "nine")
+    scores = train_translator(config, pairs(40), None, test=test, out=tmp_path / "m", device=CPU, quiet=True)
+    path = tmp_path / "t.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in zip(test.sources, test.targets, strict=True)))
+    found = scored(capsys, tmp_path / "m", "--test", path)
+    assert {**found, "seconds": 0} == {**scores["nine (greedy)"], "seconds": 0}

@@ -1,0 +1,180 @@
+"""The command as a whole: what it prints, and what lies in the folder that it writes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models import checkpoint as checkpoints
+from models.networks.loading import load_network
+from tests.training.importers.marian import folders
+from training.__main__ import main
+from training.importers.marian import convert_checkpoint
+
+CARD = """---
+language:
+- de
+license: cc-by-4.0
+tags:
+- translation
+---
+
+# opus-mt-de-en
+
+* source languages: de
+
+## Benchmarks
+
+| testset               | BLEU  | chr-F |
+|-----------------------|-------|-------|
+| newstest2014-deen.de.en \t| 34.2 \t| 0.576 |
+| Tatoeba.de.en \t| 55.4 \t| 0.707 |
+
+| langpair | testset | chr-F | BLEU | #sent |
+|----------|---------|-------|------|-------|
+| deu-eng | flores101-devtest | 0.68 | 40.8 | 1012 |
+| deu-eng | unmeasured | - | - | 3 |
+
+| size | rows |
+|------|------|
+| 7 | 8 |
+"""
+
+
+def test_the_folder_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = folders.write(tmp_path / "opus-mt-de-en"), tmp_path / "checkpoints" / "de-en"
+    (folder / "README.md").write_text(CARD, encoding="utf-8")
+    assert main(["import-marian", str(folder), "--out", str(out)]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["model"], told["source"], told["target"], told["prefix"]) == ("opus-mt-de-en", "de", "en", None)
+    names = {path.name for path in out.iterdir()}
+    tokenizers = {"source.json", "target.json"}
+    assert names == {"config.json", "model.safetensors", "README.md", "README.original.md", *tokenizers}
+    checkpoint = checkpoints.read(out)
+    config = checkpoint.config
+    network = load_network(checkpoint)
+    assert told["parameters"] == config.parameters == sum(p.numel() for p in network.parameters())
+    pad = network.config.pad
+    assert (config.target_prefix, config.suppressed, config.eos, config.source_suffix) == ((pad,), (pad,), 0, (0,))
+    assert (config.renormalise, config.forced_end) == (True, True)
+    assert (config.max_source_tokens, config.max_new_tokens) == (128, 127)
+    assert config.training["imported_from"] == "opus-mt-de-en"
+    assert config.training["licence"] == "cc-by-4.0"
+    generation = config.training["generation"]
+    assert (generation["num_beams"], generation["max_length"], generation["forced_eos_token_id"]) == (4, 128, 0)
+    assert config.scores["published: Tatoeba.de.en"] == {"bleu": 55.4, "chrf": 0.707}
+    text = (out / "README.md").read_text(encoding="utf-8")
+    assert "Licence: cc-by-4.0" in text
+    assert "| newstest2014-deen.de.en | bleu 34.2, chrf 0.576 |" in text
+    assert (out / "README.original.md").read_text(encoding="utf-8") == CARD
+
+
+def test_scores_of_tables_and_of_nothing_else() -> None:
+    assert convert_checkpoint.parse_original_card(CARD).scores == {
+        "newstest2014-deen.de.en": {"bleu": 34.2, "chrf": 0.576},
+        "Tatoeba.de.en": {"bleu": 55.4, "chrf": 0.707},
+        "deu-eng flores101-devtest": {"bleu": 40.8, "chrf": 0.68},
+    }
+    nothing = convert_checkpoint.parse_original_card("# A model\nlicense: of the text, not of the head")
+    assert (nothing.licence, nothing.scores) == (None, {})
+
+
+def test_what_generation_asks_for_and_does_not_get_is_said(tmp_path: Path) -> None:
+    folder = folders.write(tmp_path / "folder", generation={"no_repeat_ngram_size": 3, "early_stopping": True})
+    assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "Not applied: early_stopping, no_repeat_ngram_size." in text
+    assert "names none; ask its makers" in text
+
+
+def test_an_older_folder_has_its_settings_in_its_config(tmp_path: Path) -> None:
+    folder = folders.write(tmp_path / "folder")
+    (folder / "generation_config.json").unlink()
+    pad = json.loads((folder / "config.json").read_text(encoding="utf-8"))["pad_token_id"]
+    folders.edit(folder / "config.json", bad_words_ids=[[pad], [5]], max_length=64, num_beams=6)
+    assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 0
+    config = checkpoints.read(tmp_path / "out").config
+    assert (config.suppressed, config.max_new_tokens) == ((5, pad), 63)
+    assert (config.renormalise, config.forced_end) == (False, True)
+    assert config.training["generation"]["num_beams"] == 6
+
+
+def test_a_model_that_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folders.write(tmp_path / "folder")
+    assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 0
+    before = (tmp_path / "out" / "config.json").read_bytes()
+    assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 2
+    assert "already holds a model" in capsys.readouterr().err
+    assert (tmp_path / "out" / "config.json").read_bytes() == before
+
+
+def test_nothing_of_transformers_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("transformers", "huggingface_hub", "sacremoses", "yaml"):
+        monkeypatch.setitem(sys.modules, name, None)
+    folder = folders.write(tmp_path / "folder", pickled=True)
+    assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 0
+    assert torch.is_tensor(load_network(checkpoints.read(tmp_path / "out")).output_bias)
+
+
+# The hub ------------------------------------------------------------------------------------------------
+
+
+def a_hub(monkeypatch: pytest.MonkeyPatch, folder: Path, files: list[str]) -> list[tuple[str, list[str]]]:
+    """huggingface_hub with one repository; what is fetched from it."""
+    fetched = []
+
+    def snapshot_download(name: str, allow_patterns: list[str]) -> str:
+        fetched.append((name, allow_patterns))
+        return str(folder)
+
+    class HfApi:
+        def list_repo_files(self, name: str) -> list[str]:
+            if name != "Helsinki-NLP/opus-mt-de-en":
+                raise OSError("404 Client Error.\nmore of it")
+            return files
+
+    hub: Any = types.ModuleType("huggingface_hub")
+    hub.HfApi, hub.snapshot_download = HfApi, snapshot_download
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    return fetched
+
+
+@pytest.mark.parametrize("weights", ["model.safetensors", "pytorch_model.bin"])
+def test_a_name_on_the_hub(weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folders.write(tmp_path / "folder", pickled=weights == "pytorch_model.bin")
+    fetched = a_hub(monkeypatch, folder, ["config.json", "pytorch_model.bin", "tf_model.h5", "rust_model.ot", weights])
+    assert main(["import-marian", "Helsinki-NLP/opus-mt-de-en", "--out", str(tmp_path / "out")]) == 0
+    assert fetched == [("Helsinki-NLP/opus-mt-de-en", ["*.json", "*.spm", "README.md", weights])]
+    config = checkpoints.read(tmp_path / "out").config
+    assert config.training["imported_from"] == "Helsinki-NLP/opus-mt-de-en"
+
+
+@pytest.mark.parametrize(
+    ("name", "installed", "sentence"),
+    [
+        ("Helsinki-NLP/other", True, "could not be fetched from the hub (404 Client Error)"),
+        ("Helsinki-NLP/opus-mt-de-en", False, "install huggingface_hub, or download its files and give their folder."),
+        ("nowhere", True, "nowhere is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en."),
+    ],
+)
+def test_a_name_that_brings_nothing(
+    name: str,
+    installed: bool,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    a_hub(monkeypatch, tmp_path, [])
+    if not installed:
+        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert main(["import-marian", name, "--out", str(tmp_path / "out")]) == 2
+    answer = capsys.readouterr().err
+    assert sentence in answer
+    assert answer.count("\n") == 1

@@ -1,0 +1,99 @@
+"""Which languages a model is served for, and which token asks for its target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.training.importers.marian import folders
+from training.errors import TrainingError
+from training.importers.marian.convert_checkpoint import Choice, import_marian
+from training.importers.marian.marian_languages import THREE_LETTERS, TWO_LETTERS, choose_languages, matching_tokens
+
+TOKENS = (">>deu<<", ">>nds<<", ">>cmn_Hans<<", ">>cmn_Hant<<", ">>pt_br<<", ">>pt<<", ">>nob<<", ">>fr<<")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        *(("de", [">>deu<<"]), ("deu", [">>deu<<"]), ("DE", [">>deu<<"]), ("nds", [">>nds<<"]), ("fr", [">>fr<<"])),
+        *(("fra", [">>fr<<"]), ("zh", [">>cmn_Hans<<", ">>cmn_Hant<<"]), ("cmn-Hant", [">>cmn_Hant<<"])),
+        *(("zh-Hant", [">>cmn_Hant<<"]), ("pt-BR", [">>pt_br<<"]), ("pt", [">>pt<<"]), ("no", [">>nob<<"])),
+        *(("nb", [">>nob<<"]), ("ja", []), ("d", [])),
+    ],
+)
+def test_a_language_finds_its_token(code: str, expected: list[str]) -> None:
+    assert matching_tokens(code, TOKENS) == expected
+
+
+def test_two_and_three_letters_belong_together() -> None:
+    assert THREE_LETTERS["zh"] == ("zho", "cmn")
+    assert TWO_LETTERS["deu"] == "de"
+    assert TWO_LETTERS["nob"] == "nb"  # and not the no that is written so too
+    assert all(len(two) == 2 and all(len(name) == 3 for name in names) for two, names in THREE_LETTERS.items())
+
+
+def asked(source: str | None = "en", target: str | None = "de", prefix: str | None = None, **options: Any) -> Any:
+    return choose_languages(source, target, prefix, options, {}, TOKENS)
+
+
+def test_the_token_follows_from_the_target_or_is_given() -> None:
+    assert asked() == ("en", "de", ">>deu<<")
+    assert asked(target="zh", prefix="cmn_Hans") == ("en", "zh", ">>cmn_Hans<<")
+    assert asked(target="zh", prefix=">>cmn_Hans<<").prefix == ">>cmn_Hans<<"
+    assert asked(prefix="none").prefix is None
+
+
+def test_the_folder_may_name_the_languages() -> None:
+    assert asked(None, None, source_lang="eng", target_lang="deu") == ("en", "de", ">>deu<<")
+    assert asked("fr", None, source_lang="eng", target_lang="nds") == ("fr", "nds", ">>nds<<")
+
+
+@pytest.mark.parametrize("group", ["roa", "mul", "ROMANCE", "", 7])
+def test_a_group_of_languages_is_none(group: Any) -> None:
+    with pytest.raises(TrainingError, match="does not say which its source language is: give --source"):
+        asked(None, "de", source_lang=group)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (("en", "ja"), "This model has several target languages: give another --target or a --prefix"),
+        (("en", "zh"), r"several language tokens for zh \(>>cmn_Hans<<, >>cmn_Hant<<\)"),
+        (("en", "de", "ja"), r"holds no language token >>ja<<; it holds >>deu<<, >>nds<<"),
+        (("auto", "de"), "--source must be a language code such as de or pt-BR, not 'auto'"),
+        (("en", "d/e"), "--target must be a language code"),
+        ((None, "de"), "give --source, such as de"),
+    ],
+)
+def test_what_is_not_clear_is_asked_for(given: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(TrainingError, match=sentence) as refusal:
+        asked(*given)
+    if "several" in sentence:
+        assert all(token in str(refusal.value) for token in TOKENS)
+
+
+def test_a_prefix_stands_before_every_text_that_names_no_language(tmp_path: Path) -> None:
+    folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
+    import_marian(str(folder), tmp_path / "out", Choice(target="es"))
+    checkpoint = checkpoints.read(tmp_path / "out")
+    reader, config = checkpoint.tokenizers["source"], checkpoint.config
+    english, spanish = (reader.encode(f">>{name}<<")[0] for name in ("eng", "spa"))
+    assert (config.source_language, config.target_language) == ("de", "es")
+    assert config.source_prefix == (spanish,)
+    text = reader.encode("der hund")
+    assert len(text) > 1
+    assert checkpoint.source_ids("der hund") == (spanish, *text, *config.source_suffix)
+    assert checkpoint.source_ids(">>eng<< der hund") == (english, *text, *config.source_suffix)
+    assert checkpoint.source_ids("") == (spanish, *config.source_suffix)
+
+
+def test_without_a_choice_each_text_names_its_own(tmp_path: Path) -> None:
+    folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
+    import_marian(str(folder), tmp_path / "out", Choice(prefix="none"))
+    checkpoint = checkpoints.read(tmp_path / "out")
+    assert checkpoint.config.source_prefix == ()
+    assert checkpoint.source_ids("") == checkpoint.config.source_suffix

@@ -1,0 +1,118 @@
+"""An imported folder is an ordinary checkpoint: it is served, scored and quantised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine.interface import AttentionQuery, TranslationRequest
+from models import checkpoint as checkpoints
+from models.backends.native.int8_transformer import NativeTransformer
+from models.backends.select import prepared
+from models.backends.torch.transformer_step import EagerTransformer
+from models.interface import Prompt
+from models.networks.loading import load_network
+from tests.app.engine.engine_thread import Running, heard, options
+from tests.models.backends.native.test_int8_transformer import logits_of
+from tests.models.kernels import needs_exact_int8
+from tests.training.importers.marian import folders
+from training.__main__ import main
+from training.evaluation.scores import translate
+from training.importers.marian.convert_checkpoint import Choice, import_marian
+
+LINES = folders.lines("de")[10:30]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """de-es out of a model with two target languages."""
+    path = tmp_path_factory.mktemp("marian")
+    folder = folders.write(path / "folder", languages=[">>eng<<", ">>spa<<"], eos_bias=4.0)
+    import_marian(str(folder), path / "served" / "de-es", Choice(target="es"))
+    return path / "served"
+
+
+@pytest.fixture(scope="module")
+def running(root: Path) -> Iterator[Running]:
+    found = Running(options(root))
+    found.ready()
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
+    checkpoint = checkpoints.read(root / "de-es")
+    expected = translate(checkpoint, load_network(checkpoint), LINES, beam=4)
+    answers = running.do(running.pool.translate([TranslationRequest(line, "de", "es") for line in LINES]))
+    assert [answer.text for answer in answers] == expected
+    assert len(set(expected)) > 10
+
+
+@pytest.mark.slow
+def test_a_stream_joins_to_the_answer(running: Running) -> None:
+    for line in LINES[:6]:
+        job = TranslationRequest(line, "de", "es")
+        texts, result = running.do(heard(running.pool.stream_translation(job)))
+        (whole,) = running.do(running.pool.translate([job]))
+        assert texts.get(0, "") == whole.text
+        assert replace(result, usage=whole.usage) == whole
+
+
+@pytest.mark.slow
+def test_a_text_may_name_its_target_language(running: Running, root: Path) -> None:
+    named = [f">>eng<< {line}" for line in LINES]
+    checkpoint = checkpoints.read(root / "de-es")
+    answers = running.do(running.pool.translate([TranslationRequest(text, "de", "es") for text in [*named, *LINES]]))
+    english, spanish = answers[: len(LINES)], answers[len(LINES) :]
+    assert [answer.text for answer in english] == translate(checkpoint, load_network(checkpoint), named, beam=4)
+    assert [answer.text for answer in english] != [answer.text for answer in spanish]
+
+
+@pytest.mark.slow
+def test_attention_shows_the_language_token_before_the_text(running: Running) -> None:
+    for text, language, special in (("der hund", ">>spa<<", True), (">>eng<< der hund", ">>eng<<", False)):
+        found = running.do(running.pool.attention(AttentionQuery(text)))
+        first, *words, end = found.source_tokens
+        assert (first.piece, first.special, end.piece) == (language, special, "</s>")
+        assert "".join(word.text for word in words).replace(" ", "") == "derhund"
+        assert found.maps["cross"].values.shape[-1] == len(found.source_tokens)
+
+
+@pytest.mark.slow
+def test_a_text_without_words_is_not_translated(running: Running) -> None:
+    (answer,) = running.do(running.pool.translate([TranslationRequest(" ", "de", "es")]))
+    assert (answer.text, answer.usage.new_tokens) == (" ", 0)
+
+
+def test_evaluate_scores_it(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = checkpoints.read(root / "de-es")
+    answers = translate(checkpoint, load_network(checkpoint), LINES)
+    pairs = [pair for pair in zip(LINES, answers, strict=True) if pair[1]]  # a line without words is left out
+    assert len(pairs) > 10
+    for name, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    test = f"{tmp_path / 'source'},{tmp_path / 'target'}"
+    assert main(["evaluate", str(root / "de-es"), "--test", test, "--device", "cpu"]) == 0
+    scores = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (scores["exact_match"], scores["sentences"]) == (1.0, len(pairs))
+
+
+@needs_exact_int8
+@pytest.mark.slow  # a network of its own, measured and packed
+def test_it_runs_in_int8_natively(root: Path) -> None:
+    checkpoint = checkpoints.read(root / "de-es")
+    network = load_network(checkpoint)
+    prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in LINES]
+    native = network.decodable("int8")
+    assert isinstance(native, NativeTransformer)
+    in_c = logits_of(native, prompts)
+    in_pytorch = logits_of(EagerTransformer(*prepared(network, "int8")), prompts)
+    used = in_c.isfinite()
+    difference = (in_c - in_pytorch).masked_fill(~used, 0).abs().amax(dim=(0, 2))
+    assert difference.median() < 1e-3, difference
+    assert in_c[used].std() > 1

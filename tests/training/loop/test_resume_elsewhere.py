@@ -1,0 +1,123 @@
+"""A resume with other software than the run began with, and one that is no change at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models.tokenizer import SentencePieceTokenizer
+from tests.training import group_runs
+from tests.training.cli.commands import SING, TRANSLATE, refused
+from tests.training.counting import Counting, looping
+from tests.training.group_runs import plain
+from tests.training.groups import together
+from tests.training.runs import Killed, kill_at, sing, translate
+from training.__main__ import main
+from training.config.run_config import LoopConfig, TokenizerConfig
+from training.data import tokenizer_training
+from training.distributed.process_group import Workers
+from training.errors import TrainingError
+from training.loop import snapshot
+from training.report.progress_report import ProgressReport
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+PIECES = {"tokenizer": TokenizerConfig(size=40)}
+
+
+def test_other_tokenizers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same corpus, the same size and the same options, as another version of SentencePiece may make them."""
+    translate(tmp_path, 1, **PIECES)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    fit = tokenizer_training.sentencepiece_tokenizer
+
+    def reversed_fit(texts: list[str], *arguments: Any, **options: Any) -> SentencePieceTokenizer:
+        return fit([text[::-1] + " ab ab ab" for text in texts], *arguments, **options)
+
+    monkeypatch.setattr(tokenizer_training, "sentencepiece_tokenizer", reversed_fit)
+    with pytest.raises(TrainingError) as caught:
+        translate(tmp_path, 2, resume=True, **PIECES)
+    assert str(caught.value) == (
+        f"{tmp_path} was trained with another vocabulary than this version makes of the same corpus; resume it with the"
+        " versions of Parlance and SentencePiece that began it, or start anew with another --out."
+    )
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_snapshot_that_names_no_vocabulary_goes_on(tmp_path: Path) -> None:
+    for train in (translate, sing):
+        out = tmp_path / train.__name__
+        train(out, 1)
+        state = snapshot.load(out)
+        assert len(state.pop("vocabulary")) > 64
+        snapshot.save(out, state)
+        train(out, 2, resume=True)
+        assert snapshot.load(out)["progress"]["epoch"] == 2
+
+
+def test_another_torch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looping(Counting(), tmp_path, max_epochs=1).run()
+    now = torch.__version__
+    notes: list[str] = []
+    for version, epochs in ((now, 2), ("9.8.7", 3), ("9.8.7", 4)):
+        monkeypatch.setattr(torch, "__version__", version)
+        loop = looping(Counting(), tmp_path, max_epochs=epochs)
+        loop.report.note = notes.append  # type: ignore[method-assign]
+        loop.run(resume=True)
+    assert notes == [
+        f"This run goes on as fp32 on cpu, 1 thread, torch 9.8.7 and was fp32 on cpu, 1 thread, torch {now} before: a"
+        " sound run, though not bit for bit what it would have been."
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "limits",
+    [
+        [],
+        ["--set", "loop.max_epochs=6"],
+        ["--max-minutes", "5"],
+        ["--max-minutes", "5", "--max-epochs", "6", "--set", "loop.patience=3"],
+    ],
+)
+@pytest.mark.parametrize("command", [TRANSLATE, SING])
+def test_equal_limits_are_no_change(
+    here: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], limits: list[str]
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(ProgressReport, "note", lambda report, text: notes.append(text))
+    falling = ["--set", "optimizer.schedule=cosine", "--set", "loop.sample_translations=1"]
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, 5)
+        with pytest.raises(Killed):
+            main([*command, *limits, *falling])
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, 2)
+        with pytest.raises(Killed):
+            main([*command, *limits, *falling, "--resume"])
+    assert notes == []
+    assert main([*command, "--max-epochs", "4", "--resume", *falling, "--max-minutes", "9"]) == 0
+    assert [note.partition(":")[0] for note in notes] == ["The limits have changed"]
+
+
+def unlike(workers: Workers, out: Path) -> Any:
+    return group_runs.translate(workers, out, plain(loop=LoopConfig(max_epochs=2 + workers.rank)))
+
+
+@pytest.mark.slow
+def test_processes_with_other_limits_are_refused(tmp_path: Path) -> None:
+    """No fingerprint has them, and a process that ends before the others would leave them waiting."""
+    errors = together(2, unlike, tmp_path)
+    assert all(isinstance(error, TrainingError) for error in errors)
+    assert "must be the same on every machine" in str(errors[0])
+
+
+def test_a_loss_that_is_no_number_promises_no_snapshot(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.rate=1e9", "--set", "optimizer.clip_norm=0"]
+    wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
+    said = refused(capsys, *TRANSLATE, *wild)
+    assert "lower the learning rate, warm up longer or clip more tightly, and start anew (the rate was" in said
+    assert "snapshot" not in said
+    assert not (here / "m").exists()

@@ -1,0 +1,33 @@
+"""A resume without the kernels that trained until then, or with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.backends.native import build
+from tests.models.kernels import compiled
+from tests.training.runs import translate
+from training.config.run_config import LoopConfig
+from training.loop import snapshot
+from training.report.progress_report import ProgressReport
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+def test_a_resume_in_other_kernels_says_that_its_bits_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled(build.training_library())
+    notes: list[str] = []
+    monkeypatch.setattr(ProgressReport, "note", lambda report, text: notes.append(text))
+    fp32 = LoopConfig(precision="fp32")  # without kernels `auto` takes bf16 on CPUs with AMX
+    translate(tmp_path, 1, loop=fp32)
+    before = snapshot.load(tmp_path)["machine"]
+    assert ", kernels parlance-training" in before
+    monkeypatch.setenv("PARLANCE_NATIVE", "none")
+    translate(tmp_path, 2, resume=True, loop=fp32)
+    plain = before.partition(", kernels")[0]
+    assert (
+        f"This run goes on as {plain} and was {before} before: a sound run, though not bit for bit what it would have"
+        " been."
+    ) in notes

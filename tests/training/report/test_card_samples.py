@@ -1,0 +1,50 @@
+"""The samples of a card are its model's, and not those of the last validation, whose weights are given up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models import checkpoint as checkpoints
+from models.networks.loading import load_network
+from tests.training.runs import sing, timeless, translate
+from tests.training.small import lyricist, pairs, text
+from training.config.run_config import LoopConfig, OptimizerConfig
+from training.evaluation.samples import escape_markdown, validation_sample
+from training.evaluation.scores import translate as translations
+from training.loop import snapshot
+from training.lyricist_run import split_text
+from training.report.progress_report import JsonLines
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+def best_and_last(folder: Path) -> tuple[int, int]:
+    return snapshot.load(folder)["progress"]["best_update"], timeless(folder)[-1]["update"]
+
+
+def test_a_translators(tmp_path: Path) -> None:
+    translate(tmp_path, 9, optimizer=OptimizerConfig(rate=0.02), loop=LoopConfig(sample_translations=2))
+    best, last = best_and_last(tmp_path)
+    assert best < last
+    checkpoint, valid = checkpoints.read(tmp_path), pairs(10, seed=1)
+    sources = [valid.sources[0], valid.sources[5]]
+    made = translations(checkpoint, load_network(checkpoint), sources)
+    given_up = [sample[2] for sample in JsonLines(tmp_path / "samples.jsonl").rows()[-1]["samples"]]
+    assert made != given_up
+    card = (tmp_path / "README.md").read_text()
+    for i, source, output in zip((0, 5), sources, made, strict=True):
+        assert f"| {source} | {valid.targets[i]} | {escape_markdown(output)} |" in card
+
+
+def test_a_lyricists(tmp_path: Path) -> None:
+    sing(tmp_path, 8, optimizer=OptimizerConfig(rate=0.1))
+    best, last = best_and_last(tmp_path)
+    assert best < last
+    checkpoint = checkpoints.read(tmp_path)
+    train, _ = split_text(lyricist(), text(300))
+    [(opening, _, made)] = validation_sample(checkpoint, load_network(checkpoint), train, 1)
+    [(_, _, given_up)] = JsonLines(tmp_path / "samples.jsonl").rows()[-1]["samples"]
+    assert made != given_up
+    assert f"| {escape_markdown(opening)} | {escape_markdown(made)} |" in (tmp_path / "README.md").read_text()

@@ -1,0 +1,76 @@
+"""Lines that a kill or a full disk has torn, and a kill while a resume forgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.runs import Killed
+from training.errors import os_error_reason
+from training.loop import snapshot
+from training.report.progress_report import JsonLines
+
+
+def later(row: dict[str, Any]) -> bool:
+    return bool(row["update"] > 2)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> JsonLines:
+    journal = JsonLines(tmp_path / "metrics.jsonl")
+    for update in (1, 2, 3):
+        journal.add({"update": update, "text": "{}"})
+    return journal
+
+
+def test_a_torn_line_goes_even_where_it_ends_like_a_whole_one(journal: JsonLines) -> None:
+    with journal.path.open("a") as file:
+        file.write('{"update": 2, "text": "{}')
+    journal.forget(later)
+    assert [row["update"] for row in journal.rows()] == [1, 2]
+
+
+@pytest.mark.parametrize("moment", ["write_text", "replace"])
+def test_a_kill_while_it_forgets_loses_nothing(
+    journal: JsonLines, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before the new file has its name, and in the middle of writing it."""
+
+    def dying(path: Path, *given: Any, **options: Any) -> None:
+        if moment == "write_text":
+            path.write_bytes(b'{"upd')
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, moment, dying)
+        with pytest.raises(Killed):
+            journal.forget(later)
+    assert [row["update"] for row in journal.rows()] == [1, 2, 3]
+    journal.forget(later)
+    assert [row["update"] for row in journal.rows()] == [1, 2]
+    assert [path.name for path in journal.path.parent.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_snapshot_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(path: Path, *given: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    with pytest.raises(OSError) as caught:
+        snapshot.write(tmp_path / "state.pt", {})
+    wanted = f"{tmp_path}/state.pt may not be used: permission denied; change its rights or choose another place"
+    assert os_error_reason(caught.value) == wanted
+
+
+def test_a_snapshot_that_fails_without_a_number_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*given: Any) -> None:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(snapshot.torch, "save", failing)
+    with pytest.raises(OSError) as caught:
+        snapshot.write(tmp_path / "state.pt", {})
+    assert os_error_reason(caught.value) == f"{tmp_path}/state.pt could not be saved (no such thing)"

@@ -1,0 +1,186 @@
+"""What a run leaves behind: metrics.jsonl, the curves and the model card."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from tests.training.small import CPU, pairs, translator
+from training.report.card_writer import source_revision
+from training.report.curve_plot import draw_curves
+from training.report.hardware import processor_name
+from training.report.progress_report import ProgressReport, read_metrics
+from training.translator_run import train_translator
+
+
+def test_a_log_line_is_the_mean_over_tokens_since_the_last(tmp_path: Path) -> None:
+    report = ProgressReport(tmp_path, "", quiet=True)
+    report.step(1, 0, 4.0, 10, 0.1, 0.0)
+    report.step(2, 0, 1.0, 30, 0.2, 0.5)
+    report.log(1.234)
+    report.log(9.0)  # nothing new: no line
+    report.step(3, 1, 2.0, 5, 0.3, 1.0)
+    report.validation(3, 1.5, 2.0)
+    report.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert all(line.pop("tokens_per_second", 1) > 0 for line in lines)
+    assert lines == [
+        {"update": 2, "epoch": 0, "rate": 0.2, "loss": 1.75, "seconds": 1.23},
+        {"update": 3, "epoch": 1, "rate": 0.3, "loss": 2.0, "seconds": 2.0},
+        {"update": 3, "valid_loss": 1.5, "valid_perplexity": pytest.approx(4.4816891), "seconds": 2.0},
+    ]
+
+
+def test_a_resumed_run_forgets_what_will_happen_again(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n{"update": 3, "loss": 1.0}\n{"upd')
+    report = ProgressReport(tmp_path, "", quiet=True)
+    report.resumed(2, loss=12.0, tokens=4)
+    assert path.read_text() == '{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n'
+    report.step(3, 0, 1.0, 4, 0.1, 0.0)
+    report.log(5.0)
+    assert read_metrics(path)[-1]["loss"] == 2.0  # (12 + 4 * 1) / 8
+
+
+def test_a_resumed_run_without_a_log_starts_one(tmp_path: Path) -> None:
+    ProgressReport(tmp_path, "", quiet=True).resumed(2, 0.0, 0)
+    assert read_metrics(tmp_path / "metrics.jsonl") == []
+
+
+def test_the_bar_says_loss_and_speed_and_validation(capsys: pytest.CaptureFixture[str]) -> None:
+    report = ProgressReport(None, "de→en")
+    report.step(1, 0, 2.5, 10, 0.1, 0.25)
+    report.validation(1, 0.0, 1.0)
+    report.step(2, 1, 1.25, 10, 0.1, 0.5)
+    report.close()
+    said = capsys.readouterr().err
+    assert "de→en" in said
+    assert "50%" in said
+    assert "epoch 2, loss 1.250" in said
+    assert "held-out perplexity 1.00" in said
+
+
+def test_a_resumed_run_is_heard_of_as_often_as_any(capsys: pytest.CaptureFixture[str]) -> None:
+    report = ProgressReport(None, "")
+    report.bar.mininterval = 0.0
+    for update in range(5):
+        report.step(update, 4, 2.0 + update, 10, 0.1, 0.5 + update / 100)
+    heard = capsys.readouterr().err
+    assert [f"loss {loss}.000" in heard for loss in (2, 3, 4, 5, 6)] == [True] * 5
+
+
+def test_the_curves_are_those_of_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    original = Figure.savefig
+
+    def keep(self: Figure, *arguments: object, **options: object) -> None:
+        figures.append(self)
+        original(self, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    metrics = [{"update": n, "loss": 4 / n} for n in range(1, 9)] + [{"update": n, "valid_loss": 5 / n} for n in (4, 8)]
+    draw_curves(metrics, tmp_path / "curves.png")
+    data = (tmp_path / "curves.png").read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(data) > 5000
+    assert len(figures[0].axes) == 1
+    training, held_out = figures[0].axes[0].lines
+    assert (list(training.get_xdata()), list(training.get_ydata())[:2]) == (list(range(1, 9)), [4.0, 2.0])
+    assert (list(held_out.get_xdata()), list(held_out.get_ydata())) == ([4, 8], [1.25, 0.625])
+    assert [line.get_label() for line in (training, held_out)] == [
+        "training, under dropout",
+        "held out, best 0.625 at update 8",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_curves([], tmp_path / "none.png")
+    assert (tmp_path / "none.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("model with space") / "模型"
+    arguments = ["-m", "translator", "--train", "my pairs.tsv", "--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", arguments)
+        given = pairs(40)
+        data = type(given)(given.sources, given.targets, 3, "my pairs.tsv")
+        train_translator(translator(), data, pairs(10, seed=1), out=out, device=CPU, quiet=True)
+    return out
+
+
+def test_a_run_leaves_these_files(model: Path) -> None:
+    assert sorted(path.name for path in model.iterdir()) == [
+        "README.md",
+        "config.json",
+        "corpus.json",
+        "curves.png",
+        "metrics.jsonl",
+        "model.safetensors",
+        "resume",
+        "run.toml",
+        "samples.jsonl",
+        "samples.md",
+        "source.json",
+        "target.json",
+    ]
+    assert len((model / "curves.png").read_bytes()) > 5000
+    rows = read_metrics(model / "metrics.jsonl")
+    assert [row["epoch"] for row in rows if "loss" in row] == [0, 1, 2, 3]
+    assert len([row for row in rows if "valid_loss" in row]) == 4
+
+
+def test_the_card_names_all_that_a_stranger_asks(model: Path) -> None:
+    card = (model / "README.md").read_text()
+    config = json.loads((model / "config.json").read_text())
+    scores = config["scores"]["validation (greedy)"]
+    assert "\n# aa → bb\n" in card
+    assert re.search(r"- Data: my pairs.tsv: \d+ pairs, of which \d+ were left out; validation on made up\n", card)
+    assert f"Recipe: `small`, {config['parameters']:,} parameters, seed 1\n" in card
+    assert f"- bleu: `{scores['signature']}`" in card
+    assert f"- bleu lowercased: `{scores['signature_lowercased']}`" in card
+    assert f"Source revision: {source_revision()}" in card
+    assert f"torch {torch.__version__}" in card
+    assert re.search(rf"{re.escape(processor_name())}, {os.cpu_count()} cores?, 1 thread, ", card)
+    assert "Licence: not stated; that of the training data decides" in card
+    assert "ended by the limit of 4 epochs; best held-out loss" in card
+    assert f"`python -m training translator --train 'my pairs.tsv' --out '{model}'`" in card
+
+
+def test_the_score_table_has_a_cell_for_every_score(model: Path) -> None:
+    card = (model / "README.md").read_text()
+    scores = json.loads((model / "config.json").read_text())["scores"]["validation (greedy)"]
+    section = card.split("## Scores\n")[1].split("\n## ")[0]
+    head, _, row = (line for line in section.splitlines() if line.startswith("|"))
+    names = [name for name in scores if not name.startswith("signature")]
+    assert [cell.strip() for cell in head.split("|")] == ["", "measured on", *(n.replace("_", " ") for n in names), ""]
+    assert [cell.strip() for cell in row.split("|")] == [
+        "",
+        "validation (greedy)",
+        *(str(scores[n]) for n in names),
+        "",
+    ]
+
+
+def test_the_configuration_on_the_card_is_the_whole_one(model: Path) -> None:
+    card = (model / "README.md").read_text()
+    shown = json.loads(card.split("```json\n")[1].split("```")[0])
+    assert shown == json.loads((model / "config.json").read_text())["training"]
+    assert shown["network"] == translator().network
+
+
+def test_a_tree_without_git_is_an_unknown_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(subprocess, "run", absent)
+    assert source_revision() == "unknown"

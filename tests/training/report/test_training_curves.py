@@ -1,0 +1,30 @@
+"""curves.png: one panel for each thing that was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from training.report.curve_plot import draw_curves
+
+
+def test_loss_bleu_and_rate_have_a_panel_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    metrics = [{"update": n, "loss": 4 / n, "rate": n / 10, "epoch": 0} for n in range(1, 5)]
+    metrics += [{"update": n, "valid_loss": 3.0, "valid_bleu": bleu} for n, bleu in ((2, 30.0), (4, 20.0))]
+    draw_curves(metrics, tmp_path / "curves.png")
+    loss, bleu, rate = figures[0].axes
+    assert [axes.get_ylabel() for axes in (loss, bleu, rate)] == [
+        "loss (nats per token)",
+        "BLEU, held out",
+        "learning rate",
+    ]
+    assert [line.get_label() for line in loss.lines] == ["training, under dropout", "held out, best 3 at update 2"]
+    assert list(bleu.lines[0].get_ydata()) == [30.0, 20.0]
+    assert bleu.lines[0].get_label() == "greedy, best 30 at update 2"
+    assert list(rate.lines[0].get_xdata()) == [1, 2, 3, 4]
+    assert rate.get_legend() is None
+    assert rate.get_xlabel() == "update"

@@ -1,0 +1,78 @@
+"""What a run says, and to whom."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.training import group_runs
+from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
+from tests.training.groups import together
+from training.__main__ import main
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+@pytest.mark.slow
+def test_what_a_group_says_on_its_way_does_not_silence_its_error() -> None:
+    first, second = together(2, group_runs.speak)
+    assert "On the way.\n" in first
+    assert "On the way.\n" not in second
+    assert (first + second).count("error: The end.\n") == 1
+
+
+def test_a_folder_that_may_not_be_written_is_told_before_the_corpus_is_read(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (SING, [*TRANSLATE, "--train", "none.tsv"]):
+        message = refused(
+            capsys, *command, "--corpus" if command is SING else "--valid", "none.txt", "--out", "song.txt"
+        )
+        assert message == "song.txt is a file; --out names a folder."
+
+
+def test_a_wrong_number_of_processes_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = "This cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
+    assert refused(capsys, *SING, "--processes", "-1", "--max-epochs", "0") == wanted
+
+
+def test_files_that_are_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "folder").mkdir()
+    assert refused(capsys, *TRANSLATE, "--train", "folder") == "folder is a folder, and a file is needed."
+    (here / "pairs.tsv.gz").write_bytes(b"a\tA\n")
+    wanted = "pairs.tsv.gz cannot be read (no gzip file, or a damaged one): get it once more."
+    assert refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m") == wanted
+    with gzip.open(here / "pairs.tsv.gz", "wb") as file:
+        file.write(b"a\tA\n")
+    assert "has 1 pair" in refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m")
+
+
+def test_no_marian_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "folder").mkdir()
+    wanted = "folder/config.json is missing: folder is not a whole Marian folder."
+    assert refused(capsys, "import-marian", "folder", "--out", "m") == wanted
+
+
+def test_a_run_without_a_snapshot_leaves_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.rate=1e9", "--set", "optimizer.clip_norm=0"]
+    wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
+    assert " at update " in refused(capsys, *TRANSLATE, *wild)
+    assert not (here / "m").exists()
+
+
+def test_a_smaller_vocabulary_than_asked_for_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = ["--set", "tokenizer.kind=sentencepiece", "--vocabulary", "90000"]
+    assert main([*TRANSLATE, *SHORT, *kind]) == 0
+    size = max(t.size for t in checkpoints.read(here / "m").tokenizers.values())
+    assert size < 500
+    sentence = f"The corpus has enough for a vocabulary of {size:,} pieces, fewer than the 90,000 asked for."
+    assert sentence in capsys.readouterr().err.splitlines()
+
+
+def test_a_forgotten_folder_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = "This cannot start: --sead is no option, did you mean --seed?; --out is missing."
+    assert refused(capsys, *SING[:3], "--sead", "3") == wanted
+    assert refused(capsys, "translator", "--resume").endswith("; --train is missing; --out is missing.")

@@ -1,0 +1,70 @@
+"""Folders that --out and --resume name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.training.cli.commands import SHORT, SING, refused
+from training.__main__ import main
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+def test_out_that_holds_a_model_is_left_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SING, *SHORT]) == 0
+    before = {path.name: path.read_bytes() for path in (here / "m").iterdir() if path.is_file()}
+    capsys.readouterr()
+    assert refused(capsys, *SING) == "m already holds a model; choose another --out, or go on with --resume."
+    assert {path.name: path.read_bytes() for path in (here / "m").iterdir() if path.is_file()} == before
+
+
+def test_out_that_cannot_be_a_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "m").write_text("a file")
+    assert refused(capsys, *SING) == "m is a file; --out names a folder."
+    wanted = "The run cannot go on: m/inside lies inside of something that is a file, not a folder."
+    assert refused(capsys, *SING, "--out", "m/inside") == wanted
+    (here / "broken").symlink_to(here / "nowhere")
+    wanted = "The run cannot go on: broken is in the way: it is a file or a broken link."
+    assert refused(capsys, *SING, "--out", "broken") == wanted
+
+
+def test_a_readme_of_ones_own_is_not_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "README.md").write_text("mine")
+    wanted = ". holds a README.md, which the model card would overwrite; choose another --out."
+    assert refused(capsys, *SING, "--out", ".") == wanted
+    assert (here / "README.md").read_text() == "mine"
+
+
+def test_resume_without_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, *SING, "--resume") == "m has no run to resume; leave --resume out to start one."
+    assert not (here / "m").exists()
+
+
+def test_resume_with_another_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SING, *SHORT]) == 0
+    capsys.readouterr()
+    message = refused(capsys, *SING, "--resume", "--seed", "2")
+    assert message == "m was trained with another recipe, corpus or seed; resume it with the same ones."
+    assert checkpoints.is_checkpoint(here / "m")
+
+
+def test_symlinked_and_relative_folders_with_odd_names(here: Path) -> None:
+    (here / "real folder").mkdir()
+    (here / "лінк 🎵").symlink_to("real folder")
+    arguments = [*SING, "--out", "./лінк 🎵/../real folder/модель"]
+    assert main([*arguments, *SHORT]) == 0
+    assert main([*SING, "--out", "лінк 🎵/модель", "--max-epochs", "2", "--resume"]) == 0
+    assert checkpoints.read(here / "real folder" / "модель").config.kind == "lyrics"
+
+
+def test_an_empty_existing_folder_and_a_link_to_one(here: Path) -> None:
+    (here / "m").mkdir()
+    assert main([*SING, *SHORT]) == 0
+    (here / "empty").mkdir()
+    (here / "link").symlink_to(here / "empty")
+    assert main([*SING, "--out", "link", *SHORT]) == 0
+    assert checkpoints.is_checkpoint(here / "empty")
+    assert (here / "link").is_symlink()

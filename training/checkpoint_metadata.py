@@ -1,0 +1,89 @@
+"""What a published checkpoint says of itself: its config, and test scores kept from an earlier session of the same
+weights."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from models import checkpoint as checkpoints
+from models.checkpoint import CheckpointConfig
+from models.networks import loading
+from models.networks.recurrent import RecurrentLanguageModel
+from models.tokenizer import Tokenizer, VocabularyTokenizer
+from training.config.run_config import LyricsConfig, TranslatorConfig
+from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
+from training.output_folder import STAGING_FOLDER
+from training.training_run import TrainingRun, parameter_count
+
+
+def translator_metadata(config: TranslatorConfig, tokenizers: dict[str, Tokenizer]) -> CheckpointConfig:
+    """Before there is a network: how large it is depends on the tokenizers."""
+    return CheckpointConfig(
+        kind="translator",
+        architecture={"name": "transformer"},
+        source_language=config.source_language,
+        target_language=config.target_language,
+        source_suffix=(EOS if config.tokenizer.source_end == "eos" else PAD,),
+        target_prefix=(BOS,),
+        eos=EOS,
+        suppressed=(PAD, UNKNOWN, BOS),
+        max_source_tokens=config.max_tokens,
+        max_new_tokens=config.max_tokens,
+        tokenizers={side: tokenizer.kind for side, tokenizer in tokenizers.items()},
+        training=asdict(config),
+    )
+
+
+def lyricist_metadata(
+    config: LyricsConfig, network: RecurrentLanguageModel, tokenizer: VocabularyTokenizer
+) -> CheckpointConfig:
+    return CheckpointConfig(
+        kind="lyrics",
+        architecture=loading.architecture("recurrent", network.config),
+        suppressed=tuple(sorted(tokenizer.special.ids())),
+        parameters=parameter_count(network),
+        tokenizers={"target": tokenizer.kind},
+        training=asdict(config),
+    )
+
+
+Scores = dict[str, dict[str, Any]]
+
+
+def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:
+    """`scores`, and those that `run.out` has on other texts, which need not be given again: where the weights are still
+    the same. Where they are not, a note says what is gone."""
+    config = _published_config(run.out)
+    others = [name for name in config.scores if name not in scores] if config else []
+    if config is None or not others:
+        return scores
+    if _has_weights(run.out, config, network):
+        return {**config.scores, **scores}
+    run.workers.note(f"The scores of {', '.join(others)} were other weights': give --test again to have them.")
+    return scores
+
+
+def _published_config(out: Path) -> CheckpointConfig | None:
+    """The published one, or where a kill came between the files of a model the one that was to come last."""
+    for folder in (out, out / STAGING_FOLDER):
+        with contextlib.suppress(checkpoints.CheckpointError):
+            return checkpoints.read_config(folder)
+    return None
+
+
+def _has_weights(out: Path, config: CheckpointConfig, network: nn.Module) -> bool:
+    """Whether the weights that `config` speaks of are these very ones."""
+    for path in (out / checkpoints.WEIGHTS, out / STAGING_FOLDER / checkpoints.WEIGHTS):
+        with contextlib.suppress(OSError, SafetensorError):
+            if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
+                found, wanted = load_file(path), loading.unique_tensors(network)
+                return found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+    return False

@@ -1,0 +1,121 @@
+"""The `distil` command: a teacher's translations of a corpus, for a student to learn from."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, get_args
+
+import sacrebleu
+import torch
+from tqdm import tqdm
+
+from models.interface import Precision
+from training.cli import command_options
+from training.cli.command_options import add_device, device_of
+from training.config.run_config import raise_all
+from training.data.corpus_loading import parse_columns, read_corpora
+from training.data.corpus_readers import stem_suffix
+from training.data.distillation import ChosenTranslation, DistillationOptions, Teacher, chunks, translate_chunks
+from training.data.sentence_pairs import Pairs
+from training.errors import TrainingError
+from training.evaluation.scores import MAX_BEAM_SIZE
+
+
+def add_parser(commands: Any) -> None:
+    command = commands.add_parser("distil", help="have a translator translate a corpus for another one to learn from")
+    command.set_defaults(run=run)
+    command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
+    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=command_options.PAIRS)
+    command_options.add_columns(command)
+    command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
+    command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MAX_BEAM_SIZE}")
+    command.add_argument(
+        "--precision", choices=get_args(Precision), default="fp32", help="int8 is the fastest on most CPUs"
+    )
+    command.add_argument("--processes", type=int, default=1, metavar="N", help="on a CPU, one for each core")
+    add_device(command)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was written, and how near it is to the references."""
+    device = device_of(arguments)
+    raise_all(_problems(arguments, device))
+    teaching = DistillationOptions(beam=arguments.beam, precision=arguments.precision)
+    teacher = Teacher.load(arguments.folder, device, teaching)
+    config = teacher.checkpoint.config
+    # keys by language: a corpus of the other direction's teacher is then read the right way around, too
+    languages = (config.source_language or "source", config.target_language or "target")
+    pairs = read_corpora(arguments.train, languages, parse_columns(arguments.columns))
+    for note in pairs.reported().notes:
+        print(f"note: {note}", file=sys.stderr)
+    fitting = [i for i, source in enumerate(pairs.sources) if teacher.fits(source)]
+    if not fitting:
+        raise TrainingError(f"{pairs.origin} has no source that the teacher can read.")
+    started = time.monotonic()
+    with _written_aside(arguments.out) as file:
+        chosen = _choose(teacher, arguments, chunks(pairs, fitting), len(fitting))
+        for index, _, text in chosen:
+            row = dict(zip(languages, (pairs.sources[index], text), strict=True))
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    seconds = round(time.monotonic() - started, 1)
+    return {**_facts(pairs, chosen), "too_long": len(pairs) - len(fitting), "seconds": seconds}
+
+
+def _problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[str]:
+    yield "" if arguments.train else "--train is missing: the pairs to translate"
+    yield "" if 1 <= arguments.beam <= MAX_BEAM_SIZE else f"--beam must be 1 to {MAX_BEAM_SIZE}, not {arguments.beam}"
+    yield "" if arguments.processes >= 1 else f"--processes must be at least 1, not {arguments.processes}"
+    if arguments.processes > 1 and device.type != "cpu":
+        yield "--processes is for CPUs: one process keeps a GPU busy"
+    out = arguments.out
+    if out is None:
+        yield "--out is missing: the file to write"
+    elif stem_suffix(out) != ".jsonl":
+        yield f"--out must end in .jsonl or .jsonl.gz, not be {out}"
+    elif out.exists():
+        yield f"{out} exists; choose another --out"
+
+
+def _choose(
+    teacher: Teacher, arguments: argparse.Namespace, parts: Sequence[Any], count: int
+) -> list[ChosenTranslation]:
+    """In the order of the corpus. What is nothing but white space teaches nothing."""
+    chosen: list[ChosenTranslation] = []
+    with tqdm(total=count, desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
+        for part in translate_chunks(teacher, arguments.folder, parts, arguments.processes):
+            chosen += part
+            bar.update(len(part))
+    return sorted(each for each in chosen if each[2].strip())
+
+
+def _facts(pairs: Pairs, chosen: Sequence[ChosenTranslation]) -> dict[str, Any]:
+    references = [[pairs.targets[index] for index, _, _ in chosen]]
+    first, nearest = [each[1] for each in chosen], [each[2] for each in chosen]
+    metric = sacrebleu.BLEU()
+    scores = {
+        name: round(metric.corpus_score(texts, references).score, 2) if texts else 0.0
+        for name, texts in (("bleu_of_first", first), ("bleu", nearest))
+    }
+    return {"pairs": len(chosen), **scores, "signature": str(metric.get_signature()) if chosen else ""}
+
+
+@contextmanager
+def _written_aside(path: Path) -> Iterator[TextIO]:
+    """The file appears whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with (
+            gzip.open(aside, "wt", encoding="utf-8") if path.suffix == ".gz" else aside.open("w", encoding="utf-8")
+        ) as file:
+            yield file
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Corpora -> clean sentence pairs and texts -> token ids -> batches."""

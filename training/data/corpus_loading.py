@@ -1,0 +1,180 @@
+"""A corpus argument of the command line -> sentence pairs for a translator, or a text for a lyricist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from training.data.corpus_readers import (
+    BYTE_ORDER_MARK,
+    HUGGINGFACE_PREFIX,
+    Columns,
+    Languages,
+    check_characters,
+    dataset_rows,
+    json_records,
+    open_corpus_file,
+    read_huggingface,
+    read_jsonl,
+    read_moses,
+    read_tsv,
+    stem_suffix,
+)
+from training.data.sentence_pairs import Pairs, Row, collect_pairs, join_corpora
+from training.data.tmx import read_tmx
+from training.errors import TrainingError
+
+FEWEST_PAIRS = 10  # pairs, for a judgement
+SAMPLED_PAIRS = 100  # of each side, evenly spread
+SAMPLED_CHARACTERS = 200  # of each of them
+
+
+def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_turn: bool) -> Pairs:
+    """The same pairs. If their sides are the other way around, they are turned where the order was nobody's wish
+    (`may_turn`), and a note in their report says so or asks."""
+    if not are_reversed(pairs, languages):
+        return pairs
+    source, target = languages
+    report = pairs.reported()
+    if not may_turn:
+        doubt = f"reads as {target} on its source side and as {source} on its target side"
+        report.notes.append(f"{pairs.origin} {doubt}: are they the other way around?")
+        return replace(pairs, report=report)
+    found = f"holds {target} first and {source} second, and is read so"
+    report.notes.append(f"{pairs.origin} {found}; if that is wrong, say --columns")
+    report.turn()
+    return replace(pairs, sources=pairs.targets, targets=pairs.sources, report=report)
+
+
+def are_reversed(pairs: Pairs, languages: Languages) -> bool:
+    """Whether, of all languages, the targets look most like the source language and the sources like the target's."""
+    source, target = (code.lower().replace("_", "-").partition("-")[0] for code in languages)
+    if len(pairs) < FEWEST_PAIRS or source == target:
+        return False
+    return _language_of(pairs.targets) == source and _language_of(pairs.sources) == target
+
+
+def _language_of(texts: Sequence[str]) -> str:
+    some = texts[:: -(-len(texts) // SAMPLED_PAIRS)]
+    return str(_identifier().rank(" ".join(text[:SAMPLED_CHARACTERS] for text in some))[0][0])
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # a second and 100 MB, and many corpora need none
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)
+
+
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .tmx (each also .gz), or hf:NAME"
+
+
+def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
+    """languages: codes of source and target, by which JSONL, TMX and data sets are read. columns: of a
+    tab-separated file, whose order is otherwise found. TrainingError, in one sentence, for what is not pairs."""
+    pairs = collect_pairs(_rows(argument, languages, columns), argument)
+    if languages is None or not _goes_by_order(argument):
+        return pairs
+    return swap_reversed_sides(pairs, languages, may_turn=columns is None and Path(argument).exists())
+
+
+def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
+    """Several corpora as one, in their order."""
+    return join_corpora([read_pairs(argument, languages, columns) for argument in arguments])
+
+
+def _rows(argument: str, languages: Languages | None, columns: Columns | None) -> Iterable[Row]:
+    if argument.startswith(HUGGINGFACE_PREFIX):
+        return read_huggingface(argument, languages)
+    path = Path(argument)
+    if not path.exists():
+        return read_moses(*_two_files(argument))
+    suffix = stem_suffix(path)
+    if suffix in JSON_LINES:
+        return read_jsonl(path, languages)
+    if suffix == ".tmx":
+        if languages is None:
+            raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
+        return read_tmx(path, languages)
+    return read_tsv(path, columns)
+
+
+def _goes_by_order(argument: str) -> bool:
+    """Whether nothing but the order of columns or files says which side is the source."""
+    return not argument.startswith(HUGGINGFACE_PREFIX) and stem_suffix(Path(argument)) not in (*JSON_LINES, ".tmx")
+
+
+def _two_files(argument: str) -> tuple[Path, Path]:
+    names = argument.split(",")
+    if len(names) != 2:
+        what = "does not exist" if len(names) == 1 else f"names {len(names)} files"
+        raise TrainingError(f"{argument} {what}: give {FORMATS}.")
+    return Path(names[0]), Path(names[1])
+
+
+def parse_columns(text: str | None) -> Columns | None:
+    """`2,4` of the option --columns. TrainingError if it is no two numbers from 1."""
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise TrainingError(f"--columns takes two numbers from 1, source first, such as 2,4, not {text!r}.")
+    return int(parts[0]), int(parts[1])
+
+
+TEXT_KEYS = ("text", "lyrics", "content")
+
+
+def read_text(corpus: Path | str) -> str:
+    """The whole text; the parts of a folder, of JSONL or of a data set are joined with a newline."""
+    path = Path(corpus)
+    if str(corpus).startswith(HUGGINGFACE_PREFIX):
+        return _joined(_text_of(record, f"{corpus} row {number}") for number, record in dataset_rows(str(corpus)))
+    if path.is_dir():
+        return _joined(read_file(part) for part in _folder_parts(path))
+    if stem_suffix(path) in JSON_LINES:
+        return _joined(_text_of(record, f"{path} line {number}") for number, record in json_records(path))
+    return read_file(path)
+
+
+def read_file(path: Path) -> str:
+    with open_corpus_file(path) as file:
+        data = file.read().removeprefix(BYTE_ORDER_MARK)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise TrainingError(f"{path} holds a NUL character in line {line}: is it a text file?")
+    return _line_feeds(text)
+
+
+def _line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _folder_parts(folder: Path) -> list[Path]:
+    """By name, so that the order is the same on every machine; hidden files are none of the corpus."""
+    found = [p for p in folder.rglob("*") if p.is_file() and stem_suffix(p) == ".txt" and not p.name.startswith(".")]
+    if not found:
+        raise TrainingError(f"{folder} has no .txt or .txt.gz file.")
+    return sorted(found, key=lambda part: part.relative_to(folder).parts)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n".join(part.removesuffix("\n") for part in parts) + "\n"
+
+
+def _text_of(record: Mapping[str, Any], where: str) -> str:
+    text = next((record[key] for key in TEXT_KEYS if isinstance(record.get(key), str)), None)
+    if text is None:
+        there = ", ".join(map(repr, list(record)[:8])) or "none"
+        raise TrainingError(f"{where} has the keys {there}; a text stands under 'text', 'lyrics' or 'content'.")
+    check_characters(text, where)
+    return _line_feeds(text)

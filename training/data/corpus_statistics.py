@@ -1,0 +1,274 @@
+"""Statistics of a corpus for `inspect-corpus`: lengths, characters, repetitions; as values and as a page of text."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.config.run_config import LyricsConfig, TokenizerConfig
+from training.data.sentence_pairs import CorpusReport, Pairs
+from training.data.tokenizer_training import fit_tokenizer
+from training.errors import pluralize
+
+SHARES = {"least": 0.0, "1 %": 0.01, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "most": 1.0}
+BINS = 12  # of a histogram, at most; the last one is open
+
+
+class Bin(TypedDict):
+    """count: of the values from `at_least` up to the next bin's `at_least`."""
+
+    at_least: int
+    count: int
+
+
+def lengths(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, np.int64)
+
+
+def quantiles(values: NDArray[np.int64] | NDArray[np.float64]) -> dict[str, float]:
+    """{"median": …}; each is one of the values (the nearest below). {} of no values."""
+    if not len(values):
+        return {}
+    found = np.quantile(values, list(SHARES.values()), method="lower")
+    return {name: round(value, 3) for name, value in zip(SHARES, found.tolist(), strict=True)}
+
+
+def bin_width(all_values: Sequence[NDArray[np.int64]]) -> int:
+    """1, 2 or 5 times a power of ten, so that all but the longest 1 % fit into the closed bins."""
+    longest = max((float(np.quantile(values, 0.99)) for values in all_values if len(values)), default=1.0)
+    least = max(1.0, (longest + 1) / (BINS - 1))
+    power = int(10 ** math.floor(math.log10(least)))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least)
+
+
+def histogram(values: NDArray[np.int64], width: int) -> list[Bin]:
+    places = np.minimum(values // width, BINS - 1)
+    counts = np.bincount(places, minlength=1)
+    return [{"at_least": place * width, "count": int(count)} for place, count in enumerate(counts)]
+
+
+RARE_COUNT = 2  # times, at most
+RARE_SHOWN = 40
+ODD_SHOWN = 12
+ODD_CATEGORIES = {
+    "Cc": "control",
+    "Cf": "invisible",
+    "Co": "private use",
+    "Cn": "unassigned",
+    "Zs": "unusual space",
+    "Zl": "line separator",
+    "Zp": "paragraph separator",
+}
+
+
+def count_characters(texts: Iterable[str]) -> Counter[str]:
+    """How often each character occurs."""
+    totals = np.zeros(0x110000, np.int64)
+    remaining = iter(texts)
+    while some := list(islice(remaining, 10_000)):
+        points = np.frombuffer("".join(some).encode("utf-32-le"), np.uint32)
+        found = np.bincount(points)
+        totals[: len(found)] += found
+    return Counter({chr(point): int(totals[point]) for point in np.flatnonzero(totals)})
+
+
+def oddity(character: str) -> str | None:
+    """What is odd about a character; None: nothing."""
+    if character in " \n\u3000":  # the last is the space of Chinese and Japanese
+        return None
+    return "not decodable" if character == "\ufffd" else ODD_CATEGORIES.get(unicodedata.category(character))
+
+
+def character_name(character: str) -> str:
+    """U+00AD SOFT HYPHEN"""
+    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+
+
+def scripts(counts: Counter[str]) -> dict[str, int]:
+    """How many letters of each script, the most first: Unicode's own names begin with it."""
+    found: Counter[str] = Counter()
+    for character, number in counts.items():
+        if character.isalpha():
+            found[unicodedata.name(character, "UNNAMED").split(" ")[0].split("-")[0].lower()] += number
+    return dict(found.most_common())
+
+
+def inventory(counts: Counter[str], first: Callable[[str], str]) -> dict[str, Any]:
+    """first: where a character stands first. rare: those that occur once or twice, some of them."""
+    odd = sorted(((number, character) for character, number in counts.items() if oddity(character)), reverse=True)
+    rare = [character for character, number in counts.items() if number <= RARE_COUNT and not oddity(character)]
+    return {
+        "characters": counts.total(),
+        "distinct": len(counts),
+        "scripts": scripts(counts),
+        "odd": [
+            {"character": character_name(c), "kind": oddity(c), "count": number, "first": first(c)}
+            for number, c in odd[:ODD_SHOWN]
+        ],
+        "odd_count": len(odd),
+        "rare": "".join(sorted(rare)[:RARE_SHOWN]),
+        "rare_count": len(rare),
+    }
+
+
+MOST_REPEATED = 5
+TOKENIZED = 100_000  # pairs, at most, from which the subwords are estimated
+
+
+def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> dict[str, Any]:
+    """Of the pairs that cleaning has left. vocabulary: also count subwords of a joint vocabulary of that size."""
+    sides = {"source": pairs.sources, "target": pairs.targets}
+    counted = {"words": _length_statistics(sides, _words), "characters": _length_statistics(sides, len)}
+    if vocabulary is not None:
+        counted["subwords"] = _subwords(sides, vocabulary)
+    ratios = lengths(map(len, pairs.targets)) / lengths(map(len, pairs.sources))
+    targets_of = Counter(source for source, _ in set(zip(pairs.sources, pairs.targets, strict=True)))
+    return {
+        "report": pairs.reported().as_json(),
+        "first": {side: texts[0] for side, texts in sides.items()},
+        "lengths": counted,
+        "characters_per_source_character": quantiles(ratios),
+        "repeated": {side: _repetitions(texts) for side, texts in sides.items()},
+        "sources_with_several_targets": sum(count > 1 for count in targets_of.values()),
+        "inventory": {side: _side_inventory(pairs, texts) for side, texts in sides.items()},
+    }
+
+
+def text_statistics(text: str, origin: str) -> dict[str, Any]:
+    """Of the whole text; `only_at_the_end`: what the share that training holds out has and the rest has not."""
+    lines = text.removesuffix("\n").split("\n")
+    sung = [line.strip() for line in lines if line.strip()]
+    cut = len(text) - int(len(text) * LyricsConfig(recipe="").valid_share)
+    unseen = Counter(text[cut:]).keys() - Counter(text[:cut]).keys()
+
+    def first(character: str) -> str:
+        return f"line {text.count(chr(10), 0, text.index(character)) + 1}"
+
+    return {
+        "origin": origin,
+        "lines": len(lines),
+        "blank_lines": len(lines) - len(sung),
+        "lengths": {"characters": _length_statistics({"lines": sung}, len)},
+        "repeated": {"lines": _repetitions(sung)},
+        "inventory": {"text": inventory(count_characters([text]), first)},
+        "only_at_the_end": "".join(sorted(unseen)),
+    }
+
+
+def _side_inventory(pairs: Pairs, texts: list[str]) -> dict[str, Any]:
+    def first(character: str) -> str:
+        return pairs.place(next(index for index, text in enumerate(texts) if character in text))
+
+    return inventory(count_characters(texts), first)
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int]) -> dict[str, Any]:
+    """Quantiles and a histogram of each side, in bins of one width for both."""
+    values = {side: lengths(map(measure, texts)) for side, texts in sides.items()}
+    width = bin_width(list(values.values()))
+    return {
+        side: {"mean": round(float(np.mean(v)), 2) if len(v) else 0.0, **quantiles(v), "histogram": histogram(v, width)}
+        for side, v in values.items()
+    }
+
+
+def _subwords(sides: dict[str, list[str]], size: int) -> dict[str, Any]:
+    """Byte-pair encoding as training fits it, from evenly spaced pairs where there are very many."""
+    step = max(1, len(sides["source"]) // TOKENIZED)
+    some = {side: texts[::step] for side, texts in sides.items()}
+    tokenizer = fit_tokenizer(TokenizerConfig(size=size), [*some["source"], *some["target"]], casefold=False)
+    return _length_statistics(some, lambda text: len(tokenizer.encode(text)))
+
+
+def _repetitions(texts: Sequence[str]) -> dict[str, Any]:
+    counts = Counter(texts)
+    most = [{"text": text, "count": count} for text, count in counts.most_common(MOST_REPEATED) if count > 1]
+    return {"distinct": len(counts), "most": most}
+
+
+BAR = 24  # columns of the longest bar
+TEXT_SHOWN = 60  # characters of a text
+
+
+def page_of_pairs(facts: Mapping[str, Any], report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
+    """sides: "source" and "target", and what to call their first texts."""
+    yield from report.lines(examples=True)
+    yield from (f"first pair, {sides[side]}: {_shown(text)}" for side, text in facts["first"].items())
+    for unit, sides in facts["lengths"].items():
+        yield from _length_lines(unit, sides)
+    yield ""
+    ratios = ", ".join(f"{name} {value:g}" for name, value in facts["characters_per_source_character"].items())
+    yield f"target characters for each source character: {ratios}"
+    yield from _repetition_lines(facts["repeated"])
+    yield f"sources with several targets: {facts['sources_with_several_targets']:,}"
+    yield from _inventory_lines(facts["inventory"])
+
+
+def page_of_text(facts: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{facts['origin']}: {pluralize(facts['lines'], 'line')}, {facts['blank_lines']:,} of them blank"
+    yield from _length_lines("characters", facts["lengths"]["characters"])
+    yield ""
+    yield from _repetition_lines(facts["repeated"])
+    yield from _inventory_lines(facts["inventory"])
+    unseen = facts["only_at_the_end"]
+    if unseen:
+        yield (
+            f"only in the end that is held out for validation: {pluralize(len(unseen), 'character')}: {_shown(unseen)}"
+        )
+
+
+def _length_lines(unit: str, sides: Mapping[str, Any]) -> Iterator[str]:
+    yield ""
+    for side, values in sides.items():
+        known = {name: value for name, value in values.items() if name != "histogram"}
+        yield f"{unit}, {side}: " + ", ".join(f"{name} {value:,g}" for name, value in known.items())
+    most = max((bin_["count"] for values in sides.values() for bin_ in values["histogram"]), default=1) or 1
+    rows = max(len(values["histogram"]) for values in sides.values())
+    columns = [values["histogram"] for values in sides.values()]
+    for row in range(rows):
+        cells = [_bar(column[row]["count"] if row < len(column) else 0, most) for column in columns]
+        start = next(column[row]["at_least"] for column in columns if row < len(column))
+        yield f"  {start:>6,} –  " + "  ".join(cells).rstrip()
+
+
+def _bar(count: int, most: int) -> str:
+    """A filled length for the share of the largest bin; what is there at all shows."""
+    filled = max(round(count / most * BAR), 1 if count else 0)
+    return f"{count:>9,} {'█' * filled:<{BAR}}"
+
+
+def _repetition_lines(sides: Mapping[str, Any]) -> Iterator[str]:
+    for side, found in sides.items():
+        yield f"distinct, {side}: {found['distinct']:,}"
+        for text in found["most"]:
+            yield f"  {text['count']:>6,} times  {_shown(text['text'])}"
+
+
+def _inventory_lines(sides: Mapping[str, Any]) -> Iterator[str]:
+    for side, found in sides.items():
+        letters = ", ".join(f"{script} {count:,}" for script, count in list(found["scripts"].items())[:6]) or "none"
+        yield ""
+        yield f"characters, {side}: {found['characters']:,}, {found['distinct']:,} distinct; letters: {letters}"
+        for odd in found["odd"]:
+            yield f"  {odd['count']:>6,} times  {odd['character']} ({odd['kind']}), first in {odd['first']}"
+        more = found["odd_count"] - len(found["odd"])
+        if more:
+            yield f"  {more:,} more odd characters"
+        if found["rare_count"]:
+            yield f"  {found['rare_count']:,} characters occur once or twice: {_shown(found['rare'])}"
+
+
+def _shown(text: str) -> str:
+    """On one line, whatever the text has."""
+    return repr(text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 1] + "…")

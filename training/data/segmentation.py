@@ -1,0 +1,76 @@
+"""Pairs of texts to token ids: cut once, or anew each epoch, as (seed, epoch) alone decide, so that a resumed run
+reads the same ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from models.checkpoint import Checkpoint
+from models.tokenizer import SentencePieceTokenizer
+from training.config.run_config import TranslatorConfig
+from training.data.batches import TokenIds
+from training.data.sentence_pairs import Pairs
+from training.data.tokenizer_training import EOS
+from training.errors import TrainingError, pluralize
+
+PairIds = tuple[Sequence[TokenIds], Sequence[TokenIds]]
+"""Sources with their end token, targets with their start and end tokens."""
+
+
+def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
+    """The one best cut of every text."""
+    sources = [checkpoint.source_ids(text) for text in pairs.sources]
+    targets = [(*checkpoint.target_ids(text), EOS) for text in pairs.targets]
+    return sources, targets
+
+
+class Segmentation:
+    """The training pairs of at most `config.max_tokens` tokens a side, best cut; `report` names the others beside
+    what cleaning left out. TrainingError where none is left."""
+
+    def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
+        sources, targets = pair_ids(checkpoint, pairs)
+        most, kept, self.report = config.max_tokens, [], pairs.reported()
+        for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            if max(len(source), len(target)) <= most:
+                kept.append(i)
+            else:
+                self.report.drop(f"over {pluralize(most, 'token')}", pairs.place(i), pairs.sources[i], pairs.targets[i])
+        if not kept:
+            raise TrainingError(f"Every pair is longer than {pluralize(most, 'token')}: nothing is left to train on.")
+        self.checkpoint, self.config = checkpoint, config
+        self.best: PairIds = [sources[i] for i in kept], [targets[i] for i in kept]
+        self.texts = [pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept]
+
+    def epoch(self, number: int) -> PairIds:
+        """The pairs of epoch 0, 1, ... A sampled cut may be longer than `max_tokens`."""
+        sources = self._side("source", number, self.config.tokenizer.source_sampling)
+        targets = self._side("target", number, self.config.tokenizer.target_sampling)
+        if number < self.config.bidirectional_epochs:
+            return self._some_turned(sources, targets, number)
+        return sources, targets
+
+    def _side(self, side: str, epoch: int, share: float) -> Sequence[TokenIds]:
+        which = ("source", "target").index(side)
+        tokenizer = self.checkpoint.tokenizers[side]
+        if not share or not isinstance(tokenizer, SentencePieceTokenizer):
+            return self.best[which]
+        seed = self._generator(side, epoch).getrandbits(64)
+        drawn = tokenizer.sample(self.texts[which], share, seed, self.config.tokenizer.algorithm)
+        if side == "source":
+            return [(*ids, *self.checkpoint.config.source_suffix) for ids in drawn]
+        return [(*self.checkpoint.config.target_prefix, *ids, EOS) for ids in drawn]
+
+    def _some_turned(self, sources: Sequence[TokenIds], targets: Sequence[TokenIds], epoch: int) -> PairIds:
+        """Half of the pairs the other way around; a vocabulary of both languages is presumed."""
+        generator, prefix = self._generator("turned", epoch), self.checkpoint.config.target_prefix
+        both: tuple[list[TokenIds], list[TokenIds]] = [], []
+        for source, target in zip(sources, targets, strict=True):
+            turned = generator.random() < 0.5
+            both[0].append(target[len(prefix) :] if turned else source)
+            both[1].append((*prefix, *source) if turned else target)
+        return both
+
+    def _generator(self, what: str, epoch: int) -> random.Random:
+        return random.Random(f"{what} {self.config.loop.seed} {epoch}")  # hashed, the same on every machine

@@ -1,0 +1,203 @@
+"""Sentence pairs with the place of each in its file, and the report of the pairs that were left out."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.errors import TrainingError, pluralize
+
+EXAMPLES_PER_REASON = 3  # of each reason
+EXAMPLE_SHOWN = 60  # characters of an example's side
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPair:
+    """place: FILE:LINE."""
+
+    place: str
+    source: str
+    target: str
+
+
+@dataclass(slots=True)
+class DropReason:
+    count: int = 0
+    examples: list[DroppedPair] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CorpusReport:
+    """read: pairs found; dropped: by reason, in the order of their discovery; overlaps: of training pairs with a
+    held-out set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once, dropped or not."""
+
+    origin: str
+    read: int = 0
+    dropped: dict[str, DropReason] = field(default_factory=dict)
+    overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
+    held_out: int = 0  # pairs set aside for validation
+    notes: list[str] = field(default_factory=list)  # doubts about the files, without a full stop
+
+    @property
+    def left_out(self) -> int:
+        return sum(reason.count for reason in self.dropped.values())
+
+    @property
+    def kept(self) -> int:
+        return self.read - self.left_out - self.held_out
+
+    def drop(self, reason: str, place: str, source: str, target: str) -> None:
+        found = self.dropped.setdefault(reason, DropReason())
+        found.count += 1
+        if len(found.examples) < EXAMPLES_PER_REASON:
+            found.examples.append(DroppedPair(place, _short(source), _short(target)))
+
+    def add(self, other: CorpusReport) -> None:
+        """Take in the report of another part of the same corpus."""
+        self.read += other.read
+        for name, reason in other.dropped.items():
+            mine = self.dropped.setdefault(name, DropReason())
+            mine.count += reason.count
+            mine.examples = [*mine.examples, *reason.examples][:EXAMPLES_PER_REASON]
+        self.notes += other.notes
+
+    def turn(self) -> None:
+        """Sources are targets now."""
+        for reason in self.dropped.values():
+            reason.examples = [DroppedPair(e.place, e.target, e.source) for e in reason.examples]
+
+    def lines(self, *, examples: bool = False) -> Iterator[str]:
+        """For a terminal. A clean corpus is one line."""
+        held_out = f", {self.held_out:,} held out" if self.held_out else ""
+        read = pluralize(self.read, "pair")
+        yield f"{self.origin}: {read} read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
+        yield from (f"  note: {note}" for note in self.notes)
+        for name, reason in self.dropped.items():
+            yield f"  {reason.count:>9,}  {name}"
+            if examples:
+                yield from (f"             {e.place}  {e.source!r} | {e.target!r}" for e in reason.examples)
+        for held_out, counts in self.overlaps.items():
+            kinds = ", ".join(f"{count:,} {_KINDS[kind]}" for kind, count in counts.items())
+            yield f"  in common with the {held_out} set: {kinds}"
+
+    def table(self) -> str:
+        """For the model card: Markdown, "" where nothing was left out."""
+        if not self.dropped:
+            return ""
+        rows = [f"| {name} | {reason.count:,} | {_cell(reason)} |" for name, reason in self.dropped.items()]
+        return "\n".join(["| left out | pairs | for example |", "|---|---|---|", *rows])
+
+    def as_json(self) -> dict[str, Any]:
+        dropped = {name: asdict(reason) for name, reason in self.dropped.items()}
+        counts = {"read": self.read, "held_out": self.held_out, "kept": self.kept}
+        return {
+            "origin": self.origin,
+            **counts,
+            "notes": self.notes,
+            "dropped": dropped,
+            "overlaps": self.overlaps,
+        }
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+_KINDS = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= EXAMPLE_SHOWN else text[: EXAMPLE_SHOWN - 1] + "…"
+
+
+def _cell(reason: DropReason) -> str:
+    """Where the first examples stand. Not their text: the licence of a corpus may not let a model card pass it on."""
+    return ", ".join(example.place for example in reason.examples).replace("|", "\\|")
+
+
+Row = tuple[int, str, str]  # line number, source, target
+EMPTY_SIDE = "empty side"
+_LINE_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Of each pair: which of `names`, and which line there, in one integer (eight bytes a pair)."""
+
+    names: tuple[str, ...]
+    numbers: array[int]
+
+    def of(self, index: int) -> str:
+        """FILE:LINE."""
+        number = self.numbers[index]
+        return f"{self.names[number >> _LINE_BITS]}:{number & ((1 << _LINE_BITS) - 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Sources and targets, line by line; `dropped` counts what was left out. `origin`: where from."""
+
+    sources: list[str]
+    targets: list[str]
+    dropped: int = 0
+    origin: str = ""
+    places: Places | None = field(default=None, compare=False, repr=False)
+    report: CorpusReport | None = field(default=None, compare=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def place(self, index: int) -> str:
+        return self.places.of(index) if self.places else f"{self.origin}:{index + 1}"
+
+    def reported(self) -> CorpusReport:
+        """A report of its own, to go on with: `self.report` stays as it is."""
+        return deepcopy(self.report) if self.report else CorpusReport(self.origin, read=len(self))
+
+    def only(self, indices: Sequence[int], *, dropped: int, origin: str, report: CorpusReport | None) -> Pairs:
+        places = self.places and Places(self.places.names, array("Q", (self.places.numbers[i] for i in indices)))
+        sources, targets = [self.sources[i] for i in indices], [self.targets[i] for i in indices]
+        return Pairs(sources, targets, dropped, origin, places, report)
+
+
+def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
+    """Both sides stripped of outer white space; a row with an empty side is no pair and is left out.
+
+    TrainingError if no pair is left.
+    """
+    sources: list[str] = []
+    targets: list[str] = []
+    numbers, report = array("Q"), CorpusReport(origin)
+    for number, source, target in rows:
+        source, target = source.strip(), target.strip()
+        report.read += 1
+        if not source or not target:
+            report.drop(EMPTY_SIDE, f"{origin}:{number}", source, target)
+            continue
+        sources.append(source)
+        targets.append(target)
+        numbers.append(number)
+    if not sources:
+        raise TrainingError(f"{origin} holds no pair of sentences.")
+    return Pairs(sources, targets, report.left_out, origin, Places((origin,), numbers), report)
+
+
+def join_corpora(parts: Sequence[Pairs]) -> Pairs:
+    """One corpus of several, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    origin = " + ".join(part.origin for part in parts)
+    numbers, report = array("Q"), CorpusReport(origin)
+    for index, part in enumerate(parts):
+        numbers.extend(
+            index << _LINE_BITS | n for n in (part.places.numbers if part.places else range(1, len(part) + 1))
+        )
+        report.add(part.reported())
+    sources = [text for part in parts for text in part.sources]
+    targets = [text for part in parts for text in part.targets]
+    names = tuple(part.origin for part in parts)
+    return Pairs(sources, targets, report.left_out, origin, Places(names, numbers), report)

@@ -1,0 +1,112 @@
+"""Fits a tokenizer to texts."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import sentencepiece
+
+from models.checkpoint import sha256
+from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
+from training.config.run_config import TokenizerConfig
+from training.errors import TrainingError, pluralize
+
+PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
+
+
+def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:
+    """{"source": ..., "target": ...}; the same one twice where the vocabulary is joint."""
+    if config.joint:
+        both = fit_tokenizer(config, [*sources, *targets], casefold=False)
+        return {"source": both, "target": both}
+    return {
+        "source": fit_tokenizer(config, sources, casefold=config.casefold_source),
+        "target": fit_tokenizer(config, targets, casefold=False),
+    }
+
+
+def tokenizer_digest(tokenizers: Mapping[str, Tokenizer]) -> str:
+    """Of the files that they are written to."""
+    with TemporaryDirectory() as folder:
+        digests = []
+        for side, tokenizer in sorted(tokenizers.items()):
+            path = Path(folder) / side
+            tokenizer.write(path)
+            digests.append(f"{side} {sha256(path)}")
+    return ", ".join(digests)
+
+
+def fit_tokenizer(config: TokenizerConfig, texts: list[str], *, casefold: bool) -> Tokenizer:
+    if config.kind == "sentencepiece":
+        return sentencepiece_tokenizer(texts, config, casefold=casefold)
+    if config.kind == "word":
+        return word_tokenizer(config, texts)
+    specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
+    return VocabularyTokenizer("character", [*specials, *sorted(set("".join(texts)))], _special_tokens())
+
+
+def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyTokenizer:
+    """Words between white space, the most frequent first."""
+    counts = Counter(word for text in texts for word in text.split())
+    specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
+    taken = [word for word in specials if word in counts]
+    if taken:
+        raise TrainingError(f"The corpus uses {taken[0]!r} as a word, and this recipe as a special token: rename it.")
+    return VocabularyTokenizer("word", [*specials, *(w for w, _ in counts.most_common())], _special_tokens())
+
+
+def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
+    """The distinct characters in code point order, behind the unknown token where there is one."""
+    characters = sorted(set(text))
+    if unknown:
+        return VocabularyTokenizer("character", ["<unk>", *characters], SpecialTokens(pad=None, unknown=0))
+    return VocabularyTokenizer("character", characters, SpecialTokens(pad=None))
+
+
+def _special_tokens() -> SpecialTokens:
+    return SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
+
+
+def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
+    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.size` pieces; a
+    small corpus gets fewer."""
+    try:
+        return SentencePieceTokenizer(_train_sentencepiece(iter(texts), config.algorithm, config.size, casefold))
+    except RuntimeError as error:
+        possible = re.search(r"value <= (\d+)", str(error))
+        needed = re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error))
+        if possible:
+            return SentencePieceTokenizer(
+                _train_sentencepiece(iter(texts), config.algorithm, int(possible[1]), casefold)
+            )
+        if needed:
+            asked = pluralize(config.size, "piece")
+            raise TrainingError(
+                f"A vocabulary of {asked} cannot hold every character of this corpus: choose a larger one."
+            ) from error
+        raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
+
+
+def _train_sentencepiece(texts: Iterator[str], algorithm: str, size: int, casefold: bool) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=texts,
+        model_writer=model,
+        vocab_size=size,
+        model_type=algorithm,
+        character_coverage=1.0,
+        normalization_rule_name="nmt_nfkc_cf" if casefold else "nmt_nfkc",
+        max_sentence_length=1 << 20,  # bytes; SentencePiece leaves longer lines out without a word
+        num_threads=1,  # the result must not depend on the machine
+        pad_id=PAD,
+        unk_id=UNKNOWN,
+        bos_id=BOS,
+        eos_id=EOS,
+        minloglevel=2,
+    )
+    return model.getvalue()

@@ -1,0 +1,367 @@
+"""The constructions of the phrasebook: each function draws one syntax tree, or None for a senseless draw."""
+
+from __future__ import annotations
+
+from training.demo.grammar import (
+    ANYONE,
+    EVENTIVE,
+    EVERYONE,
+    INDEFINITE,
+    Dice,
+    animal,
+    city,
+    couple,
+    denied_patient,
+    is_minor,
+    noun_phrase,
+    patient,
+    place,
+    somebody,
+    verb,
+)
+from training.demo.lexicon import ADJECTIVES, VERBS, Adjective, Pronoun, Verb, nouns_of_kind
+from training.demo.syntax_trees import Clause, Existence, NounPhrase, Order, Place, Subject, Tree
+
+_STATES = "see see love love know know look look have have need need"
+_EVENTS = "help visit chase buy sell eat drink read write write wash open open speak learn learn"
+_PAST = "see visit help find buy sell eat drink write write open"
+_HABITS = "buy eat drink read write write visit help wash learn learn speak"
+_CONSUMING = ("buy", "eat", "drink", "write")  # what is done once to the same thing, not every day
+_DENIABLE = "love know help visit buy sell eat drink read wash open have need want speak learn chase"
+_ABILITIES = {
+    "can": "see see find help visit buy eat drink read write wash open sell",
+    "must": "buy sell read write wash open help visit find eat drink learn look look",
+    "want": "buy sell read write wash open help visit eat drink learn find",  # not 想看见
+}
+_INABILITIES = "help visit buy read wash open sell eat drink"  # not 'cannot see', which is 看不见
+_ASKED_FOR = {
+    "": "see look buy sell eat drink read need want write",
+    "past": "see find buy sell eat drink write",
+    "want": "buy eat drink read sell",
+}
+_TIMES = {
+    "can": ("", "", "tomorrow"),
+    "must": ("", "now", "tomorrow", "today"),
+    "want": ("", "", "tomorrow", "today"),
+    "": ("", "", "today", "every day", "sometimes"),
+}
+
+
+def _agent(dice: Dice, key: str, pronouns: str = EVERYONE) -> Subject:
+    """Whoever does it: an animal or a name chases, an animal sees too, people do all else."""
+    if key == "chase" or (key == "see" and dice.chance(0.25)):
+        return NounPhrase(dice.pick(nouns_of_kind("name"))) if dice.chance(0.25) else animal(dice)
+    return somebody(dice, pronouns)
+
+
+def _undetermined(key: str, in_past: bool) -> frozenset[str]:
+    """How the patient may not be determined: Chinese does not say 'he eats an apple' without a time."""
+    return INDEFINITE if key in EVENTIVE and not in_past else frozenset()
+
+
+def present(dice: Dice) -> Tree | None:
+    """The dog sees Tom. The girl drinks milk."""
+    action = verb(dice, f"{_STATES} {_EVENTS}")
+    subject = _agent(dice, action.key)
+    thing = patient(dice, action.key, subject, _undetermined(action.key, in_past=False))
+    return None if thing is None else Clause(subject, action, thing)
+
+
+def wish(dice: Dice) -> Tree | None:
+    """I want a beer; now the boy wants an apple."""
+    subject = somebody(dice)
+    thing = patient(dice, "want", subject, ())
+    return None if thing is None else Clause(subject, VERBS["want"], thing, time=dice.pick(("", "", "", "now")))
+
+
+def denial(dice: Dice) -> Tree | None:
+    """I do not want a beer (kein); Tom does not know the man (nicht)."""
+    action = verb(dice, _DENIABLE)
+    subject = _agent(dice, action.key)
+    thing = denied_patient(dice, action.key, subject)
+    return None if thing is None else Clause(subject, action, thing, negated=True)
+
+
+def past(dice: Dice) -> Tree | None:
+    """Tom saw a dog; yesterday a young man helped the child. Never 'we': es compramos, buy or bought."""
+    action = verb(dice, _PAST)
+    time = dice.pick(("", "", "yesterday"))
+    subject = _agent(dice, action.key, "i i i you you he she")
+    if dice.chance(0.08):
+        subject = noun_phrase(dice, dice.pick(nouns_of_kind("person")), "a", ANYONE, 0.8)
+    thing = patient(dice, action.key, subject, ("bare",) if action.key in ("write", "sell") else ())
+    return None if thing is None else Clause(subject, action, thing, past=True, time=time)
+
+
+def past_denial(dice: Dice) -> Tree | None:
+    """Anna did not buy an apple (kein); i did not find my key (nicht)."""
+    action = verb(dice, _PAST)
+    subject = _agent(dice, action.key, "i i i you you he she")
+    thing = denied_patient(dice, action.key, subject)
+    return None if thing is None else Clause(subject, action, thing, past=True, negated=True)
+
+
+def question(dice: Dice) -> Tree | None:
+    """Do you drink coffee? Did Tom see the dog?"""
+    in_past = dice.chance(0.35)
+    action = verb(dice, _PAST if in_past else f"{_STATES} {_EVENTS}")
+    subject = _agent(dice, action.key, "you you he she")
+    thing = patient(dice, action.key, subject, _undetermined(action.key, in_past))
+    return None if thing is None else Clause(subject, action, thing, past=in_past, asks="whether")
+
+
+def who(dice: Dice) -> Tree | None:
+    """Who has a dog? Who saw Tom?"""
+    in_past = dice.chance(0.4)
+    action = verb(dice, _PAST if in_past else f"{_STATES} {_EVENTS}")
+    thing = patient(dice, action.key, None, _undetermined(action.key, in_past))
+    return None if thing is None else Clause(None, action, thing, past=in_past, asks="who")
+
+
+def what(dice: Dice) -> Tree | None:
+    """What does Tom drink? What did you buy? What do you want to eat?"""
+    sort = dice.pick(tuple(_ASKED_FOR))
+    action = verb(dice, _ASKED_FOR[sort])
+    subject = somebody(dice, "you you he she")
+    return Clause(subject, action, modal=VERBS.get(sort), past=sort == "past", asks="what")
+
+
+def modal(dice: Dice) -> Tree | None:
+    """I can see the dog; tomorrow i must buy an apple; we want to drink wine."""
+    key = dice.pick(tuple(_ABILITIES))
+    action = verb(dice, _ABILITIES[key])
+    subject = somebody(dice)
+    thing = patient(dice, action.key, subject, ())
+    time = "" if action.key == "see" else dice.pick(_TIMES[key])
+    return None if thing is None else Clause(subject, action, thing, modal=VERBS[key], time=time)
+
+
+def modal_denial(dice: Dice) -> Tree | None:
+    """Tom cannot open the door; Anna does not want to drink wine."""
+    key = dice.pick(("can", "want"))
+    action = verb(dice, _INABILITIES)
+    subject = somebody(dice)
+    thing = denied_patient(dice, action.key, subject)
+    return None if thing is None else Clause(subject, action, thing, modal=VERBS[key], negated=True)
+
+
+def modal_question(dice: Dice) -> Tree | None:
+    """Can you help Anna? Do you want to drink a coffee?"""
+    key = dice.pick(("can", "want"))
+    action = verb(dice, _ABILITIES[key])
+    subject = somebody(dice, "you you he she")
+    thing = patient(dice, action.key, subject, ())
+    return None if thing is None else Clause(subject, action, thing, modal=VERBS[key], asks="whether")
+
+
+def habit(dice: Dice) -> Tree | None:
+    """Every day the man drinks a coffee; nobody buys a car or writes a book every day."""
+    action = verb(dice, _HABITS)
+    subject = somebody(dice)
+    time = dice.pick(("today", "sometimes", "every day"))
+    once = {"this", "num"} | ({"the"} if action.key in _CONSUMING else set())
+    thing = patient(dice, action.key, subject, () if time == "today" else once)
+    if thing is None or (action.key == "buy" and time != "today" and "thing" in thing.noun.kinds):
+        return None
+    if action.key == "write" and thing.noun.key == "book" and not thing.plural:
+        return None
+    return Clause(subject, action, thing, time=time)
+
+
+def meal(dice: Dice) -> Tree | None:
+    """The woman eats apples in the kitchen; yesterday Tom bought bread in the supermarket; i speak german."""
+    action = verb(dice, "eat drink buy read write speak learn")
+    in_past = action.key in ("eat", "drink", "buy") and dice.chance(0.4)
+    time = "yesterday" if in_past else dice.pick(("", "every day", "sometimes"))
+    subject = somebody(dice, "i you he she" if in_past else EVERYONE)
+    avoid = {"the", "this", "poss", "pl"} | (set() if in_past or time else INDEFINITE) | (set() if in_past else {"num"})
+    thing = patient(dice, action.key, subject, avoid)
+    if thing is None or (action.key in ("buy", "write") and "thing" in thing.noun.kinds):
+        return None
+    return Clause(subject, action, thing, place=place(dice, action.key), past=in_past, time=time)
+
+
+def _done(
+    dice: Dice,
+    subject: Subject,
+    action: Verb,
+    *,
+    modal: Verb | None,
+    negated: bool = False,
+    asks: str = "",
+    time: str = "",
+) -> Tree | None:
+    """Something without an object is done, anywhere or at a place; a child does not work."""
+    if action.key == "work" and is_minor(subject):
+        return None
+    where = dice.pick((None, place(dice, action.key), place(dice, action.key), city(dice, "in")))
+    return Clause(subject, action, place=where, modal=modal, negated=negated, asks=asks, time=time)
+
+
+def activity(dice: Dice) -> Tree | None:
+    """The boy plays in the park; every day Tom works in Berlin; tomorrow we must cook."""
+    action = verb(dice, "sleep work sing play cook")
+    key = dice.pick(("", "", "", "", "can", "must", "want"))
+    return _done(dice, somebody(dice), action, modal=VERBS.get(key), time=dice.pick(_TIMES[key]))
+
+
+def idleness(dice: Dice) -> Tree | None:
+    """Peter does not work in Berlin; the child cannot sleep."""
+    action = verb(dice, "sleep work sing play cook")
+    key = dice.pick(("", "", "", "can", "want"))
+    return _done(dice, somebody(dice), action, modal=VERBS.get(key), negated=True)
+
+
+def activity_question(dice: Dice) -> Tree | None:
+    """Do you work in Paris? Can the boy cook? Where does Lisa work?"""
+    action = verb(dice, "sleep work sing play cook")
+    subject = somebody(dice, "you you he she")
+    if dice.chance(0.3) and not is_minor(subject):
+        return Clause(subject, action, asks="where")
+    key = dice.pick(("", "", "can", "want"))
+    return _done(dice, subject, action, modal=VERBS.get(key), asks="whether")
+
+
+def animal_activity(dice: Dice) -> Tree | None:
+    """The cat sleeps on the bed; my horse plays in the garden."""
+    action = verb(dice, "sleep play")
+    subject = animal(dice)
+    where = place(dice, "pet" if "pet" in subject.noun.kinds else "outdoor")
+    return Clause(subject, action, place=where, time=dice.pick(_TIMES[""]))
+
+
+def journey(dice: Dice) -> Tree | None:
+    """Sometimes Tom goes to Berlin; tomorrow we want to go to Paris."""
+    key = dice.pick(("", "", "", "can", "must", "want"))
+    asks = "whether" if key != "must" and dice.chance(0.3) else ""
+    negated = key != "must" and not asks and dice.chance(0.3)
+    subject = somebody(dice, "you you he she" if asks else EVERYONE)
+    times = ("", "now", "today", "tomorrow") if key else ("", "now", "today", "tomorrow", "sometimes")
+    time = "" if asks or negated else dice.pick(times)
+    where = city(dice, "to")
+    return Clause(subject, VERBS["go"], place=where, modal=VERBS.get(key), negated=negated, asks=asks, time=time)
+
+
+_MOODS = ("tired", "tired", "sad", "happy", "happy", "clever", "young")
+_KIND_FEATURES: dict[str, tuple[str, ...]] = {
+    "animal": ("tired", "sad", "happy"),
+    "thing": ("expensive",),
+    "seat": ("old", "expensive"),
+    "vehicle": ("old", "new"),
+    "food": ("expensive",),
+    "drink": ("expensive",),
+    "meal": ("expensive",),
+    "opening": (),
+}
+
+
+def _thing(dice: Dice, kind: str, share: float = 0.15) -> NounPhrase:
+    """A definite thing."""
+    noun = dice.pick(nouns_of_kind(kind))
+    codes = ("the", "this", "poss") if noun.kinds & {"mass", "opening"} else ("the", "this", "poss", "pl", "pl")
+    return noun_phrase(dice, noun, dice.pick(codes), ANYONE, share)
+
+
+def _located(dice: Dice, pronouns: str) -> tuple[Subject, Place]:
+    """Somebody or something, and a place that suits it."""
+    kind = dice.pick(("person", "person", "person", "animal", "small", "food"))
+    if kind == "person":
+        where = city(dice, "in") if dice.chance(0.3) else place(dice, "person")
+        return somebody(dice, pronouns), where
+    if kind == "animal":
+        beast = animal(dice)
+        return beast, place(dice, "pet" if "pet" in beast.noun.kinds else "outdoor")
+    return _thing(dice, kind), place(dice, kind)
+
+
+def location(dice: Dice) -> Tree | None:
+    """Tom is in the garden; now my key is not on the table; is the cat under the bed?"""
+    mode = dice.pick(("", "", "", "", "now", "today", "not", "whether"))
+    subject, where = _located(dice, "you you he she" if mode == "whether" else EVERYONE)
+    return Clause(
+        subject,
+        place=where,
+        negated=mode == "not",
+        asks=mode if mode == "whether" else "",
+        time=mode if mode in ("now", "today") else "",
+    )
+
+
+def whereabouts(dice: Dice) -> Tree | None:
+    """Where is my key? Where are the children?"""
+    if dice.chance(0.5):
+        return Clause(_thing(dice, dice.pick(("thing", "small", "food", "animal"))), asks="where")
+    return Clause(somebody(dice, "you he she"), asks="where")
+
+
+def existence(dice: Dice) -> Tree | None:
+    """There is a small dog in the garden; there are three apples on the table."""
+    kind = dice.pick(("person", "animal", "small", "small", "seat", "seat", "vehicle", "food", "drink", "glass"))
+    noun = dice.pick(nouns_of_kind(kind))
+    key = {"animal": "pet" if "pet" in noun.kinds else "outdoor", "drink": "glass"}.get(kind, kind)
+    code = {"drink": "bare", "glass": "a"}.get(kind) or dice.pick(("a", "a", "a", "num"))
+    if code == "num":
+        key = {"pet": "outdoor", "small": "many"}.get(key, key)  # no ten dogs on a chair
+    return Existence(noun_phrase(dice, noun, code, ANYONE, 0.85), place(dice, key))
+
+
+def _people(dice: Dice) -> Subject:
+    """Somebody, with enough women among them: Spanish adjectives agree."""
+    if dice.chance(0.15):
+        return couple(dice, women=0.5)
+    if dice.chance(0.3):
+        return noun_phrase(dice, dice.pick(nouns_of_kind("person")), "pl", ANYONE, 0.5)
+    return somebody(dice, "he she she he she i you we")
+
+
+def _mood(dice: Dice) -> tuple[Subject, Adjective]:
+    """Somebody is tired; i, you and we are only sad: Spanish would have to know whether a man or a woman is tired."""
+    subject = _people(dice)
+    unknown = isinstance(subject, Pronoun) and not subject.gender
+    moods = _MOODS[:-1] if is_minor(subject) else _MOODS
+    return subject, ADJECTIVES["sad" if unknown else dice.pick(moods)]
+
+
+def _feature(dice: Dice) -> tuple[Subject, Adjective]:
+    """An animal or a thing, and what may be said of its kind."""
+    kinds = ("animal", "animal", "thing", "thing", "seat", "vehicle", "food", "drink", "drink", "meal", "opening")
+    kind = dice.pick(kinds)
+    thing = animal(dice) if kind == "animal" else _thing(dice, kind)
+    keys = (*thing.noun.adjectives, *_KIND_FEATURES[kind])
+    return thing, ADJECTIVES[dice.pick(keys)]
+
+
+def _repeats(subject: Subject, quality: Adjective) -> bool:
+    """The red apple is neither red nor blue; the young king is not young."""
+    if not isinstance(subject, NounPhrase) or subject.adjective is None:
+        return False
+    colours = subject.adjective.is_colour and quality.is_colour
+    opposites = {subject.adjective.key, quality.key} in ({"big", "small"}, {"new", "old"}, {"hot", "cold"})
+    return colours or opposites or subject.adjective is quality
+
+
+def description(dice: Dice) -> Tree | None:
+    """The car is red; Anna and Lisa are not tired; is the coffee hot?"""
+    subject, quality = _mood(dice) if dice.chance(0.5) else _feature(dice)
+    mode = dice.pick(("", "", "", "not", "whether"))
+    if _repeats(subject, quality) or (mode == "whether" and subject.person.startswith("1")):
+        return None
+    return Clause(subject, quality=quality, negated=mode == "not", asks=mode if mode == "whether" else "")
+
+
+def label(dice: Dice) -> Tree | None:
+    """A small dog; my new car; three red apples."""
+    noun = dice.pick(nouns_of_kind(dice.pick(("person", "animal", "thing", "food", "meal", "drink", "glass", "small"))))
+    mass: tuple[str, ...] = ("the", "this", "a", "bare") if "glass" in noun.kinds else ("the", "this", "bare")
+    codes = mass if "mass" in noun.kinds else ("a", "a", "the", "this", "num", "pl")
+    if not noun.kinds & {"mass", "person"}:
+        codes += ("poss",)
+    thing = noun_phrase(dice, noun, dice.pick(codes), ANYONE, 0.9)
+    return Order(thing, please=False) if thing.determiner or thing.adjective else None
+
+
+def order(dice: Dice) -> Tree | None:
+    """A beer please; three apples please."""
+    noun = dice.pick(nouns_of_kind(dice.pick(("food", "glass"))))
+    code = "a" if "mass" in noun.kinds else dice.pick(("a", "num"))
+    return Order(noun_phrase(dice, noun, code, ANYONE, 0.5), please=True)

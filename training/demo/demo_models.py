@@ -1,0 +1,147 @@
+"""The demo models: two translators of the phrasebook and a lyricist of our own songs, in a few minutes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models import checkpoint as checkpoints
+from models.inspection.word_alignment import GoldLinks
+from training.config import recipes
+from training.config.run_config import (
+    NO_CLEANING,
+    LoopConfig,
+    LyricsConfig,
+    OptimizerConfig,
+    TokenizerConfig,
+    TranslatorConfig,
+)
+from training.data.sentence_pairs import Pairs
+from training.demo import phrasebook
+from training.errors import TrainingError
+from training.evaluation.alignment_heads import AlignedSentence
+from training.loop import snapshot
+from training.lyricist_run import train_lyricist
+from training.translator_run import train_translator
+
+
+def demo_translator(source: str, target: str) -> TranslatorConfig:
+    """Small enough for two minutes of one core. The source is read without regard to case, and both
+    languages have their own pieces."""
+    return TranslatorConfig(
+        recipe="demo",
+        source_language=source,
+        target_language=target,
+        tokenizer=TokenizerConfig(size=800, joint=False, casefold_source=True),
+        network={
+            "d_model": 128,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "heads": 4,
+            "head_width": 32,
+            "d_ff": 256,
+            "norm": "pre",
+            "tied": "output",
+            "embedding_dropout": 0.05,
+            "residual_dropout": 0.05,
+        },
+        label_smoothing=0.0,
+        tokens_per_batch=1500,
+        max_tokens=128,
+        optimizer=OptimizerConfig(rate=4e-3, schedule="cosine", warmup_updates=100, final_fraction=0.02),
+        loop=LoopConfig(max_epochs=6, average_decay=0.99),
+        cleaning=NO_CLEANING,  # the phrasebook is made, not collected
+    )
+
+
+def demo_lyricist() -> LyricsConfig:
+    return replace(recipes.small_lyricist(), recipe="demo", network={**recipes.small_lyricist().network, "cell": "gru"})
+
+
+def lyrics() -> str:
+    return resources.files("training.demo").joinpath("lyrics_zh.txt").read_text(encoding="utf-8")
+
+
+def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
+    pairs = phrasebook.pairs(source, target, held_out=held_out)
+    part = "the held-out tenth" if held_out else "nine tenths"
+    return Pairs([s for s, _ in pairs], [t for _, t in pairs], 0, f"{part} of the phrasebook")
+
+
+def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
+    """The held-out ones, with the alignment that their grammar knows."""
+    found = (phrase for phrase in phrasebook.phrases() if phrase.held_out)
+    return [
+        AlignedSentence(each.words(source), each.words(target), GoldLinks(links, links))
+        for each in found
+        if (links := each.alignment(source, target))
+    ]
+
+
+def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict[str, Any]]:
+    def train(out: Path, device: torch.device) -> dict[str, Any]:
+        return train_translator(
+            demo_translator(source, target),
+            phrase_pairs(source, target, held_out=False),
+            None,
+            test=phrase_pairs(source, target, held_out=True),
+            out=out,
+            device=device,
+            resume=snapshot.exists(out),
+            beam=1,  # nearly every sentence is right without one
+            aligned=aligned_phrases(source, target),
+        )
+
+    return train
+
+
+def _lyricist(out: Path, device: torch.device) -> dict[str, Any]:
+    resume = snapshot.exists(out)
+    return train_lyricist(demo_lyricist(), lyrics(), origin="our own lyrics", out=out, device=device, resume=resume)
+
+
+MODELS: dict[str, Callable[[Path, torch.device], dict[str, Any]]] = {
+    "demo-de-en": _translator("de", "en"),
+    "demo-en-es": _translator("en", "es"),
+    "lyrics-zh": _lyricist,
+}
+
+
+def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Any]:
+    """Train what is not there yet under `out` (or just `only`); the scores of each new model on what it has not
+    seen. An interrupted run is gone on with."""
+    missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
+    if only is not None:
+        return {only: MODELS[only](out / only, device)} if only in missing else {}
+    side_by_side = min(len(missing), os.cpu_count() or 1) if device.type == "cpu" else 1
+    if side_by_side > 1:
+        _train_side_by_side(out, missing, side_by_side)
+        return {name: dict(checkpoints.read(out / name).config.scores) for name in missing}
+    return {name: MODELS[name](out / name, device) for name in missing}
+
+
+def _train_side_by_side(out: Path, names: list[str], count: int) -> None:
+    """Networks as small as these gain little from a second core each, and much from a core of their own."""
+    threads = max(1, (os.cpu_count() or 1) // count)
+    arguments = ["--out", str(out), "--device", "cpu", "--threads", str(threads), "--only"]
+
+    def train(place: int) -> int:
+        command = [sys.executable, "-m", "training", "demo", *arguments, names[place]]
+        # tqdm reads where its bar belongs from the environment
+        environment = {**os.environ, "TQDM_POSITION": str(place), "OMP_NUM_THREADS": str(threads)}
+        return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+
+    with ThreadPoolExecutor(count) as pool:
+        codes = list(pool.map(train, range(len(names))))
+    failed = [name for name, code in zip(names, codes, strict=True) if code != 0]
+    if failed:
+        raise TrainingError(f"{' and '.join(failed)} could not be trained; what went wrong stands above.")

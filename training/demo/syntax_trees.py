@@ -1,0 +1,178 @@
+"""The abstract syntax trees of the phrasebook, and the words that a language makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from training.demo.lexicon import Adjective, Noun, Pronoun, Verb
+
+
+class Word(NamedTuple):
+    """A token of a language and the names of the nodes that it expresses."""
+
+    text: str
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NounPhrase:
+    """A noun with its determiner ('' for none): a, the, this, my, your, our, or a numeral."""
+
+    noun: Noun
+    determiner: str = ""
+    adjective: Adjective | None = None
+    plural: bool = False
+
+    @property
+    def person(self) -> str:
+        """The person that a verb agrees with."""
+        return "3p" if self.plural else "3s"
+
+    @property
+    def key(self) -> str:
+        """In English, near enough: 'the small dog', 'the dog+' for the plural."""
+        adjective = self.adjective.key if self.adjective else ""
+        return " ".join(filter(None, (self.determiner, adjective, self.noun.key + "+" * self.plural)))
+
+
+@dataclass(frozen=True, slots=True)
+class Couple:
+    """Two names as one subject: Tom and Anna."""
+
+    first: Noun
+    second: Noun
+
+    @property
+    def person(self) -> str:
+        """A couple is a plural."""
+        return "3p"
+
+    @property
+    def key(self) -> str:
+        """Both names."""
+        return f"{self.first.key} and {self.second.key}"
+
+
+Subject = NounPhrase | Pronoun | Couple
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where: in, on, under or behind something, in a city, or to a city."""
+
+    relation: str
+    noun: Noun
+
+    @property
+    def key(self) -> str:
+        """The relation and the noun."""
+        return f"{self.relation} {self.noun.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Someone (None for 'who') does or is something; without a verb it is the copula.
+
+    `asks` is '' for a statement, 'whether', or what is asked for: 'who', 'what', 'where'.
+    """
+
+    subject: Subject | None
+    verb: Verb | None = None
+    patient: NounPhrase | None = None
+    quality: Adjective | None = None
+    place: Place | None = None
+    modal: Verb | None = None
+    past: bool = False
+    negated: bool = False
+    asks: str = ""
+    time: str = ""
+
+    @property
+    def person(self) -> str:
+        """The person of the finite verb."""
+        return self.subject.person if self.subject else "3s"
+
+    @property
+    def finite(self) -> str:
+        """The node of the finite verb."""
+        return "modal" if self.modal else "verb"
+
+    @property
+    def denies_existence(self) -> bool:
+        """Whether German has 'kein' for it: an indefinite patient, not a name, is denied."""
+        patient = self.patient
+        return (
+            self.negated
+            and patient is not None
+            and patient.determiner in ("", "a")
+            and "name" not in patient.noun.kinds
+        )
+
+    @property
+    def key(self) -> str:
+        """The parts that there are, in a fixed order."""
+        marks = (self.time, self.asks, "past" * self.past, "not" * self.negated)
+        verbs = (self.modal.key if self.modal else "", self.verb.key if self.verb else "be")
+        parts = (part.key for part in (self.patient, self.quality, self.place) if part)
+        head = " ".join(filter(None, (*marks, *verbs)))
+        return f"({head}: {', '.join((self.subject.key if self.subject else '?', *parts))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """There is something somewhere."""
+
+    thing: NounPhrase
+    place: Place
+
+    @property
+    def key(self) -> str:
+        """The thing and the place."""
+        return f"(there: {self.thing.key}, {self.place.key})"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A noun phrase alone, or with 'please'."""
+
+    thing: NounPhrase
+    please: bool
+
+    @property
+    def key(self) -> str:
+        """The thing."""
+        return f"({'please' if self.please else 'name'}: {self.thing.key})"
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A fixed phrase of the tables in `formulas`, and whom it is said to."""
+
+    phrase: str  # in English
+    addressee: Noun | Couple | None = None
+
+    @property
+    def key(self) -> str:
+        """The phrase and the addressee."""
+        return f"({self.phrase}{': ' + self.addressee.key if self.addressee else ''})"
+
+
+Tree = Clause | Existence | Order | Formula
+
+
+@cache
+def word(text: str, *nodes: str) -> Word:
+    """A word that expresses these nodes."""
+    return Word(text, frozenset(nodes))
+
+
+def words(texts: str, *nodes: str) -> list[Word]:
+    """Words that express these nodes together: none for the empty text."""
+    return [word(text, *nodes) for text in texts.split()]
+
+
+def also(part: Word, *nodes: str) -> Word:
+    """The word, which takes over some more nodes."""
+    return word(part.text, *sorted(part.nodes.union(nodes)))

@@ -1,0 +1,1 @@
+"""Several processes that train one network together, started by torchrun or by --processes."""

@@ -1,0 +1,105 @@
+"""A task whose batches several processes share, each doing some rows of every one.
+
+A recipe's batch is that of all processes together: a run takes the same updates on one process and on eight, but
+for rounding and for dropout, which every process draws for itself. The rows of one batch are of like length, so the
+processes are done with theirs at about the same time, and none of them runs out of batches before the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from training.distributed import process_group
+from training.distributed.process_group import Workers
+from training.loop.tasks import Task
+
+
+class ShardedTask:
+    """`task` as one of n processes sees it: process r has rows r, r + n, r + 2n, ... of every batch."""
+
+    def __init__(self, task: Task, workers: Workers, device: torch.device) -> None:
+        self.task, self.workers, self.device = task, workers, device
+        self.own_loss: DistributedDataParallel | None = None
+
+    @property
+    def network(self) -> nn.Module:
+        return self.task.network
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        return self.task.batches(epoch)
+
+    def loss(self, batch: Any) -> tuple[Tensor, int]:
+        """Of this process's rows. A backward pass leaves the mean of all processes' gradients on each of them, or
+        where `workers.together` is off, adds its own to what is there."""
+        rank, count = self.workers.rank, self.workers.count
+        part = self.task.part(batch, rank, count)
+        # of fewer rows than processes, some have none: they go through the first's, so that nobody waits for them
+        through = self.task.part(batch, 0, count) if part is None else part
+        self.own_loss = self.own_loss or self._shared(through)
+        # what counts is where the forward pass is: in it DDP decides whether the backward pass will send anything
+        with nullcontext() if self.workers.together else self.own_loss.no_sync():
+            mean, tokens = self.own_loss(through)
+        return mean, 0 if part is None else tokens
+
+    def _shared(self, batch: Any) -> DistributedDataParallel:
+        """The loss whose gradients are averaged over the processes while the rest of them is still computed.
+
+        To look for parameters without a gradient in every step takes time, and PyTorch complains of it where there
+        are none; so one pass beforehand, which leaves no trace, shows whether there are.
+        """
+        generators_before, carried_before = process_group.random_states(self.device), self.task.carried()
+        parameters = [p for p in self.network.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(self.task.loss(batch)[0], parameters, allow_unused=True)
+        process_group.restore_random_states([generators_before], 0, self.device)
+        self.task.restore(carried_before)
+        with warnings.catch_warnings():
+            # its successor, of PyTorch 2.13, would send the buffers once; 2.11 does not know it
+            warnings.filterwarnings("ignore", message=".broadcast_buffers. is deprecated", category=FutureWarning)
+            return DistributedDataParallel(
+                _LossModule(self.task),
+                broadcast_buffers=False,
+                gradient_as_bucket_view=True,
+                find_unused_parameters=any(gradient is None for gradient in gradients),
+            )
+
+    def part(self, batch: Any, rank: int, count: int) -> Any | None:
+        return self.task.part(batch, rank, count)
+
+    def validate(self) -> float | None:
+        return self.task.validate()
+
+    def carried(self) -> dict[str, Tensor]:
+        """Of all rows, in the order of the whole batch: any number of processes can go on with it."""
+        parts = self.workers.gather({name: value.cpu() for name, value in self.task.carried().items()})
+        return {name: _interleave([part[name] for part in parts]) for name in parts[0]}
+
+    def restore(self, carried: dict[str, Tensor]) -> None:
+        rank, count = self.workers.rank, self.workers.count
+        self.task.restore({name: value[:, rank::count].contiguous() for name, value in carried.items()})
+
+
+class _LossModule(nn.Module):
+    """A task's loss as the module whose gradients are shared: not the network, because a loss may go through the
+    network twice (R-Drop) and past its `forward`."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.network, self.task = task.network, task
+
+    def forward(self, batch: Any) -> tuple[Tensor, int]:
+        return self.task.loss(batch)
+
+
+def _interleave(parts: list[Tensor]) -> Tensor:
+    """Tensors of rows r, r + n, r + 2n, ... in dimension 1, for r = 0..n-1, as one."""
+    whole = parts[0].new_empty(parts[0].shape[0], sum(part.shape[1] for part in parts), *parts[0].shape[2:])
+    for rank, part in enumerate(parts):
+        whole[:, rank :: len(parts)] = part
+    return whole

@@ -1,0 +1,1 @@
+"""Measuring models through `models.decoding`: BLEU, chrF, perplexity, memorisation, alignment error."""

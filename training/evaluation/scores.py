@@ -1,0 +1,217 @@
+"""Scores of a checkpoint through `models.decoding.decoder`, so that what is measured is what is served."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sacrebleu
+import torch
+from torch.nn import functional as F
+
+from models import checkpoint as checkpoints
+from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Network, Prompt
+from models.networks.loading import load_network
+from training.data.batches import batches_by_length, pair_batch
+from training.data.corpus_loading import read_pairs, read_text
+from training.data.corpus_readers import Columns
+from training.data.sentence_pairs import Pairs
+from training.errors import TrainingError
+from training.loop.tasks import negative_log_likelihood
+
+TOKENS_PER_BATCH = 4096
+
+
+def text_scores(outputs: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures."""
+    bleu, lowercased, chrf = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True), sacrebleu.CHRF()
+    scored = {
+        "bleu": (bleu, "signature"),
+        "bleu_lowercased": (lowercased, "signature_lowercased"),
+        "chrf": (chrf, "signature_chrf"),
+    }
+    found: dict[str, Any] = {}
+    for name, (metric, _) in scored.items():
+        found[name] = round(metric.corpus_score(outputs, [references]).score, 2)
+    for metric, signature in scored.values():
+        found[signature] = str(metric.get_signature())
+    exact = sum(a == b for a, b in zip(outputs, references, strict=True))
+    return {**found, "exact_match": round(exact / len(references), 4)}
+
+
+@torch.inference_mode()
+def reference_nats(checkpoint: Checkpoint, network: Any, pairs: Pairs) -> float:
+    """Nats per reference token, end tokens included, each predicted from the reference before it (teacher forcing)."""
+    end = () if checkpoint.config.eos is None else (checkpoint.config.eos,)
+    sources = [checkpoint.source_ids(text) for text in pairs.sources]
+    targets = [(*checkpoint.target_ids(text), *end) for text in pairs.targets]
+    lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
+    pad, total, tokens = network.config.pad, 0.0, 0
+    for group in batches_by_length(lengths, TOKENS_PER_BATCH, seed=0, epoch=0):
+        batch = pair_batch([sources[i] for i in group], [targets[i] for i in group], pad)
+        source, inputs, outputs = (part.to(network.device) for part in batch)
+        real = torch.arange(outputs.shape[1], device=outputs.device) < torch.tensor(
+            [[lengths[i][1]] for i in group], device=outputs.device
+        )
+        logits = network.project(network.features(source, inputs)[real]).float()
+        total += F.cross_entropy(logits, outputs[real], reduction="sum").item()
+        tokens += int(real.sum())
+    return total / tokens
+
+
+def perplexity(nats: float) -> float:
+    return round(math.exp(min(nats, 700.0)), 4)
+
+
+MAX_BEAM_SIZE = 64
+
+
+def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Network]:
+    """TrainingError where there is no sound checkpoint."""
+    try:
+        checkpoint = checkpoints.read(folder)
+        return checkpoint, load_network(checkpoint, device)
+    except checkpoints.CheckpointError as error:
+        raise TrainingError(str(error)) from error
+
+
+def token_rules(config: CheckpointConfig) -> TokenRules:
+    """Which tokens a checkpoint may say, and how it ends."""
+    return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
+
+
+def hypotheses(
+    checkpoint: Checkpoint,
+    network: Network,
+    sources: Sequence[str],
+    *,
+    beam: int = 1,
+    n_best: int = 1,
+    length_penalty: float = 1.0,
+    slots: int = 64,
+) -> list[list[str]]:
+    """Of each source the beam's, best first; at least one, which may be empty."""
+    config = checkpoint.config
+    prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
+    options = [
+        DecodingOptions(
+            max_new_tokens=new_token_limit(len(p.source), 1 << 16),
+            beam=beam,
+            n_best=n_best,
+            length_penalty=length_penalty,
+        )
+        for p in prompts
+    ]
+    found = decode(network, token_rules(config), prompts, options, slots=slots)
+    return [[checkpoint.decode(each.tokens) for each in best] or [""] for best in found]
+
+
+def translate(
+    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
+) -> list[str]:
+    """The best translation of each source."""
+    found = hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)
+    return [best[0] for best in found]
+
+
+def score_translator(
+    checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
+) -> dict[str, Any]:
+    """`scores.text_scores` of the detokenised output, the references' perplexity, and how many sources are longer than
+    the model is served with: these are translated here, and refused there."""
+    started = time.monotonic()
+    outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
+    seconds = time.monotonic() - started
+    nats = reference_nats(checkpoint, network, pairs)
+    most = checkpoint.config.max_source_tokens
+    return {
+        **text_scores(outputs, pairs.targets),
+        "nats_per_token": round(nats, 4),
+        "perplexity": perplexity(nats),
+        "longer_than_served": sum(len(checkpoint.source_ids(text)) > most for text in pairs.sources),
+        "beam": beam,
+        **({"length_penalty": length_penalty} if beam > 1 else {}),
+        "sentences": len(pairs),
+        "seconds": round(seconds, 2),
+    }
+
+
+def score_lyricist(checkpoint: Checkpoint, network: Any, text: str) -> dict[str, Any]:
+    """How well the model predicts a text, character by character."""
+    tokenizer = checkpoint.tokenizers["target"]
+    unknown = set(tokenizer.unknown(text))
+    if unknown and tokenizer.special.unknown is None:
+        raise TrainingError(f"The model has no character {sorted(unknown)[0]!r}, and no token for unknown ones.")
+    if len(text) < 2:
+        raise TrainingError("A text of fewer than two characters cannot be scored: the first is given, not predicted.")
+    nats, characters = negative_log_likelihood(network, torch.tensor(tokenizer.encode(text)))
+    mean = nats / characters
+    return {
+        "nats_per_character": round(mean, 4),
+        "bits_per_character": round(mean / math.log(2), 4),
+        "perplexity": perplexity(mean),
+        "characters": characters,
+        "unknown_characters": sum(text.count(character) for character in unknown),
+    }
+
+
+def evaluate(
+    folder: Path,
+    *,
+    test: str | None,
+    corpus: Path | None,
+    beam: int | None,
+    length_penalty: float | None = None,
+    device: torch.device,
+    columns: Columns | None = None,
+) -> dict[str, Any]:
+    """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists). An option of the
+    other kind is refused: it would measure nothing."""
+    checkpoint, network = load_model(folder, device)
+    if checkpoint.config.kind == "translator":
+        _require_only(f"{folder} is a translator: give --test SOURCE,TARGET", test, {"--corpus": corpus})
+        assert test is not None
+        config = checkpoint.config
+        languages = (config.source_language or "source", config.target_language or "target")
+        pairs = read_pairs(test, languages, columns)
+        for note in pairs.reported().notes:
+            print(f"note: {note}", file=sys.stderr)
+        found = score_translator(
+            checkpoint, network, pairs, beam=beam or 1, length_penalty=1.0 if length_penalty is None else length_penalty
+        )
+        _warn_of_long_sources(found, config.max_source_tokens)
+        return found
+    others = {"--test": test, "--columns": columns, "--beam": beam, "--length-penalty": length_penalty}
+    _require_only(f"{folder} is a lyricist: give --corpus FILE", corpus, others)
+    assert corpus is not None
+    text = read_text(corpus)
+    if checkpoint.config.training.get("newline_as_space"):
+        text = text.replace("\n", " ").replace("\r", " ")
+    return score_lyricist(checkpoint, network, text)
+
+
+def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -> None:
+    """TrainingError unless `wanted` is given and none of the others is."""
+    given = [option for option, value in others.items() if value is not None]
+    if given:
+        raise TrainingError(f"{sentence} and no {' and no '.join(given)}.")
+    if wanted is None:
+        raise TrainingError(f"{sentence}.")
+
+
+def _warn_of_long_sources(found: dict[str, Any], most: int) -> None:
+    count = found["longer_than_served"]
+    if count:
+        longer = "is longer" if count == 1 else "are longer"
+        print(
+            f"note: {count:,} of {found['sentences']:,} sources {longer} than the {most:,} tokens that this model is"
+            " served with. A server refuses what is translated and counted here.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,96 @@
+"""Decoding settings of a Marian folder: generation_config.json, or config.json in older folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from training.errors import TrainingError
+
+RECORDED_SETTINGS = (
+    "num_beams",
+    "length_penalty",
+    "early_stopping",
+    "max_length",
+    "forced_eos_token_id",
+    "renormalize_logits",
+)
+# (setting, its value that asks for nothing): what these ask for is not done, and the model card says so
+UNAPPLIED_SETTINGS = {
+    "do_sample": False,
+    "early_stopping": False,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "repetition_penalty": 1.0,
+    "num_beam_groups": 1,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "begin_suppress_tokens": [],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """Ids, and settings as they stand in the folder."""
+
+    start: int
+    eos: int
+    suppressed: tuple[int, ...]
+    renormalise: bool
+    forced_end: bool
+    max_new_tokens: int
+    recorded: Mapping[str, Any]
+    not_applied: tuple[str, ...]
+
+
+def read_generation_settings(
+    config: Mapping[str, Any], settings: Mapping[str, Any], pad: int, rows: int
+) -> GenerationSettings:
+    """settings: generation_config.json, in whose place config.json is asked where there is none. rows: of the target's
+    embedding."""
+    asked = dict(settings or config)
+    for name in ("decoder_start_token_id", "eos_token_id"):
+        if asked.get(name) is None:
+            asked[name] = config.get(name)
+    if asked.get("forced_bos_token_id") is not None:
+        raise TrainingError("The folder sets forced_bos_token_id, which is not supported.")
+    start = asked.get("decoder_start_token_id")
+    eos = asked.get("eos_token_id", 0)
+    eos = eos[0] if isinstance(eos, list) and len(eos) == 1 else eos
+    suppressed = _suppressed(asked) or [pad]
+    for name, token in (
+        ("decoder_start_token_id", start),
+        ("eos_token_id", eos),
+        *(("a bad word", i) for i in suppressed),
+    ):
+        if not isinstance(token, int) or not 0 <= token < rows:
+            raise TrainingError(f"The folder gives {name} as {token!r}, and the target's ids are 0..{rows - 1}.")
+    forced = asked.get("forced_eos_token_id")
+    if forced not in (None, eos, [eos]):
+        raise TrainingError(f"The folder sets forced_eos_token_id to {forced!r}; only its end token is supported.")
+    most = asked.get("max_length")
+    limit = config["max_position_embeddings"]
+    return GenerationSettings(
+        start=start,  # type: ignore[arg-type]
+        eos=eos,
+        suppressed=tuple(sorted(set(suppressed))),
+        renormalise=bool(asked.get("renormalize_logits", False)),
+        forced_end=forced is not None,
+        max_new_tokens=max(1, min(limit, most if isinstance(most, int) else limit) - 1),  # the start token counts there
+        recorded={name: asked[name] for name in RECORDED_SETTINGS if asked.get(name) is not None},
+        not_applied=tuple(
+            name
+            for name, nothing in UNAPPLIED_SETTINGS.items()
+            if asked.get(name) is not None and asked[name] != nothing
+        ),
+    )
+
+
+def _suppressed(settings: Mapping[str, Any]) -> list[int]:
+    found = list(settings.get("suppress_tokens") or [])
+    for word in settings.get("bad_words_ids") or []:
+        if not isinstance(word, list) or len(word) != 1:
+            raise TrainingError(f"bad_words_ids holds {word!r}; only words of one token are supported.")
+        found += word
+    return found

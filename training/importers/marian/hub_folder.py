@@ -1,0 +1,126 @@
+"""The folder of a Marian checkpoint, on this machine or fetched from the Hugging Face Hub. No code in it is run."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import warnings
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from training.errors import TrainingError
+
+SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+CARD_FILE = "README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class MarianFolder:
+    """name: what the model is called, on the hub or by its folder."""
+
+    path: Path
+    name: str
+
+    def required(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file():
+            raise TrainingError(f"{path} is missing: {self.path} is not a whole Marian folder.")
+        return path
+
+    def object(self, name: str, *, required: bool = True) -> dict[str, Any]:
+        """The JSON object in a file; {} where there is no such file and none is required."""
+        path = self.path / name
+        if not required and not path.is_file():
+            return {}
+        self.required(name)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise TrainingError(f"{path} cannot be read as JSON ({error}).") from error
+        if not isinstance(content, dict):
+            raise TrainingError(f"{path} holds no JSON object.")
+        return content
+
+    def data(self, name: str) -> bytes:
+        return self.required(name).read_bytes()
+
+    def card(self) -> str:
+        """The model card, "" without one."""
+        path = self.path / CARD_FILE
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Mapped from the disk where the file's form allows it."""
+        if (self.path / SAFETENSORS).is_file():
+            return read_safetensors(self.path / SAFETENSORS)
+        if (self.path / PICKLE).is_file():
+            return read_pickle(self.path / PICKLE)
+        raise TrainingError(f"{self.path} holds neither {SAFETENSORS} nor {PICKLE}.")
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
+
+
+def read_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickles that are newer than torch's own
+            found = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except pickle.UnpicklingError as error:
+        raise TrainingError(f"{path} is damaged, or holds more than tensors; nothing of it was run.") from error
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, AssertionError) as error:
+        raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
+    if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
+        raise TrainingError(f"{path} holds something other than named tensors.")
+    return dict(found)
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" .")
+
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+SMALL_FILES = ["*.json", "*.spm", "README.md"]
+
+
+def marian_folder(given: str) -> MarianFolder:
+    """given: a folder, or a name such as Helsinki-NLP/opus-mt-de-en, whose files are then fetched into the hub's own
+    cache: those that an import reads, and no others."""
+    path = Path(given)
+    if path.is_dir():
+        return MarianFolder(path, path.resolve().name)
+    if path.exists() or not HUB_NAME.fullmatch(given):
+        raise TrainingError(f"{given} is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en.")
+    return MarianFolder(fetch_from_hub(given), given)
+
+
+def fetch_from_hub(name: str) -> Path:
+    try:
+        from huggingface_hub import HfApi, snapshot_download
+    except ImportError:
+        raise TrainingError(
+            f"There is no folder {name}; to fetch a model of that name from the hub, install huggingface_hub,"
+            " or download its files and give their folder."
+        ) from None
+    try:
+        files = HfApi().list_repo_files(name)
+        weights = SAFETENSORS if SAFETENSORS in files else PICKLE
+        return Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, weights]))
+    except Exception as error:  # the library's, its HTTP client's, the system's: the way out is the same
+        raise TrainingError(
+            f"{name} could not be fetched from the hub ({first_line(error)});"
+            " download its files where there is a network and give their folder."
+        ) from error

@@ -1,0 +1,153 @@
+"""vocab.json, source.spm, target.spm and tokenizer_config.json -> source and target tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.tokenizer import MarianTokenizer, SpecialTokens
+from training.errors import TrainingError
+from training.importers.marian.hub_folder import MarianFolder, first_line
+
+DEFAULT_TOKENS = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+SPECIAL_TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+EXTRA_TOKEN_FIELDS = ("extra_special_tokens", "additional_special_tokens")
+UNSUPPORTED_FLAGS = ("lstrip", "rstrip", "single_word")
+
+
+@dataclass(frozen=True, slots=True)
+class AddedTokens:
+    """special: the piece of each special token by its name; hidden: the pieces that no text shows, these among them;
+    numbered: the ids that the folder itself gives to some."""
+
+    special: Mapping[str, str]
+    hidden: tuple[str, ...]
+    numbered: Mapping[str, int]
+
+    def ids(self, vocabulary: Mapping[str, int]) -> dict[str, int]:
+        """Of all of them; those that the vocabulary does not know come behind it."""
+        found = dict(self.numbered)
+        size = len({**vocabulary, **found})
+        for piece in self.hidden:
+            if piece in found:
+                continue
+            if piece in vocabulary:
+                found[piece] = vocabulary[piece]
+            else:
+                found[piece] = size
+                size += 1
+        return found
+
+
+def added_tokens(folder: MarianFolder, options: Mapping[str, Any]) -> AddedTokens:
+    """options: tokenizer_config.json. Folders of older versions have two files more."""
+    options = dict(options)
+    numbered: dict[str, int] = {}
+    if "added_tokens_decoder" in options:
+        for number, token in options["added_tokens_decoder"].items():
+            if not number.isdecimal():
+                raise TrainingError(
+                    f"tokenizer_config.json has {number!r} in added_tokens_decoder, where an id stands."
+                )
+            numbered[piece_of(token)] = int(number)
+    else:
+        options |= folder.object("special_tokens_map.json", required=False)
+        numbered |= folder.object("added_tokens.json", required=False)
+    special = {
+        name: piece_of(token)
+        for name in SPECIAL_TOKEN_NAMES
+        if (token := options.get(name, DEFAULT_TOKENS.get(name))) is not None
+    }
+    missing = [name for name in DEFAULT_TOKENS if name not in special]
+    if missing:
+        raise TrainingError(f"The tokenizer has no {missing[0]}, and Marian's needs one.")
+    hidden = tuple(dict.fromkeys([*special.values(), *_extra_tokens(options)]))
+    return AddedTokens(special, hidden, numbered)
+
+
+def _extra_tokens(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, token in options.items():
+        if name.endswith("_token") and name not in SPECIAL_TOKEN_NAMES and isinstance(token, str):
+            yield token
+    for name in EXTRA_TOKEN_FIELDS:
+        tokens = options.get(name) or ()
+        if tokens:
+            yield from (piece_of(token) for token in (tokens.values() if isinstance(tokens, Mapping) else tokens))
+            return
+
+
+def piece_of(token: Any) -> str:
+    """A token is written as its piece, or as an object that has it and says how it is looked for."""
+    if isinstance(token, str):
+        return token
+    if isinstance(token, Mapping) and isinstance(token.get("content"), str):
+        for name in UNSUPPORTED_FLAGS:
+            if token.get(name):
+                raise TrainingError(f"The token {token['content']} has {name} set, which is not supported.")
+        return str(token["content"])
+    raise TrainingError(f"The tokenizer's settings name a token {token!r}, which is none.")
+
+
+VOCABULARY_FILE, TARGET_VOCABULARY_FILE, TOKENIZER_CONFIG_FILE = (
+    "vocab.json",
+    "target_vocab.json",
+    "tokenizer_config.json",
+)
+
+
+def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
+    """{"source": ..., "target": ...}. rows: of the two embeddings."""
+    options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
+    if options.get("sp_model_kwargs"):
+        raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
+    separate = bool(options.get("separate_vocabs", False))
+    added = added_tokens(folder, options)
+    names = {"source": VOCABULARY_FILE, "target": TARGET_VOCABULARY_FILE if separate else VOCABULARY_FILE}
+    vocabularies = {side: read_vocabulary(folder, name) for side, name in names.items()}
+    ids = added.ids(vocabularies["source"])  # the ids of special tokens are the same on both sides
+    models = {side: folder.data(f"{side}.spm") for side in names}
+    # transformers joins the pieces of a common vocabulary with the source's model
+    common = not separate and models["source"] != models["target"]
+    made = {}
+    for side, count in zip(names, rows, strict=True):
+        pieces = pieces_by_id(vocabularies[side] | ids, folder.path / names[side], count)
+        writer = models["source"] if common and side == "target" else None
+        made[side] = _tokenizer(added, ids, pieces, models[side], writer, folder.path / f"{side}.spm")
+    return made
+
+
+def _tokenizer(
+    added: AddedTokens, ids: Mapping[str, int], pieces: list[str], model: bytes, writer: bytes | None, path: Path
+) -> MarianTokenizer:
+    pad, unknown, eos = (ids[added.special[name]] for name in ("pad_token", "unk_token", "eos_token"))
+    hidden = [ids[piece] for piece in added.hidden]
+    try:
+        return MarianTokenizer(pieces, SpecialTokens(pad, unknown, None, eos), model, writer, ids, hidden)
+    except RuntimeError as error:
+        raise TrainingError(f"{path} is no SentencePiece model that can be read ({first_line(error)}).") from error
+
+
+def read_vocabulary(folder: MarianFolder, name: str) -> dict[str, int]:
+    path = folder.path / name
+    found: dict[str, Any] = folder.object(name)
+    for piece, token in found.items():
+        if not isinstance(token, int) or isinstance(token, bool) or token < 0:
+            raise TrainingError(f"{path} gives {piece!r} the id {token!r}, which is none.")
+    return found
+
+
+def pieces_by_id(ids: Mapping[str, int], path: Path, rows: int) -> list[str]:
+    """The pieces by their ids, which are 0..rows-1, each of them once."""
+    pieces: dict[int, str] = {}
+    for piece, token in ids.items():
+        if token in pieces:
+            raise TrainingError(f"{path} gives the id {token} to two tokens, {pieces[token]!r} and {piece!r}.")
+        pieces[token] = piece
+    if len(pieces) != rows:
+        raise TrainingError(f"{path} names {len(pieces):,} tokens, and the embedding has {rows:,} rows.")
+    for token in range(rows):
+        if token not in pieces:
+            raise TrainingError(f"{path} names no token for the id {token}.")
+    return [pieces[token] for token in range(rows)]

@@ -1,0 +1,203 @@
+"""config.json and the tensors of a Marian folder -> our Transformer and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.networks.layers import TransformerConfig
+from models.networks.positions import sinusoids
+from models.networks.transformer import Transformer
+from training.errors import TrainingError
+
+ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+# options of older configs; transformers computes with none of them, so another value means another network
+SUPPORTED_VALUES = {
+    "normalize_embedding": False,
+    "normalize_before": False,
+    "add_final_layer_norm": False,
+    "add_bias_logits": False,
+    "static_position_embeddings": True,
+}
+SIZE_FIELDS = (
+    *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
+    *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings", "pad_token_id"),
+)
+CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu"}  # transformers' own
+
+
+def transformer_config(config: Mapping[str, Any], tied: str) -> TransformerConfig:
+    """tied: as the weights turn out to be."""
+    try:
+        return TransformerConfig(
+            source_vocabulary=config["vocab_size"],
+            target_vocabulary=target_vocabulary(config),
+            pad=config["pad_token_id"],
+            d_model=config["d_model"],
+            encoder_layers=config["encoder_layers"],
+            decoder_layers=config["decoder_layers"],
+            heads=config["encoder_attention_heads"],
+            head_width=config["d_model"] // config["encoder_attention_heads"],
+            d_ff=config["encoder_ffn_dim"],
+            activation=ACTIVATIONS[config["activation_function"]],  # type: ignore[arg-type]
+            positions="marian",
+            scale_embedding=bool(config.get("scale_embedding", False)),
+            tied=tied,  # type: ignore[arg-type]
+            output_bias=True,
+            embedding_dropout=config.get("dropout", 0.1),
+            residual_dropout=config.get("dropout", 0.1),
+            attention_dropout=config.get("attention_dropout", 0.0),
+            activation_dropout=config.get("activation_dropout", 0.0),
+        )
+    except (TypeError, ValueError) as error:
+        raise TrainingError(f"config.json describes no network that can be built: {error}") from error
+
+
+def target_vocabulary(config: Mapping[str, Any]) -> int:
+    if config.get("share_encoder_decoder_embeddings", True):
+        return int(config["vocab_size"])
+    return int(config.get("decoder_vocab_size") or config["vocab_size"])
+
+
+def complete_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """`config` with defaults. TrainingError names the first thing that cannot be imported."""
+    kind = config.get("model_type")
+    if kind != "marian":
+        raise TrainingError(f"config.json is of a model of type {kind!r}; import-marian reads only marian.")
+    filled = {**CONFIG_DEFAULTS, **config}
+    for problem in _config_problems(filled):
+        raise TrainingError(f"config.json cannot be imported: {problem}.")
+    return filled
+
+
+def _config_problems(config: Mapping[str, Any]) -> Iterator[str]:
+    for name in SIZE_FIELDS:
+        least = 0 if name == "pad_token_id" else 1
+        value = config.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            yield f"{name} must be a whole number of at least {least}, not {value!r}"
+    for name, needed in SUPPORTED_VALUES.items():
+        if config.get(name, needed) != needed:
+            yield f"{name} is {config[name]!r}, and only {needed!r} is supported"
+    activation = config["activation_function"]
+    if activation not in ACTIVATIONS:
+        yield f"the activation {activation!r} is none of {', '.join(ACTIVATIONS)}"
+    for name in ("attention_heads", "ffn_dim"):
+        ours, theirs = config[f"encoder_{name}"], config[f"decoder_{name}"]
+        if ours != theirs:
+            yield f"encoder_{name} is {ours} and decoder_{name} {theirs}, and only equal ones are supported"
+    if config["d_model"] % config["encoder_attention_heads"]:
+        yield f"d_model {config['d_model']} is no multiple of {config['encoder_attention_heads']} heads"
+    if config["pad_token_id"] >= config["vocab_size"]:
+        yield f"pad_token_id {config['pad_token_id']} lies outside the vocabulary of {config['vocab_size']}"
+
+
+SUBLAYERS = {  # ours: theirs
+    "around_attention.norm": "self_attn_layer_norm",
+    "feed_forward.widen": "fc1",
+    "feed_forward.narrow": "fc2",
+    "around_feed_forward.norm": "final_layer_norm",
+}
+ATTENTION = {"attention": "self_attn"}
+CROSS = {"cross_attention": "encoder_attn"}
+SHARED, SOURCE, TARGET = (f"model.{name}.weight" for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens"))
+OUTPUT, BIAS = "lm_head.weight", "final_logits_bias"
+POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+
+
+def convert_network(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Transformer:
+    """Without a second copy of what needs no change. TrainingError names a tensor that is missing, or too many."""
+    given = SourceTensors(tensors)
+    tables = _embedding_tables(config, given)
+    described = transformer_config(config, _tying(*tables))
+    found = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
+    found |= {name: tensor for side in ("encoder", "decoder") for name, tensor in _layer_tensors(config, given, side)}
+    rows = described.target_vocabulary
+    found["output_bias"] = given.take(BIAS).reshape(-1) if BIAS in given else torch.zeros(rows)
+    _check_positions(given, described)
+    given.nothing_left()
+    with torch.device("meta"):  # no memory for weights that are replaced at once
+        network = Transformer(described)
+    expected = dict(network.named_parameters())  # tied tables once
+    for name, parameter in expected.items():
+        if found[name].shape != parameter.shape:
+            there, here = (tuple(tensor.shape) for tensor in (found[name], parameter))
+            raise TrainingError(f"config.json asks for {name} of the shape {here}, and the weights have {there}.")
+    network.load_state_dict({name: found[name].float() for name in expected}, strict=False, assign=True)
+    return network.eval()
+
+
+class SourceTensors:
+    """Tensors, and which of them nobody has asked for yet."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors, self._left = tensors, dict.fromkeys(tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def take(self, *names: str) -> Tensor:
+        """The first that there is."""
+        for name in names:
+            if name in self._tensors:
+                self._left.pop(name, None)
+                return self._tensors[name]
+        raise TrainingError(f"The weights hold no tensor {names[0]}.")
+
+    def nothing_left(self) -> None:
+        for name in self._left:
+            raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
+
+
+def _embedding_tables(config: Mapping[str, Any], given: SourceTensors) -> tuple[Tensor, Tensor, Tensor]:
+    """Of source, target and output. Where the config says that some are one, the file need hold but one of them."""
+    shared = bool(config.get("share_encoder_decoder_embeddings", True))
+    tied = bool(config.get("tie_word_embeddings", True))
+    for name in (SHARED, SOURCE, TARGET, OUTPUT):  # present and unused is no mistake: they are the same tensors
+        if name in given:
+            given.take(name)
+    source = given.take(SHARED, SOURCE, TARGET, OUTPUT) if shared and tied else given.take(SOURCE, SHARED)
+    target = source if shared and tied else given.take(TARGET, SHARED)
+    output = target if tied else given.take(OUTPUT)
+    for name, table in ((SOURCE, source), (TARGET, target), (OUTPUT, output)):
+        if name in given and not _same(given.take(name), table):
+            raise TrainingError(f"config.json ties the embeddings, and {name} differs from the table it is tied to.")
+    return source, target, output
+
+
+def _tying(source: Tensor, target: Tensor, output: Tensor) -> str:
+    if not _same(target, output):
+        return "none"
+    return "all" if _same(source, target) else "output"
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one is other or (one.shape == other.shape and torch.equal(one, other))
+
+
+def _layer_tensors(config: Mapping[str, Any], given: SourceTensors, side: str) -> Iterator[tuple[str, Tensor]]:
+    decoder = side == "decoder"
+    sublayers = {**SUBLAYERS, **({"around_cross.norm": "encoder_attn_layer_norm"} if decoder else {})}
+    for number in range(config[f"{side}_layers"]):
+        ours, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
+        for name in ("weight", "bias"):
+            for mine, other in sublayers.items():
+                yield f"{ours}.{mine}.{name}", given.take(f"{theirs}.{other}.{name}")
+            for mine, other in {**ATTENTION, **(CROSS if decoder else {})}.items():
+                parts = [given.take(f"{theirs}.{other}.{part}_proj.{name}") for part in "qkv"]
+                yield f"{ours}.{mine}.projection.{name}", torch.cat(parts)
+                yield f"{ours}.{mine}.output.{name}", given.take(f"{theirs}.{other}.out_proj.{name}")
+
+
+def _check_positions(given: SourceTensors, config: TransformerConfig) -> None:
+    """Older files hold the table of positions; ours is computed, and must be the same."""
+    for name in POSITIONS:
+        if name not in given:
+            continue
+        table = given.take(name).float()
+        computed = sinusoids(len(table), config.d_model, "marian")
+        if table.shape != computed.shape or not torch.allclose(table, computed, atol=1e-3):
+            raise TrainingError(f"{name} holds other positions than Marian's sinusoids, and only these are supported.")

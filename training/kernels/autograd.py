@@ -1,0 +1,297 @@
+"""The kernels as functions that autograd knows: embeddings, the sublayers, the norm on top of a stack, and the loss.
+Rows are packed tokens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from training.kernels import packing
+from training.kernels.packing import Packed, Side, address, check, linear, matrix, readable
+
+
+@dataclass(frozen=True, slots=True)
+class Dropping:
+    """A site of dropout: what its draws hang on, and the rate."""
+
+    key: int
+    rate: float
+
+    def structure(self) -> packing.Dropout:
+        return packing.Dropout(self.key, self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a sublayer has beside its weights. reads_source: its rows are the source's. inner: dropout of the
+    activation, or of the attention's weights."""
+
+    library: ctypes.CDLL
+    packed: Packed
+    reads_source: bool
+    before: bool
+    epsilon: float
+    residual: Dropping
+    inner: Dropping
+    heads: int = 0
+    head_width: int = 0
+    causal: bool = False
+    scale: float = 1.0
+
+    def packing(self) -> packing.Packing:
+        return self.packed.of_source() if self.reads_source else self.packed.of_target()
+
+
+class Around:
+    """Of one call. x [N, C]; weight, bias [C]: the norm's. kept: what the forward pass left for the way back."""
+
+    def __init__(
+        self, frame: Frame, x: Tensor, weight: Tensor, bias: Tensor, kept: tuple[Tensor, Tensor] | None = None
+    ) -> None:
+        self.frame, self.x = frame, x
+        self.kept = kept or (torch.empty(len(x), 2), matrix(*x.shape))  # statistics; what was normed, or the sum
+        statistics, other = map(address, self.kept)
+        self.structure = packing.Around(
+            *(x.size(1), frame.before, address(weight), address(bias), None, None, frame.epsilon),
+            *(frame.residual.structure(), address(x), None, statistics),
+            *((other, None) if frame.before else (None, other)),
+        )
+
+    @property
+    def read(self) -> Tensor:
+        """What the sublayer itself reads."""
+        return self.kept[1] if self.frame.before else self.x
+
+    def forward(self) -> Tensor:
+        """y [N, C], yet to be written."""
+        y = matrix(*self.x.shape)
+        self.structure.y = address(y)
+        return y
+
+    def backward(self, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """dx and the gradients of the norm's weight and bias, yet to be written."""
+        width, blocks = self.x.size(1), len(self.frame.packed.first) - 1
+        self.room = dy, matrix(*self.x.shape), torch.empty(blocks, 2, width)
+        found = matrix(*self.x.shape), torch.empty(width), torch.empty(width)
+        for name, tensor in zip(("dy", "dropped", "partial"), self.room, strict=True):
+            setattr(self.structure, name, address(tensor))
+        for name, tensor in zip(("dx", "weight_gradient", "bias_gradient"), found, strict=True):
+            setattr(self.structure, name, address(tensor))
+        return found
+
+
+NORM_ROWS = 64  # of a block, as in norm.c
+CHUNK = 768  # tokens whose logits are kept at a time, as in cross_entropy.c
+
+
+class Embed(torch.autograd.Function):
+    """table [V, C], positions [>= T, C] -> table[ids]·scale + position, dropped out, [N, C]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, library: ctypes.CDLL, side: Side, table: Tensor, positions: Tensor, scale: float, dropping: Dropping
+    ) -> Tensor:
+        y = matrix(side.tokens, table.size(1))
+        ctx.call = packing.Embedding(
+            *(torch.get_num_threads(), side.tokens, table.size(1), len(table), address(side.ids), address(side.places)),
+            *(address(table), address(positions), scale, dropping.structure(), address(y), None, None),
+        )
+        check(library.embedding(byref(ctx.call)))
+        ctx.library, ctx.side, ctx.shape = library, side, table.shape
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+        dy, dtable = dy.contiguous(), torch.empty(ctx.shape)
+        ctx.call.dy, ctx.call.dtable = address(dy), address(dtable)
+        check(ctx.library.embedding_back(byref(ctx.call)))
+        return None, None, dtable, None, None, None
+
+
+class Norm(torch.autograd.Function):
+    """x [N, C] -> its layer norm."""
+
+    @staticmethod
+    def forward(ctx: Any, library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+        x, y, statistics = x.contiguous(), matrix(*x.shape), torch.empty(len(x), 2)
+        around = packing.Around(x.size(1), 1, address(weight), address(bias), None, None, epsilon)
+        around.x, around.y, around.statistics = address(x), address(y), address(statistics)
+        ctx.call = packing.Norm(torch.get_num_threads(), len(x), around)
+        check(library.norm(byref(ctx.call)))
+        ctx.save_for_backward(x, weight, bias, statistics)
+        ctx.library = library
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+        x, weight, bias, _ = ctx.saved_tensors
+        dy, around = dy.contiguous(), ctx.call.around
+        found = matrix(*x.shape), torch.empty_like(weight), torch.empty_like(bias)
+        partial = torch.empty(-(-len(x) // NORM_ROWS), 2, x.size(1))
+        around.dy, around.partial = address(dy), address(partial)
+        around.dx, around.weight_gradient, around.bias_gradient = map(address, found)
+        check(ctx.library.norm_back(byref(ctx.call)))
+        return None, *found, None
+
+
+class SmoothedCrossEntropy(torch.autograd.Function):
+    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the sum over the rows, as
+    `Transformer.cross_entropy` has it. The gradients are made on the way there, block by block, while the logits are in
+    the cache: once, for one backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        library: ctypes.CDLL,
+        features: Tensor,
+        targets: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        smoothing: float,
+        pull: float,
+        learns: bool,
+    ) -> Tensor:
+        x, held = readable(features), list[Tensor]()
+        losses, outputs = torch.empty(len(x)), len(weight)
+        call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
+        call.pull = pull
+        call.x, call.targets, call.losses = address(x), address(targets), address(losses)
+        rows = CHUNK if pull else min(len(x), CHUNK)  # the second half of the rows has the second half of the room
+        held.append(matrix(rows, outputs))
+        call.dlogits = address(held[-1])
+        if learns:
+            found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
+            ctx.found = found
+            back = linear(weight, bias, (found[1], found[2]), held)
+            call.output.straight, call.dx = back.straight, address(found[0])
+            call.output.weight_gradient, call.output.bias_gradient = back.weight_gradient, back.bias_gradient
+        if len(x) and not 0 <= int(targets.min()) <= int(targets.max()) < outputs:
+            raise IndexError("a token is not in the vocabulary")
+        check(library.cross_entropy(byref(call)))
+        return losses.sum(dtype=torch.float64).float()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dloss: Tensor) -> tuple[Any, ...]:
+        if ctx.found is None:
+            raise RuntimeError(
+                "This loss was differentiated once already, which uses its gradients up: compute it anew."
+            )
+        dx, dweight, dbias = (None if each is None else each.mul_(dloss) for each in ctx.found)
+        ctx.found = None
+        return None, dx, None, dweight, dbias, None, None, None
+
+
+OptionalTensor = Tensor | None
+
+
+def empty_like(*tensors: OptionalTensor) -> tuple[Any, ...]:
+    return tuple(None if tensor is None else torch.empty_like(tensor) for tensor in tensors)
+
+
+class FeedForward(torch.autograd.Function):
+    """x [N, C], the norm's weight and bias, those of both maps -> y [N, C]."""
+
+    @staticmethod
+    def forward(ctx: Any, frame: Frame, x: Tensor, *weights: Tensor) -> Tensor:
+        weight, bias, widen, widen_bias, narrow, narrow_bias = weights
+        x, held = readable(x), list[Tensor]()
+        around, hidden = Around(frame, x, weight, bias), matrix(len(x), len(widen))
+        y = around.forward()
+        maps = linear(widen, widen_bias, None, held), linear(narrow, narrow_bias, None, held)
+        call = packing.FeedForward(
+            frame.packing(), around.structure, *maps, frame.inner.structure(), address(hidden), None
+        )
+        check(frame.library.feed_forward(byref(call)))
+        ctx.save_for_backward(x, *weights, *around.kept, hidden)
+        ctx.frame = frame
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+        frame: Frame = ctx.frame
+        x, weight, bias, widen, widen_bias, narrow, narrow_bias, statistics, other, hidden = ctx.saved_tensors
+        held, dy = list[Tensor](), dy.contiguous()
+        around = Around(frame, x, weight, bias, (statistics, other))
+        dx, dweight, dbias = around.backward(dy)
+        found, dhidden = empty_like(widen, widen_bias, narrow, narrow_bias), matrix(*hidden.shape)
+        maps = linear(widen, widen_bias, found[:2], held), linear(narrow, narrow_bias, found[2:], held)
+        inner, hiddens = frame.inner.structure(), (address(hidden), address(dhidden))
+        call = packing.FeedForward(frame.packing(), around.structure, *maps, inner, *hiddens)
+        check(frame.library.feed_forward_back(byref(call)))
+        return None, dx, dweight, dbias, *found
+
+
+class Attention(torch.autograd.Function):
+    """x [N, C], the memory [M, C] or None for self-attention, the norm's weight and bias, those of the projection of
+    queries, keys and values and of the output -> y [N, C]."""
+
+    @staticmethod
+    def forward(ctx: Any, frame: Frame, x: Tensor, memory: OptionalTensor, *weights: OptionalTensor) -> Tensor:
+        weight, bias = weights[:2]
+        assert weight is not None
+        assert bias is not None
+        x, memory = readable(x), None if memory is None else readable(memory)
+        inner, tokens = frame.heads * frame.head_width, len(x)
+        around, held = Around(frame, x, weight, bias), list[Tensor]()
+        y = around.forward()
+        projected = matrix(tokens, 3 * inner if memory is None else inner)
+        remembered = None if memory is None else matrix(len(memory), 2 * inner)
+        kept = projected, remembered, matrix(tokens, inner), torch.empty(tokens, frame.heads)
+        call = _attention(frame, around, memory, weights[2:], None, kept, (None,) * 3, held)
+        check(frame.library.attention(byref(call)))
+        ctx.save_for_backward(x, memory, *weights, *around.kept, *kept)
+        ctx.frame = frame
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+        frame: Frame = ctx.frame
+        x, memory, weight, bias, *saved = ctx.saved_tensors
+        weights, kept, held, dy = saved[:4], tuple(saved[6:]), list[Tensor](), dy.contiguous()
+        around = Around(frame, x, weight, bias, (saved[4], saved[5]))
+        dx, dweight, dbias = around.backward(dy)
+        found = empty_like(*weights)
+        dprojected, dremembered = (None if each is None else matrix(*each.shape) for each in kept[:2])
+        dmemory = None if memory is None else matrix(*memory.shape)
+        call = _attention(frame, around, memory, weights, found, kept, (dprojected, dremembered, dmemory), held)
+        check(frame.library.attention_back(byref(call)))
+        return None, dx, dmemory, dweight, dbias, *found
+
+
+def _attention(
+    frame: Frame,
+    around: Around,
+    memory: OptionalTensor,
+    weights: Any,
+    found: Any,
+    kept: tuple[OptionalTensor, ...],
+    back: tuple[OptionalTensor, ...],
+    held: list[Tensor],
+) -> packing.Attention:
+    """The structure of a call. Of cross-attention the projection is cut: queries come from one side, keys and values
+    from the other."""
+    projection, bias, output, output_bias = weights
+    inner = frame.heads * frame.head_width
+
+    def rows(part: slice) -> packing.Linear:
+        cut = (found[0][part], None if bias is None else found[1][part]) if found else None
+        return linear(projection[part], None if bias is None else bias[part], cut, held)
+
+    parts = (rows(slice(None)), packing.Linear()) if memory is None else (rows(slice(inner)), rows(slice(inner, None)))
+    return packing.Attention(
+        *(frame.packing(), around.structure, *parts, linear(output, output_bias, found[2:] if found else None, held)),
+        *(frame.heads, frame.head_width, frame.causal, frame.scale, frame.inner.structure()),
+        *map(address, (memory, *kept, *back)),
+    )

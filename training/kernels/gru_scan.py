@@ -1,0 +1,77 @@
+"""A GRU over whole sequences in training, on a CPU, in fp32: forward and backward written out by hand.
+
+PyTorch's own makes each step of a dozen kernels that pass over memory, and the gradient of the recurrent matrix of one
+product a step. Here a step is one product and one pass of C (`native/gru_steps.c`), and that gradient one product over
+all steps. A product of few rows also runs faster on a matrix that lies the right way round, so the recurrent one is
+turned once a sequence.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64, c_void_p
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from models.backends.native import build
+
+
+def kernels(tensor: Tensor) -> ctypes.CDLL | None:
+    """The library for tensors like this one; None where PyTorch has to do."""
+    plain = tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    return build.fp32_library() if plain else None
+
+
+def gru(library: ctypes.CDLL, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """projected [T, B, 3N], what the input contributes to the gates r, z, n; hidden [B, N], the state before the first
+    step; weight [3N, N] and bias [3N] act on the hidden state -> the states after every step, [T, B, N]."""
+    states: Tensor = GruScan.apply(library, projected, hidden, weight, bias)  # type: ignore[no-untyped-call]
+    return states
+
+
+class GruScan(torch.autograd.Function):
+    """`gru` and its derivative."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, library: ctypes.CDLL, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor
+    ) -> Tensor:
+        steps, rows, _ = projected.shape
+        width = hidden.size(-1)
+        projected, bias, turned = projected.contiguous(), bias.contiguous(), weight.t().contiguous()
+        states = torch.cat([hidden[None], hidden.new_empty(steps, rows, width)])
+        saved, product = hidden.new_empty(steps, rows, 4 * width), hidden.new_empty(rows, 3 * width)
+        for t in range(steps):
+            torch.mm(states[t], turned, out=product)
+            _call(library.gru_forward, rows, width, projected[t], product, bias, states[t], states[t + 1], saved[t])
+        ctx.library = library
+        ctx.save_for_backward(states, saved, weight)
+        return states[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        states, saved, weight = ctx.saved_tensors
+        steps, rows, width = grad.shape
+        grad, d = grad.contiguous(), torch.empty_like(saved)
+        direct, product = grad.new_zeros(rows, width), grad.new_zeros(rows, width)
+        rolled = weight.roll(width, 0)  # n, r, z: the order of the product's gradient in d
+        for t in reversed(range(steps)):
+            _call(ctx.library.gru_backward, rows, width, grad[t], product, direct, saved[t], states[t], d[t])
+            torch.mm(d[t, :, : 3 * width], rolled, out=product)
+        of_product = d.flatten(0, 1)[:, : 3 * width]
+        of_weight = of_product.t() @ states[:-1].flatten(0, 1)
+        return (
+            None,
+            d[:, :, width:],
+            product + direct,
+            of_weight.roll(-width, 0),
+            of_product.sum(0).roll(-width, 0),
+        )
+
+
+def _call(kernel: Any, rows: int, width: int, *tensors: Tensor) -> None:
+    kernel(c_int64(rows), c_int64(width), *(c_void_p(tensor.data_ptr()) for tensor in tensors))

@@ -1,0 +1,1 @@
+"""The training loop: optimizer steps, schedules, validation, snapshots and exact resumes."""

@@ -1,0 +1,164 @@
+"""Optimizers (SGD, Adam, AdamW, Muon), their parameter groups, and gradient clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from training.config.run_config import OptimizerConfig
+
+NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration, tuned for speed by Jordan et al.
+NEWTON_SCHULZ_STEPS = 5
+
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """[K, M, N] -> [K, M, N]: of each matrix U S V' about U V', singular values of 0.7 to 1.2 for 1."""
+    tall = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if tall else matrices
+    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
+    a, b, c = NEWTON_SCHULZ_COEFFICIENTS
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """matrices: the group of hidden matrices; rest: groups for AdamW. All share the learning rate."""
+
+    def __init__(
+        self,
+        matrices: dict[str, Any],
+        rest: list[dict[str, Any]],
+        *,
+        lr: float,
+        momentum: float,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        # fused: what tells a resume that the counts of updates lie where the weights do, on a GPU too
+        groups = [{**matrices, "muon": True}, *({**group, "muon": False, "fused": True} for group in rest)]
+        groups = [group for group in groups if group["params"]]
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "betas": betas, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if not parameters:
+                continue
+            if not group["muon"]:
+                self._adamw(group, parameters)
+                continue
+            by_shape: dict[torch.Size, list[Tensor]] = {}
+            for parameter in parameters:
+                by_shape.setdefault(parameter.shape, []).append(parameter)
+            for alike in by_shape.values():
+                self._orthogonal_step(group, alike)
+
+    def _orthogonal_step(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        momentum = group["momentum"]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        buffers = [self._state(p, "momentum_buffer") for p in parameters]
+        torch._foreach_lerp_(buffers, gradients, 1 - momentum)
+        ahead = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
+        step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(parameters, orthogonalize(torch.stack(ahead)).unbind(), alpha=-step)
+
+    def _adamw(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        for parameter in parameters:
+            if "step" not in self.state[parameter]:
+                self.state[parameter]["step"] = torch.zeros((), device=parameter.device)
+        torch._fused_adamw_(
+            parameters,
+            [p.grad for p in parameters if p.grad is not None],
+            [self._state(p, "exp_avg") for p in parameters],
+            [self._state(p, "exp_avg_sq") for p in parameters],
+            [],
+            self._count(parameters),
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _count(self, parameters: list[Tensor]) -> list[Tensor]:
+        counts: list[Tensor] = [self.state[p]["step"] for p in parameters]
+        torch._foreach_add_(counts, 1)
+        return counts
+
+    def _state(self, parameter: Tensor, name: str) -> Tensor:
+        state = self.state[parameter]
+        if name not in state:
+            state[name] = torch.zeros_like(parameter)
+        value: Tensor = state[name]
+        return value
+
+
+def build_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.Optimizer:
+    """Weight decay falls on matrices alone: norms and biases must stay free to move."""
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    if config.name == "sgd":
+        return torch.optim.SGD(parameters, lr=config.rate)
+    if config.name == "muon":
+        return _build_muon(config, network, parameters)
+    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
+    # fused: one pass over memory for all of an update; 4.6 ms where the default took 17.8 (1.8 million weights)
+    return kind(
+        _weight_decay_groups(parameters, config.weight_decay),
+        lr=config.rate,
+        betas=config.betas,
+        eps=config.epsilon,
+        fused=True,
+    )
+
+
+def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
+    groups: list[dict[str, object]] = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def _build_muon(config: OptimizerConfig, network: nn.Module, parameters: list[nn.Parameter]) -> Muon:
+    hidden = {id(p) for p in hidden_matrices(network)}
+    rest = _weight_decay_groups([p for p in parameters if id(p) not in hidden], config.weight_decay)
+    matrices = {"params": [p for p in parameters if id(p) in hidden], "weight_decay": config.weight_decay}
+    return Muon(matrices, rest, lr=config.rate, momentum=config.momentum, betas=config.betas, eps=config.epsilon)
+
+
+def hidden_matrices(network: nn.Module) -> list[nn.Parameter]:
+    """Those that map features to features. Not embeddings, whose rows are looked up one by one, nor the output
+    projection, whose rows are words: there AdamW does better (Jordan et al. 2024)."""
+    tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    if getattr(network, "embedding", network) is None:  # one-hot input: the first matrix is looked up in
+        tables |= {id(p) for name, p in network.named_parameters() if name.endswith("weight_ih_l0")}
+    return [
+        p
+        for name, p in network.named_parameters()
+        if p.requires_grad and p.dim() == 2 and id(p) not in tables and not name.startswith("output.")
+    ]
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = value
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[Tensor], norm: float, tokens: float = 1) -> Tensor:
+    """Gradients of a sum over so many tokens become those of the mean, scaled together to a norm of at most `norm`
+    (0: any). The norm [] that the mean had; reading it makes the host wait for the device."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    had = nn.utils.get_total_norm(gradients, foreach=True) / tokens
+    most = (norm / (had + 1e-6)).clamp(max=1.0) if norm > 0 else had.new_ones(())
+    torch._foreach_mul_(gradients, most / tokens)
+    return had

@@ -1,0 +1,92 @@
+"""Where a run stands, what a validation measures and when one is due, and how a run ended."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from training.config.run_config import LoopConfig
+
+Sample = tuple[str, str, str]
+"""Source, reference, hypothesis."""
+
+
+class Quality(NamedTuple):
+    """What translations say beside the loss. bleu: None where nothing is chosen by it."""
+
+    bleu: float | None = None
+    samples: tuple[Sample, ...] = ()
+
+
+class Validation(NamedTuple):
+    """loss: nats per held-out token. bleu: of greedy translations, where it was asked for."""
+
+    loss: float
+    bleu: float | None = None
+
+    def cost(self, choose_by: str) -> float:
+        """What is least for the best weights; nan where there is nothing to choose by."""
+        if choose_by == "loss":
+            return self.loss
+        return math.nan if self.bleu is None else -self.bleu
+
+    def __str__(self) -> str:
+        bleu = "" if self.bleu is None else f" and BLEU {self.bleu:.2f}"
+        return f"held-out loss {self.loss:.4f} nats{bleu}"
+
+
+Validator = Callable[[], Quality]
+
+
+def validation_is_due(config: LoopConfig, update: int, epoch: int | None) -> bool:
+    """epoch: the number of finished ones at the end of one, None inside of one."""
+    if config.validate_every_updates and update and update % config.validate_every_updates == 0:
+        return True
+    if epoch is None or not config.validate_every_epochs:
+        return False
+    return epoch % config.validate_every_epochs == 0 or epoch == config.max_epochs
+
+
+@contextlib.contextmanager
+def isolated_random_state(device: torch.device) -> Iterator[None]:
+    """Training's random numbers go on behind the block as if it had drawn none."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.inference_mode():
+        yield
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands; saved in every snapshot."""
+
+    epoch: int = 0  # finished ones
+    batch: int = 0  # finished in the running epoch
+    update: int = 0
+    skipped: int = 0  # whose gradients overflowed fp16: no updates
+    seconds: float = 0.0
+    validated: int = -1  # the last update that was
+    best_loss: float = math.inf  # of the best validation, by whatever measure chooses
+    best_bleu: float | None = None
+    best_update: int = 0
+    without_gain: int = 0
+    cooling: bool = False  # patience has ended, and the rate falls
+    epoch_loss: float = 0.0  # sums over the running epoch
+    epoch_tokens: int = 0
+    last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The weights to keep, and how they came about."""
+
+    weights: dict[str, Tensor]
+    progress: Progress
+    ended_by: str
+    epoch_losses: list[float] = field(default_factory=list)  # mean training loss of each epoch of this session
+    chosen: str = "the last weights"
+    validation: Validation | None = None  # of the chosen weights

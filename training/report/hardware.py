@@ -1,0 +1,47 @@
+"""What a run ran on, for its card: processor, cores and threads, memory, GPUs, versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+from training.errors import pluralize
+
+GIB = 1 << 30
+
+
+def hardware_summary(device: torch.device, processes: int = 1, machines: int = 1) -> str:
+    """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"; of several
+    machines this one."""
+    gpu = ""
+    if device.type == "cuda":
+        there, used = torch.cuda.get_device_properties(device), processes // machines
+        each = " each" if used > 1 else ""
+        gpu = f"{there.name}, {used} of {torch.cuda.device_count()}, {there.total_memory / GIB:.0f} GiB{each}; "
+    threads = pluralize(torch.get_num_threads(), "thread")
+    if processes > 1:
+        where = f" on {machines} machines," if machines > 1 else ""
+        threads = f"{processes} processes{where} of {threads} each"
+    return f"{gpu}{processor_name()}, {pluralize(os.cpu_count() or 1, 'core')}, {threads}{_memory_size()}"
+
+
+def processor_name() -> str:
+    """Its model's name, where the system tells, or its architecture."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or f"{platform.machine()} CPU"
+
+
+def _memory_size() -> str:
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return ""
+    return f", {size / GIB:.0f} GiB of memory"
