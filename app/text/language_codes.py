@@ -35,12 +35,12 @@ _ENGLISH_NAMES = {
 
 
 def language_name(code: str) -> str:
-    """English name of a language code in any case; a code without one here names itself."""
+    """The English name of a code in any case; the code itself where it has none here."""
     return _ENGLISH_NAMES.get(code.lower(), code)
 
 
-# What other services call a language that has one code here: withdrawn codes that Google's clients still send, regions
-# that stand for a script, the macro-language Norwegian.
+# Other codes of a language: withdrawn codes that Google's clients still send, regions that stand for a script, the
+# macro-language Norwegian.
 _ALIASES = {
     "fil": ("tl",), "tl": ("fil",), "in": ("id",), "iw": ("he",), "jw": ("jv",), "nb": ("no",), "no": ("nb",),
     "pb": ("pt-br",), "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",),
@@ -51,31 +51,27 @@ _ALIASES = {
 
 
 def base_language(code: str) -> str:
-    """A code without script and region, in small letters: "en" of "en-GB", "zh" of "zh_Hans"."""
-    return code.lower().replace("_", "-").partition("-")[0]
+    """A code without script and region, in lower case: "en" of "en-GB", "zh" of "zh_Hans"."""
+    return _normalised_code(code).partition("-")[0]
 
 
 def closest_codes(code: str, known: Iterable[str]) -> list[str]:
-    """Those of `known` that mean what `code` means, the closest first: the code itself in any case, another name of
+    """The codes of `known` that mean what `code` means, the closest first: the code itself in any case, another name of
     it, the language without script and region, and, for a code that has neither itself, one that has.
 
-    A script is never swapped for another: zh-Hant is not zh-Hans, though either may be served by a model for zh.
+    A script is never replaced by another: zh-Hant is not zh-Hans, though either may be served by a model for zh.
     """
-    wanted = code.strip().lower().replace("_", "-")
+    wanted = _normalised_code(code.strip())
     base = base_language(wanted)
     ranked = [wanted, *_ALIASES.get(wanted, ()), base, *_ALIASES.get(base, ())]
-    if base == "zh":  # what a bare zh is written in is for whoever named it so; a region or a script is not
-        ranked = [
-            each
-            for each in ranked
-            if wanted == base or each == base or _chinese_script(each) == _chinese_script(wanted)
-        ]
-    found = sorted(
-        (each for each in dict.fromkeys(known) if _normalised_code(each) in ranked),
-        key=lambda each: ranked.index(_normalised_code(each)),
+    if base == "zh" and wanted != base:  # a bare zh may be in either script; with a region or a script it is in one
+        ranked = [name for name in ranked if name == base or _chinese_script(name) == _chinese_script(wanted)]
+    known = list(dict.fromkeys(known))
+    closest = sorted(
+        (name for name in known if _normalised_code(name) in ranked),
+        key=lambda name: ranked.index(_normalised_code(name)),
     )
-    regional = [each for each in dict.fromkeys(known) if wanted == base == base_language(each) and each not in found]
-    return found + regional
+    return closest + [name for name in known if wanted == base == base_language(name) and name not in closest]
 
 
 def _normalised_code(code: str) -> str:
@@ -83,12 +79,12 @@ def _normalised_code(code: str) -> str:
 
 
 def _chinese_script(code: str) -> str:
-    """Of Chinese alone: which of its two scripts a code means."""
+    """The script of a code for Chinese."""
     return "hant" if code in {"zh-hant", "zh-tw", "zh-hk", "zh-mo", "zh-cht", "yue"} else "hans"
 
 
 def google_code(code: str) -> str:
-    """A loaded language as Google and the extensions that learnt from it spell it: scripts of Chinese are regions."""
+    """A code as Google spells it: with regions instead of the scripts of Chinese."""
     return {"zh-hans": "zh-CN", "zh-hant": "zh-TW"}.get(_normalised_code(code), code)
 
 
@@ -113,10 +109,10 @@ _CHINESE_NAMES = {code: name for name, code in reversed(_CODES_BY_CHINESE_NAME.i
 
 
 def code_of_chinese_name(name: str) -> str:
-    """Of a Chinese name, full-width brackets or not; anything else is taken for a code."""
+    """The code of a Chinese name, with full-width brackets or ASCII ones; anything else is taken for a code."""
     return _CODES_BY_CHINESE_NAME.get(name.strip().replace("（", "(").replace("）", ")"), name.strip())
 
 
 def chinese_name(code: str) -> str:
-    """A code without a name here names itself."""
+    """The Chinese name of a code; the code itself where it has none here."""
     return _CHINESE_NAMES.get(code.lower()) or _CHINESE_NAMES.get(base_language(code), code)

@@ -16,19 +16,16 @@ from app.text.layout_characters import has_letters
 
 # The verdict settles within a few hundred characters, and the library walks a text byte by byte in Python.
 _CHARACTERS_READ = 1000
-# A short text is read between spaces, and once more in lower case: beginnings and ends of words tell most, and the
-# library knows "The" as little as a title. Of the first words of Multi30k's sentences it finds 96.7 % so, else 55.9 %.
+# A short text is read between spaces, and once more in lower case: the library goes by beginnings and ends of words,
+# and hardly knows "The". Of the first words of Multi30k's sentences it finds 96.7 % with this, 55.9 % without.
 _SHORT_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """`confidence` is 0 to 100: the share of `language` against the other candidates and, so that a text in a
-    language without a model does not look certain, against the likeliest of all languages the detector knows.
-
-    0 means that the text shows nothing of its language (blank, digits, emoji); `language` is then the first
-    candidate.
-    """
+    """confidence: 0 to 100, the share of `language` against the other candidates and against the likeliest of all
+    languages that the detector knows, so that a text in a language without a model does not look certain. 0: the text
+    has no sign of its language (blank, digits, emoji), and `language` is the first candidate."""
 
     language: str
     confidence: float
@@ -39,18 +36,18 @@ class _Identifier(Protocol):
 
 
 class Detector:
-    """Detects lazily: the model (about a second) is loaded by the first call. Safe to call from threads."""
+    """The first call loads the model, in about a second. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._identifier: _Identifier | None = None
 
     def detect(self, text: str, candidates: Sequence[str]) -> Detection:
-        """The most probable of `candidates` (language codes, at least one) for this text alone."""
+        """The most probable of `candidates` (language codes, at least one)."""
         return self.top(text, candidates, 1)[0]
 
     def top(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
-        """The `n` most probable of `candidates`, the first one first; of a text that shows nothing, one."""
+        """The `n` most probable of `candidates`, the likeliest first; one if the text has no sign of its language."""
         part = text[:_CHARACTERS_READ]
         if len(part) <= _SHORT_CHARACTERS:
             part = f" {part} {part.lower()} "
@@ -59,16 +56,16 @@ class Detector:
         scores = dict(self._loaded().rank(part))
         ranked = sorted(candidates, key=lambda code: -_score(scores, code))
         rivals = {_score(scores, code) for code in candidates} | {max(scores.values())}
-        if _score(scores, ranked[0]) == -math.inf or len(set(scores.values())) == 1:  # nothing was recognised
+        if _score(scores, ranked[0]) == -math.inf or len(set(scores.values())) == 1:  # the library recognised nothing
             return [Detection(candidates[0], 0.0)]
-        # The library's own temperature, by which confidences of short and long texts mean the same.
+        # The library's own temperature, which makes confidences of short and long texts comparable.
         temperature = math.sqrt(len(part.encode("utf-8", "replace")))
         return [Detection(code, _share(_score(scores, code), rivals, temperature)) for code in ranked[:n]]
 
     def _loaded(self) -> _Identifier:
         with self._lock:
             if self._identifier is None:
-                # Here and not at the top: the model costs a second and 120 MB, and many services never need it.
+                # Imported here: the model takes a second and 120 MB, and many servers never need it.
                 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
                 self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)
@@ -76,12 +73,12 @@ class Detector:
 
 
 def _score(scores: Mapping[str, float], code: str) -> float:
-    """Of the language itself: zh-Hans and pt-BR are scored as zh and pt. Languages it does not know lose."""
+    """zh-Hans and pt-BR are scored as zh and pt; languages that the library does not know come last."""
     return scores.get(code.lower().partition("-")[0], -math.inf)
 
 
 def _share(own: float, rivals: Set[float], temperature: float) -> float:
-    """Softmax of `own` among `rivals` (which hold it), in per cent."""
+    """Softmax of `own` among `rivals`, which include it, in per cent."""
     top = max(rivals)
     total = sum(math.exp((score - top) / temperature) for score in rivals)
     return round(100 * math.exp((own - top) / temperature) / total, 1)

@@ -20,19 +20,19 @@ _VARIABLE = r"\$[A-Za-z_]\w{0,80}|%[A-Z_]{2,80}%"
 _TAG = r"</?[A-Za-z0-9][^<>\n]{0,200}>|&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});"
 _SHORTCODE = r"(?<![\w:]):[a-z0-9_+-]{2,60}:(?![\w:])"
 _PROTECTED = re.compile("|".join((_LINK, _ADDRESS, _BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)))
-_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&]|www\.")  # nearly all sentences hold none, and are done
+_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&]|www\.")  # nearly all sentences hold none
 _TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
 _GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
 _DIGITS = re.compile(rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*")
 _ONE_NUMBER = re.compile(rf"\d+(?:[.,٫]\d+)?|\d{{1,3}}(?:(?:{_GROUP}|\x20)\d{{3}})+(?:[.,٫]\d+)?")
 _WITHOUT_SPACE = re.compile(r"[^ ]+")
 _GROUP_OF_DIGITS = re.compile(r"\d+")
-_LARGEST_WORD = 12  # up to here a number may become a word
+_LARGEST_WORD = 12  # numbers up to this one may be written as a word
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedSpan:
-    """What has to come over, and where it stands. key: what the translation has to hold as often."""
+    """key: what the translation has to contain, as often as the source does."""
 
     start: int
     end: int
@@ -40,77 +40,32 @@ class ProtectedSpan:
 
 
 def protected_spans(text: str) -> list[ProtectedSpan]:
-    """Links, addresses and placeholders: they have to come over to the letter."""
-    if not may_hold_protected(text):
-        return []
+    """Links, addresses and placeholders, which have to come over to the letter."""
     spans = []
-    for found in _PROTECTED.finditer(text):
-        part = found[0]
+    for match in _PROTECTED.finditer(text) if may_hold_protected(text) else ():
+        part = match[0]
         if part[0].isalpha() and ("@" not in part or ":" in part):
             part = _without_trailing_punctuation(part)
-        spans.append(ProtectedSpan(found.start(), found.start() + len(part), part))
+        spans.append(ProtectedSpan(match.start(), match.start() + len(part), part))
     return spans
 
 
 def may_hold_protected(text: str) -> bool:
-    """Whether it is worth looking for them."""
+    """A quick test, which most texts fail."""
     return _MAY_HOLD_PROTECTED.search(text) is not None
 
 
-def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
-    """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is no number as a whole, such as the
-    date 3.10.2026, counts as several. Not those within what is `besides`."""
-    if not _GROUP_OF_DIGITS.search(text):
-        return []
-    taken = {at for each in besides for at in range(each.start, each.end)}
-    spans: list[ProtectedSpan] = []
-    for found in _DIGITS.finditer(text):
-        spans += _number_parts(text, found.start(), found.end())
-    return [each for each in spans if each.start not in taken]
-
-
-def _number_parts(text: str, start: int, end: int) -> Iterator[ProtectedSpan]:
-    if _ONE_NUMBER.fullmatch(text, start, end):
-        yield ProtectedSpan(start, end, digits(text[start:end]))
-        return
-    for found in _WITHOUT_SPACE.finditer(text, start, end):
-        whole = _ONE_NUMBER.fullmatch(text, *found.span()) is not None
-        for each in [found] if whole else _GROUP_OF_DIGITS.finditer(text, *found.span()):
-            yield ProtectedSpan(*each.span(), digits(each[0]))
-
-
-def digits(text: str) -> str:
-    """Its digits in European form, whatever the writing."""
-    return "".join(str(unicodedata.digit(each, "")) for each in text)
-
-
-def missing_spans(wanted: Iterable[ProtectedSpan], there: Iterable[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Those of `wanted` that are not there, or not as often; the last of equal ones."""
-    left = Counter(each.key for each in there)
-    lost = []
-    for each in wanted:
-        if left[each.key] > 0:
-            left[each.key] -= 1
-        else:
-            lost.append(each)
-    return lost
-
-
-def may_be_a_word(number: ProtectedSpan) -> bool:
-    return len(number.key) <= 2 and number.key.isdigit() and int(number.key) <= _LARGEST_WORD
-
-
 def without_protected(text: str) -> str:
-    """What is left to translate of a text."""
+    """What is left of a text to translate."""
     parts, start = [], 0
-    for each in protected_spans(text):
-        parts.append(text[start : each.start])
-        start = each.end
+    for span in protected_spans(text):
+        parts.append(text[start : span.start])
+        start = span.end
     return " ".join((*parts, text[start:]))
 
 
 def _without_trailing_punctuation(link: str) -> str:
-    """A link without the punctuation of the sentence around it: a bracket belongs to it that was opened in it."""
+    """A link without the sentence's punctuation behind it; a closing bracket that was opened in the link stays."""
     surplus = {close: link.count(close) - link.count(opening) for opening, close in ("()", "[]", "{}")}
     end = len(link)
     while end:
@@ -121,3 +76,46 @@ def _without_trailing_punctuation(link: str) -> str:
             break
         end -= 1
     return link[:end]
+
+
+def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
+    """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is not one number as a whole, such as
+    the date 3.10.2026, counts as several. besides: spans whose numbers are left out."""
+    if not _GROUP_OF_DIGITS.search(text):
+        return []
+    taken = {at for span in besides for at in range(span.start, span.end)}
+    spans: list[ProtectedSpan] = []
+    for match in _DIGITS.finditer(text):
+        spans += _number_parts(text, match.start(), match.end())
+    return [span for span in spans if span.start not in taken]
+
+
+def _number_parts(text: str, start: int, end: int) -> Iterator[ProtectedSpan]:
+    if _ONE_NUMBER.fullmatch(text, start, end):
+        yield ProtectedSpan(start, end, digits(text[start:end]))
+        return
+    for match in _WITHOUT_SPACE.finditer(text, start, end):
+        whole = _ONE_NUMBER.fullmatch(text, *match.span()) is not None
+        for part in [match] if whole else _GROUP_OF_DIGITS.finditer(text, *match.span()):
+            yield ProtectedSpan(*part.span(), digits(part[0]))
+
+
+def digits(text: str) -> str:
+    """Its digits as 0 to 9, whatever the script."""
+    return "".join(str(unicodedata.digit(character, "")) for character in text)
+
+
+def missing_spans(wanted: Iterable[ProtectedSpan], present: Iterable[ProtectedSpan]) -> list[ProtectedSpan]:
+    """Spans of `wanted` whose keys are not in `present`, or not as often; of equal spans the last ones."""
+    left = Counter(span.key for span in present)
+    missing = []
+    for span in wanted:
+        if left[span.key] > 0:
+            left[span.key] -= 1
+        else:
+            missing.append(span)
+    return missing
+
+
+def may_be_a_word(number: ProtectedSpan) -> bool:
+    return len(number.key) <= 2 and number.key.isdigit() and int(number.key) <= _LARGEST_WORD

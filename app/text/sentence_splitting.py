@@ -11,24 +11,22 @@ from collections.abc import Iterator
 import sentencex
 
 _LETTERS = "A-Za-zÀ-ÖØ-öø-ɏА-я"
-_PLAIN = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
-
-
-def one_plain_sentence(text: str) -> bool:
-    """Whether it holds but one sentence, from its first character to its last, and in it no mark, link, placeholder or
-    digit. False also where nobody has looked: in other writings, or with rarer signs."""
-    return _PLAIN.fullmatch(text) is not None and text[-1] != " " and "  " not in text
-
-
-# Its time grows with the square of the length where quotes are opened and never closed: 2 s for 100,000 characters.
+_PLAIN_SENTENCE = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
+# The library's time grows with the square of the length where quotes are never closed: 2 s for 100,000 characters.
 _WINDOW_CHARACTERS = 4000
 _UNUSUAL_SPACE = re.compile(r"[^\S ]")
 logger = logging.getLogger(__name__)
 
 
+def one_plain_sentence(text: str) -> bool:
+    """A quick test: whether the text is certainly one sentence from its first character to its last, without a mark,
+    link, placeholder or digit. False also for other scripts and for rarer signs."""
+    return _PLAIN_SENTENCE.fullmatch(text) is not None and text[-1] != " " and "  " not in text
+
+
 def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence of a text without line ends, with the spaces behind it: one span begins where the
-    other ends. A language that the library does not know is read with its general rules."""
+    """Start and end of each sentence of a text without line ends, with the spaces behind it: each span begins where
+    the one before it ends. For a language that the library does not know, it uses its general rules."""
     base = language.lower().partition("-")[0]
     spans, start = [], 0
     for window in _windows(line):
@@ -40,18 +38,18 @@ def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
 
 
 def _sentence_lengths(language: str, window: str) -> list[int]:
-    # Of spaces that are more than one byte the library cuts off one, and fails: it is shown plain ones.
     try:
+        # The library cuts one byte off a space, and fails on spaces of more than one.
         return [len(sentence) for sentence in sentencex.segment(language, _UNUSUAL_SPACE.sub(" ", window))]
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # what a fault in Rust code becomes: no Exception, and no name
+        if type(error).__name__ != "PanicException":  # of Rust; it is no Exception, and cannot be imported
             raise
         logger.exception("The sentence splitter failed; this line is taken as one sentence.")
         return [len(window)]
 
 
 def _windows(line: str) -> Iterator[str]:
-    """Parts that the library reads at once; where a part ends, a sentence does too."""
+    """Parts that the library reads at once; the end of a part is the end of a sentence."""
     start = 0
     while len(line) - start > _WINDOW_CHARACTERS:
         cut = line.rfind(" ", start + _WINDOW_CHARACTERS // 2, start + _WINDOW_CHARACTERS) + 1

@@ -1,6 +1,5 @@
 """Where the inline elements of a passage go in its translation: around the words that are aligned with theirs, nested
-as they were.
-"""
+as they were."""
 
 from __future__ import annotations
 
@@ -13,16 +12,16 @@ from itertools import accumulate, pairwise
 from app.text.html_passages import InlineElement
 
 _NOWHERE = -1
-_UNSPACED_SCRIPTS = (
-    r"\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # written without spaces
-)
+_UNSPACED_SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+")
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
+_FOREIGN_WORD_COST = 0.5  # to the score of an element around it; a word of the element itself adds 1
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedSpan:
-    """start, end: in the translation. source_start, source_end: where it comes from; -1, -1: nobody says."""
+    """A word of the translation. start, end: there. source_start, source_end: the part of the source that it
+    translates; -1, -1 where that is unknown."""
 
     start: int
     end: int
@@ -34,34 +33,43 @@ class AlignedSpan:
         return self.source_start >= 0
 
 
+# The words of a translation ------------------------------------------------------------------------------------
+
+
 def aligned_words(
     source: str, target: str, alignment: Sequence[AlignedSpan] | None, verbatim: Sequence[InlineElement]
 ) -> list[AlignedSpan]:
-    """Without an alignment each comes from where it would stand if both texts told the same things at one pace.
-    What the translation kept of a verbatim element, to the letter, is one word."""
-    known = _verbatim_words(source, target, verbatim)
-    said = list(_valid_alignment(source, target, alignment or ()))
-    taken = _outside_of(known, [part for each in said for part in _word_parts(source, target, each)])
-    told = sorted([*known, *taken], key=lambda each: each.start)
-    told += list(_unaligned_words(target, told))
-    told.sort(key=lambda each: each.start)
-    return told if said else _linearly_aligned(source, target, told)
+    """All words of `target` in order, each with the part of `source` that it translates. Without an alignment, words at
+    the same relative place are taken for translations of each other. A verbatim element that the translation has kept
+    to the letter is one word."""
+    kept = _verbatim_words(source, target, verbatim)
+    valid = list(_valid_alignment(source, target, alignment or ()))
+    starts = [word.start for word in kept]
+    words = list(kept)
+    for part in (part for word in valid for part in _word_parts(source, target, word)):
+        place = bisect_right(starts, part.end - 1) - 1
+        if place < 0 or kept[place].end <= part.start:
+            words.append(part)
+    words.sort(key=lambda word: word.start)
+    words += list(_unaligned_words(target, words))
+    words.sort(key=lambda word: word.start)
+    return words if valid else _linearly_aligned(source, target, words)
 
 
 def _verbatim_words(source: str, target: str, verbatim: Sequence[InlineElement]) -> list[AlignedSpan]:
-    """Equal ones in the order in which they stand in the source."""
-    behind: dict[str, int] = {}
-    found: list[AlignedSpan] = []
-    for each in verbatim:
-        shown = source[each.start : each.end]
-        start = target.find(shown, behind.get(shown, 0))
+    """Equal elements in the order in which they stand in the source."""
+    search_from: dict[str, int] = {}
+    words: list[AlignedSpan] = []
+    for element in verbatim:
+        shown = source[element.start : element.end]
+        start = target.find(shown, search_from.get(shown, 0))
         while start >= 0 and _cuts_a_word(target, start, start + len(shown)):
             start = target.find(shown, start + 1)
-        behind[shown] = start + len(shown) if start >= 0 else len(target)
+        search_from[shown] = start + len(shown) if start >= 0 else len(target)
         if start >= 0:
-            found.append(AlignedSpan(start, start + len(shown), each.start, each.end))
-    found.sort(key=lambda each: each.start)
-    return [each for i, each in enumerate(found) if not i or found[i - 1].end <= each.start]
+            words.append(AlignedSpan(start, start + len(shown), element.start, element.end))
+    words.sort(key=lambda word: word.start)
+    return [word for i, word in enumerate(words) if not i or words[i - 1].end <= word.start]
 
 
 def _cuts_a_word(text: str, start: int, end: int) -> bool:
@@ -71,24 +79,23 @@ def _cuts_a_word(text: str, start: int, end: int) -> bool:
 
 
 def _valid_alignment(source: str, target: str, alignment: Sequence[AlignedSpan]) -> Iterator[AlignedSpan]:
-    behind = 0
-    for each in sorted(alignment, key=lambda word: word.start):
-        in_target = behind <= each.start < each.end <= len(target)
-        if in_target and 0 <= each.source_start < each.source_end <= len(source):
-            behind = each.end
-            yield each
+    """Without overlapping words, and without spans outside of the two texts."""
+    last_end = 0
+    for word in sorted(alignment, key=lambda word: word.start):
+        in_target = last_end <= word.start < word.end <= len(target)
+        if in_target and 0 <= word.source_start < word.source_end <= len(source):
+            last_end = word.end
+            yield word
 
 
-def _word_parts(source: str, target: str, each: AlignedSpan) -> Iterator[AlignedSpan]:
-    """A word and its punctuation, which comes from the punctuation of the other word if that has any."""
-    here, there = (
-        _punctuation_parts(target, each.start, each.end),
-        _punctuation_parts(source, each.source_start, each.source_end),
-    )
-    if here is None or there is None:
-        yield AlignedSpan(each.start, each.end, each.source_start, each.source_end)
+def _word_parts(source: str, target: str, word: AlignedSpan) -> Iterator[AlignedSpan]:
+    """A word apart from its punctuation, which is aligned with the punctuation of the source word if that has any."""
+    parts = _punctuation_parts(target, word.start, word.end)
+    source_parts = _punctuation_parts(source, word.source_start, word.source_end)
+    if parts is None or source_parts is None:
+        yield word
         return
-    for (start, end), (source_start, source_end) in zip(here, there, strict=True):
+    for (start, end), (source_start, source_end) in zip(parts, source_parts, strict=True):
         if start < end and source_start < source_end:
             yield AlignedSpan(start, end, source_start, source_end)
         elif start < end:
@@ -96,7 +103,8 @@ def _word_parts(source: str, target: str, each: AlignedSpan) -> Iterator[Aligned
 
 
 def _punctuation_parts(text: str, start: int, end: int) -> list[tuple[int, int]] | None:
-    """Punctuation, word, punctuation; whitespace is in none of them. None: it holds no word."""
+    """Spans of the punctuation before the word, the word, and the punctuation behind it, without whitespace; None where
+    there is no word."""
     core = _CORE.search(text, start, end)
     if core is None:
         return None
@@ -108,50 +116,37 @@ def _punctuation_parts(text: str, start: int, end: int) -> list[tuple[int, int]]
     ]
 
 
-def _outside_of(known: Sequence[AlignedSpan], others: Sequence[AlignedSpan]) -> list[AlignedSpan]:
-    starts = [each.start for each in known]
-    free = []
-    for each in others:
-        place = bisect_right(starts, each.end - 1) - 1
-        if place < 0 or known[place].end <= each.start:
-            free.append(each)
-    return free
+def _unaligned_words(target: str, words: Sequence[AlignedSpan]) -> Iterator[AlignedSpan]:
+    """The words between those of an alignment."""
+    last_end = 0
+    for start, end in [*((word.start, word.end) for word in words), (len(target), len(target))]:
+        for match in _WORD.finditer(target, last_end, start):
+            yield AlignedSpan(*match.span())
+        last_end = end
 
 
-def _unaligned_words(target: str, told: Sequence[AlignedSpan]) -> Iterator[AlignedSpan]:
-    """What no alignment tells of, sorted in by word."""
-    behind = 0
-    for start, end in [*((each.start, each.end) for each in told), (len(target), len(target))]:
-        for found in _WORD.finditer(target, behind, start):
-            yield AlignedSpan(*found.span())
-        behind = end
-
-
-def _linearly_aligned(source: str, target: str, told: Sequence[AlignedSpan]) -> list[AlignedSpan]:
-    spans = [found.span() for found in _WORD.finditer(source)]
+def _linearly_aligned(source: str, target: str, words: list[AlignedSpan]) -> list[AlignedSpan]:
+    spans = [match.span() for match in _WORD.finditer(source)]
+    if not spans:
+        return words
     starts = [start for start, _ in spans]
-    if not starts:
-        return list(told)
-    placed = []
-    for each in told:
-        if not each.aligned:
-            middle = (each.start + each.end) / 2 / len(target) * len(source)
-            span = spans[max(0, bisect_right(starts, middle) - 1)]
-            parts = list(_word_parts(source, target, AlignedSpan(each.start, each.end, *span)))
-            placed += parts
+    aligned: list[AlignedSpan] = []
+    for word in words:
+        if word.aligned:
+            aligned.append(word)
         else:
-            placed.append(each)
-    return placed
+            middle = (word.start + word.end) / 2 / len(target) * len(source)
+            span = spans[max(0, bisect_right(starts, middle) - 1)]
+            aligned += _word_parts(source, target, AlignedSpan(word.start, word.end, *span))
+    return aligned
 
 
-_FOREIGN_WORD_COST = (
-    0.5  # what a word that comes from elsewhere costs an element that would stand around it, its own bring 1
-)
+# The elements around them --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedElement:
-    """An inline element around the words `first` to `behind` - 1, or before word `first` if that is none."""
+    """An inline element around the words `first` to `behind` - 1, or before word `first` if there are none."""
 
     inline: InlineElement
     first: int
@@ -160,141 +155,147 @@ class PlacedElement:
 
 
 class TagPlacement:
-    """text: of the passage. words: of its translation."""
+    """text: of the passage. words: of its translation. Ranges of words are [first, behind)."""
 
     def __init__(self, text: str, words: Sequence[AlignedSpan]) -> None:
         self._text, self._words = text, words
-        told = [(each, i) for i, each in enumerate(words) if each.aligned]
-        self._starts = sorted((each.source_start, i) for each, i in told)
-        self._ends = sorted((each.source_end, i) for each, i in told)
+        aligned = [(word, i) for i, word in enumerate(words) if word.aligned]
+        self._starts = sorted((word.source_start, i) for word, i in aligned)
+        self._ends = sorted((word.source_end, i) for word, i in aligned)
 
     def placed(self, inline: Sequence[InlineElement]) -> tuple[PlacedElement, ...]:
-        return self._within(inline, 0, len(self._text), 0, len(self._words))
+        return self._placed_within(inline, 0, len(self._text), 0, len(self._words))
 
-    def _within(
+    def _placed_within(
         self, inline: Sequence[InlineElement], start: int, end: int, first: int, behind: int
     ) -> tuple[PlacedElement, ...]:
-        """Between `start` and `end` of the text, which became the words `first` to `behind` - 1. Elements beside each
-        other may change places, as their words do; not those that reach into another passage."""
+        """Between `start` and `end` of the text, which became the words `first` to `behind` - 1. Siblings may change
+        places as their words do, but not those that reach into another passage."""
         if not inline:
             return ()
         start, end = self._trimmed(start, end)
         before, last = [], []
         if inline[0].from_start:
-            each, inline = inline[0], inline[1:]
-            border = behind if each.end >= end else self._split(each, range(first, behind), 1)
-            before = [
-                PlacedElement(each, first, border, self._within(each.within, each.start, each.end, first, border))
-            ]
-            start, first = max(start, each.end), border
+            element, inline = inline[0], inline[1:]
+            border = behind if element.end >= end else self._border(element, range(first, behind), 1)
+            before = [self._placed(element, first, border)]
+            start, first = max(start, element.end), border
         if inline and inline[-1].to_end:
-            each, inline = inline[-1], inline[:-1]
-            border = first if each.start <= start else self._split(each, range(behind - 1, first - 1, -1), 0)
-            last = [
-                PlacedElement(each, border, behind, self._within(each.within, each.start, each.end, border, behind))
-            ]
-            end, behind = min(end, each.start), border
-        return (*before, *self._between(inline, *self._trimmed(start, end), first, behind), *last)
+            element, inline = inline[-1], inline[:-1]
+            border = first if element.start <= start else self._border(element, range(behind - 1, first - 1, -1), 0)
+            last = [self._placed(element, border, behind)]
+            end, behind = min(end, element.start), border
+        start, end = self._trimmed(start, end)
+        return (*before, *self._placed_siblings(inline, start, end, first, behind), *last)
 
-    def _split(self, each: InlineElement, way: range, offset: int) -> int:
-        """How far from an edge on the words come from `each` rather than from elsewhere."""
-        best, most, score = way.start + 1 - offset, 0.0, 0.0
-        for i in way:
+    def _placed(self, element: InlineElement, first: int, behind: int) -> PlacedElement:
+        within = self._placed_within(element.within, element.start, element.end, first, behind)
+        return PlacedElement(element, first, behind, within)
+
+    def _border(self, element: InlineElement, indices: range, offset: int) -> int:
+        """How far from an edge the words come from `element` rather than from elsewhere."""
+        border, best, score = indices.start + 1 - offset, 0.0, 0.0
+        for i in indices:
             word = self._words[i]
-            own = word.aligned and word.source_start < each.end and each.start < word.source_end
+            own = word.aligned and word.source_start < element.end and element.start < word.source_end
             score += 1.0 if own else -1.0 if word.aligned else -_FOREIGN_WORD_COST
-            if score >= most:
-                best, most = i + offset, score
-        return best
+            if score >= best:
+                border, best = i + offset, score
+        return border
 
-    def _between(
+    def _placed_siblings(
         self, inline: Sequence[InlineElement], start: int, end: int, first: int, behind: int
-    ) -> Iterator[PlacedElement]:
-        around = [each for each in inline if self._text[each.start : each.end].strip()]
+    ) -> list[PlacedElement]:
+        around = [element for element in inline if self._text[element.start : element.end].strip()]
         if len(around) == 1 and around[0].part == "element" and around[0].start <= start and end <= around[0].end:
             spans = [(first, behind)]
         else:
-            spans = self._spans(around, first, behind)
-        taken = {id(each): span for each, span in zip(around, spans, strict=True) if span[0] < span[1]}
-        borders = sorted(taken.values())
-        result = []
-        for each in inline:
-            if id(each) in taken:
-                span = taken[id(each)]
-                result.append(PlacedElement(each, *span, self._within(each.within, each.start, each.end, *span)))
-            else:
-                result.append(_collapsed_at(each, self._gap(each, start, end, first, behind, borders)))
-        yield from sorted(result, key=lambda placed: (placed.first, placed.behind))
+            spans = self._word_ranges(around, first, behind)
+        taken = {id(element): span for element, span in zip(around, spans, strict=True) if span[0] < span[1]}
+        ranges = sorted(taken.values())
+        placed = [
+            self._placed(element, *taken[id(element)])
+            if id(element) in taken
+            else _collapsed_at(element, self._gap(element, start, end, first, behind, ranges))
+            for element in inline
+        ]
+        return sorted(placed, key=lambda element: (element.first, element.behind))
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
-        said = self._text[start:end]
-        return start + len(said) - len(said.lstrip()), end - (len(said) - len(said.rstrip()))
+        part = self._text[start:end]
+        return start + len(part) - len(part.lstrip()), end - (len(part) - len(part.rstrip()))
 
-    def _spans(self, around: Sequence[InlineElement], first: int, behind: int) -> list[tuple[int, int]]:
-        """For each element the words that it stands around; never one that comes from another element."""
-        starts = [each.start for each in around]
-        mine: list[list[int]] = [[] for _ in around]
+    def _word_ranges(self, around: Sequence[InlineElement], first: int, behind: int) -> list[tuple[int, int]]:
+        """For each element the words that it encloses; never a word that comes from another element."""
+        starts = [element.start for element in around]
+        words_of: list[list[int]] = [[] for _ in around]
         owned = [0] * (behind - first)
         for i in range(first, behind):
             owner = _owning_element(self._words[i], around, starts)
             if owner is not None:
-                mine[owner].append(i)
+                words_of[owner].append(i)
                 owned[i - first] = 1
         counts = [0, *accumulate(owned)]
-        return [_best_stretch(each, counts, first) for each in mine]
+        return [_best_stretch(indices, counts, first) for indices in words_of]
 
     def _gap(
-        self, each: InlineElement, start: int, end: int, first: int, behind: int, borders: Sequence[tuple[int, int]]
+        self,
+        element: InlineElement,
+        start: int,
+        end: int,
+        first: int,
+        behind: int,
+        ranges: Sequence[tuple[int, int]],
     ) -> int:
-        """Before the word that comes from the words behind it, or behind that from the words before it if there is
-        none, or if it touches that one only, as a note's number does."""
-        if each.end <= start:
+        """The place of an element without words: before the word that comes from the text behind it. Behind the word
+        that comes from the text before it if there is no other, or if it touches only that one, as a note's number
+        does."""
+        if element.end <= start:
             return first
-        if each.start >= end:
+        if element.start >= end:
             return behind
-        following = bisect_left(self._starts, (each.end, -1))
-        before = bisect_right(self._ends, (each.start, len(self._words))) - 1
+        following = bisect_left(self._starts, (element.end, -1))
+        before = bisect_right(self._ends, (element.start, len(self._words))) - 1
         follows = before >= 0 and first <= self._ends[before][1] < behind
-        if follows and each.spaced == (False, True):
+        precedes = following < len(self._starts) and first <= self._starts[following][1] < behind
+        if follows and (element.spaced == (False, True) or not precedes):
             place = self._ends[before][1] + 1
-        elif following < len(self._starts) and first <= self._starts[following][1] < behind:
+        elif precedes:
             place = self._starts[following][1]
-        elif follows:
-            place = self._ends[before][1] + 1
         else:
-            place = first + round((behind - first) * max(0, each.start - start) / (end - start))
-        around = bisect_right(borders, (place, place)) - 1
-        return borders[around][0] if around >= 0 and place < borders[around][1] else place
+            place = first + round((behind - first) * max(0, element.start - start) / (end - start))
+        around = bisect_right(ranges, (place, place)) - 1
+        return ranges[around][0] if around >= 0 and place < ranges[around][1] else place
 
 
 def _owning_element(word: AlignedSpan, around: Sequence[InlineElement], starts: Sequence[int]) -> int | None:
-    """The element that most of what the word comes from stands in; what stands in none counts for nothing."""
-    best, most = None, 0
+    """The element that holds most of the word's source; None where no element holds any of it."""
+    owner, most = None, 0
     place = bisect_left(starts, word.source_end) - 1
     while word.aligned and place >= 0 and around[place].end > word.source_start:
         shared = min(word.source_end, around[place].end) - max(word.source_start, around[place].start)
         if shared > most:
-            best, most = place, shared
+            owner, most = place, shared
         place -= 1
-    return best
+    return owner
 
 
-def _best_stretch(mine: Sequence[int], counts: Sequence[int], first: int) -> tuple[int, int]:
-    """One stretch with as many of its own words and as few strangers as possible; counts: of the words before each
-    that belong to some element."""
-    if not mine:
+def _best_stretch(indices: Sequence[int], counts: Sequence[int], first: int) -> tuple[int, int]:
+    """The range that holds most of an element's words (`indices`) and fewest foreign ones. counts: how many words
+    before each one belong to some element."""
+    if not indices:
         return 0, 0
-    start, score = mine[0], 1.0
-    best, most = (start, start + 1), score
-    for last, here in pairwise(mine):
+    start, score = indices[0], 1.0
+    stretch, best = (start, start + 1), score
+    for last, here in pairwise(indices):
         score -= _FOREIGN_WORD_COST * (here - last - 1)
         if score <= 0 or counts[here - first] > counts[last + 1 - first]:
             start, score = here, 0.0
         score += 1
-        if score > most:
-            best, most = (start, here + 1), score
-    return best
+        if score > best:
+            stretch, best = (start, here + 1), score
+    return stretch
 
 
-def _collapsed_at(each: InlineElement, place: int) -> PlacedElement:
-    return PlacedElement(each, place, place, tuple(_collapsed_at(inner, place) for inner in each.within))
+def _collapsed_at(element: InlineElement, place: int) -> PlacedElement:
+    return PlacedElement(element, place, place, tuple(_collapsed_at(inner, place) for inner in element.within))
