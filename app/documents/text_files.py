@@ -16,23 +16,48 @@ if TYPE_CHECKING:
     from srt import Subtitle
 
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_CHARSET_SEARCH_BYTES = 1024  # in which a page has to declare its encoding
+_REFUSED_CODECS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
+_SPEAKER = re.compile(r"\s*(?:<[^>\n]*>)*[-–—‐]")
+_MARKUP = re.compile(r"(</?(?:i|b|u|s|font|c|v)\b[^<>\n]*>)", re.IGNORECASE)
+_WORD = re.compile(r"(?:<[^<>]*>|\S)+")
+_TAG = re.compile(r"<[^<>]*>")
+_LONG_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the time of srt grows with the cube of the length of such runs
 
 
 class PlainText:
+    """UTF-8, or UTF-16 with a byte order mark."""
+
     format: TextFormat = "text"
+    _unencodable = "replace"
 
     def __init__(self, content: bytes) -> None:
-        self._mark, self._encoding, text = decode_text(content)
-        self.texts = [text] if text.strip() else []
-        self._blank = text
+        self._mark, self._encoding, self._text = self._decoded(content)
+        self.texts = [self._text] if self._text.strip() else []
+
+    def _decoded(self, content: bytes) -> tuple[bytes, str, str]:
+        return decode_text(content)
 
     def written(self, translations: Sequence[str]) -> bytes:
-        text = translations[0] if self.texts else self._blank
-        return self._mark + text.encode(self._encoding, "replace")
+        text = translations[0] if self.texts else self._text
+        return self._mark + text.encode(self._encoding, self._unencodable)
 
 
-def read_plain_text(content: bytes) -> PlainText:
-    return PlainText(content)
+class WebPage(PlainText):
+    """In the encoding that the page declares; other characters are written as references."""
+
+    format: TextFormat = "html"
+    _unencodable = "xmlcharrefreplace"
+
+    def _decoded(self, content: bytes) -> tuple[bytes, str, str]:
+        encoding = None if content.startswith(tuple(_BYTE_ORDER_MARKS)) else _declared_encoding(content)
+        if encoding is None:
+            return decode_text(content)
+        try:
+            return b"", encoding, content.decode(encoding)
+        except UnicodeError as failure:
+            raise InvalidRequest(f"The page says that it is in {encoding} and is not; save it as UTF-8.") from failure
 
 
 def decode_text(content: bytes) -> tuple[bytes, str, str]:
@@ -40,80 +65,45 @@ def decode_text(content: bytes) -> tuple[bytes, str, str]:
     mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
     encoding = _BYTE_ORDER_MARKS.get(mark, "utf-8")
     try:
-        text = content[len(mark) :].decode(encoding)
+        return mark, encoding, content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as failure:
         raise InvalidRequest(
             "The file is neither in UTF-8 nor in UTF-16 with a byte order mark; save it as UTF-8."
         ) from failure
-    return mark, encoding, text
-
-
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
-_CHARSET_SEARCH_BYTES = 1024  # bytes in which a page has to name its encoding
-_REFUSED_CODECS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
-
-
-class WebPage:
-    format: TextFormat = "html"
-
-    def __init__(self, content: bytes) -> None:
-        said = (
-            None
-            if content.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            else _declared_encoding(content)
-        )
-        if said is None:
-            self._mark, self._encoding, text = decode_text(content)
-        else:
-            self._mark, self._encoding = b"", said
-            try:
-                text = content.decode(said)
-            except UnicodeError as failure:
-                raise InvalidRequest(f"The page says that it is in {said} and is not; save it as UTF-8.") from failure
-        self.texts = [text] if text.strip() else []
-        self._blank = text
-
-    def written(self, translations: Sequence[str]) -> bytes:
-        """What the encoding has no letter for is written as a character reference."""
-        text = translations[0] if self.texts else self._blank
-        return self._mark + text.encode(self._encoding, "xmlcharrefreplace")
-
-
-def read_web_page(content: bytes) -> WebPage:
-    return WebPage(content)
 
 
 def _declared_encoding(content: bytes) -> str | None:
-    """As browsers take it: ISO 8859-1 and ASCII are Windows-1252, and nobody who writes a tag in ASCII is in UTF-16."""
-    found = _CHARSET.search(content[:_CHARSET_SEARCH_BYTES])
-    if found is None:
+    """As browsers take it: ISO 8859-1 and ASCII are Windows-1252, and a page whose tag reads as ASCII is not in
+    UTF-16."""
+    match = _CHARSET.search(content[:_CHARSET_SEARCH_BYTES])
+    if match is None:
         return None
-    label = found[1].decode("ascii").lower()
+    label = match[1].decode("ascii").lower()
     if label in ("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii", "windows-1252"):
         return "cp1252"
     try:
         name = codecs.lookup(label).name
         if name in _REFUSED_CODECS:
             raise LookupError(name)
-        b"x".decode(name)  # what is no text encoding says so
+        b"x".decode(name)  # raises for codecs that are no text encodings
         "\u4f60".encode(name, "xmlcharrefreplace")
     except (LookupError, UnicodeError) as failure:
         raise InvalidRequest(f"The page's encoding {label!r} is not known here; save it as UTF-8.") from failure
     return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else name
 
 
-_SPEAKER = re.compile(r"\s*(?:<[^>\n]*>)*[-–—‐]")
-_MARKUP = re.compile(r"(</?(?:i|b|u|s|font|c|v)\b[^<>\n]*>)", re.IGNORECASE)
-_WORD = re.compile(r"(?:<[^<>]*>|\S)+")
-_TAG = re.compile(r"<[^<>]*>")
-_LONG_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the library's time grows with the cube of longer ones
-
-
 class Subtitles:
+    """SubRip: numbers, times and positions stay as they are; the text of each subtitle is one text.
+
+    Its lines are joined before they are translated, since sentences run over them, and the translation is broken into
+    as many lines of like length again. Lines that begin with a dash are different speakers', and texts of their own. A
+    sentence that runs on into the next subtitle is translated in two parts, each with the time of its own.
+    """
+
     format: TextFormat = "html"  # <i>, <b>, <u>, <font>
 
     def __init__(self, content: bytes) -> None:
-        # Here and not at the top: it is needed once somebody translates a file.
+        # Imported here: few servers translate files.
         import srt
 
         self._mark, self._encoding, text = decode_text(content)
@@ -126,7 +116,7 @@ class Subtitles:
         with blaming_the_file("subtitles (.srt)"):
             self._subtitles = list(srt.parse(text))
         self._blank = content if not self._subtitles else None
-        self._parts = [list(_speaker_parts(each)) for each in self._subtitles]
+        self._parts = [list(_speaker_parts(subtitle)) for subtitle in self._subtitles]
         self.texts = [_escaped_html(" ".join(lines)) for parts in self._parts for lines in parts]
 
     def written(self, translations: Sequence[str]) -> bytes:
@@ -134,24 +124,18 @@ class Subtitles:
 
         if self._blank is not None:
             return self._blank
-        left = iter(translations)
+        remaining = iter(translations)
         for subtitle, parts in zip(self._subtitles, self._parts, strict=True):
-            lines = [line for part in parts for line in _broken_lines(_unescaped_text(next(left)), len(part))]
+            lines = [line for part in parts for line in _broken_lines(_unescaped_text(next(remaining)), len(part))]
             subtitle.content = "\n".join(lines)
         text: str = srt.compose(self._subtitles, reindex=False, strict=False, eol=self._line_end)
         return self._mark + text.encode(self._encoding, "replace")
 
 
-def read_subtitles(content: bytes) -> Subtitles:
-    return Subtitles(content)
-
-
 def _speaker_parts(subtitle: Subtitle) -> Iterator[list[str]]:
-    """The lines of each text in it."""
+    """The lines of each speaker."""
     part: list[str] = []
-    for line in subtitle.content.split("\n"):
-        if not line.strip():
-            continue
+    for line in filter(str.strip, subtitle.content.split("\n")):
         if part and _SPEAKER.match(line):
             yield part
             part = []
@@ -171,7 +155,7 @@ def _unescaped_text(page: str) -> str:
 
 
 def _broken_lines(text: str, lines: int) -> list[str]:
-    """Into as many lines or fewer, each about as long as the others; tags count for nothing."""
+    """Into so many lines or fewer, each about as long as the others; tags have no length."""
     words = _WORD.findall(text)
     lengths = [len(_TAG.sub("", word)) + 1 for word in words]
     broken: list[str] = []

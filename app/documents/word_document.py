@@ -5,39 +5,41 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from app.documents import document_reader
-from app.documents.document_reader import TextPiece, blaming_the_file
-from app.translation.text_request import TextFormat
+from app.documents.document_reader import FormattedDocument, TextPiece, blaming_the_file, check_package
+
+if TYPE_CHECKING:
+    from docx.opc.part import Part
+    from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
 _KIND = "a Word document (.docx)"
 _PARTS = tuple(
-    f"wordprocessingml.{each}+xml" for each in ("document.main", "header", "footer", "footnotes", "endnotes")
+    f"wordprocessingml.{part}+xml" for part in ("document.main", "header", "footer", "footnotes", "endnotes")
 )
-_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_RUN = f"{_W}r"
+_RUN_PROPERTIES = f"{_W}rPr"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_HYPHENS = {f"{_WORD}noBreakHyphen": "\u2011", f"{_WORD}softHyphen": "\u00ad"}
-_TEXTS = frozenset({f"{_WORD}t", *_HYPHENS})
-_GROUPS = frozenset(f"{_WORD}{each}" for each in ("hyperlink", "ins", "smartTag", "moveTo", "sdt", "sdtContent"))
-_BREAKS = frozenset(f"{_WORD}{each}" for each in ("tab", "br", "cr", "ptab", "fldChar", "instrText", "sym"))
-_PROPERTIES = frozenset(f"{_WORD}{each}" for each in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr"))
-_SPELLING = f"{_WORD}proofErr"  # where the old text was misspelt
+_HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
+_TEXTS = frozenset({f"{_W}t", *_HYPHENS})
+_GROUPS = frozenset(f"{_W}{tag}" for tag in ("hyperlink", "ins", "smartTag", "moveTo", "sdt", "sdtContent"))
+_BREAKS = frozenset(f"{_W}{tag}" for tag in ("tab", "br", "cr", "ptab", "fldChar", "instrText", "sym"))
+_PROPERTIES = frozenset(f"{_W}{tag}" for tag in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr"))
+_SPELLING = f"{_W}proofErr"  # a spelling mistake of the source
 
 
-class WordDocument:
-    format: TextFormat = "html"
-
+class WordDocument(FormattedDocument["Element"]):
     def __init__(self, content: bytes) -> None:
-        # Here and not at the top: it is needed once somebody translates a file.
+        # Imported here: few servers translate files.
         from docx import Document
         from docx.oxml.parser import parse_xml
 
         with blaming_the_file(_KIND):
-            document_reader.check_package(content)
+            check_package(content)
             self._document = Document(io.BytesIO(content))
-            self._notes: list[tuple[Any, Any]] = []  # parts that the library keeps as bytes
+            self._raw_parts: list[tuple[Part, Element]] = []  # which the library keeps as bytes
             roots = []
             for part in self._document.part.package.iter_parts():
                 if not part.content_type.endswith(_PARTS):
@@ -45,47 +47,46 @@ class WordDocument:
                 root = getattr(part, "element", None)
                 if root is None:
                     root = parse_xml(part.blob)
-                    self._notes.append((part, root))
+                    self._raw_parts.append((part, root))
                 roots.append(root)
-            found = [(each, list(_paragraph_pieces(each))) for root in roots for each in list(root.iter(f"{_WORD}p"))]
-            self._paragraphs = [(each, pieces) for each, pieces in found if document_reader.has_text(pieces)]
-        self.texts = [document_reader.paragraph_html(pieces) for _, pieces in self._paragraphs]
+            paragraphs = [paragraph for root in roots for paragraph in list(root.iter(f"{_W}p"))]
+            super().__init__((paragraph, list(_paragraph_pieces(paragraph))) for paragraph in paragraphs)
 
-    def written(self, translations: Sequence[str]) -> bytes:
+    def _fill(self, paragraph: Element, pieces: Sequence[TextPiece[Element]]) -> None:
+        _fill_container(paragraph, pieces)
+
+    def _saved(self) -> bytes:
         from docx.opc.oxml import serialize_part_xml
 
-        for (paragraph, pieces), translation in zip(self._paragraphs, translations, strict=True):
-            _fill_container(paragraph, document_reader.paragraph_pieces(pieces, translation))
         out = io.BytesIO()
         with blaming_the_file(_KIND):
-            for part, root in self._notes:
-                part._blob = serialize_part_xml(root)  # the library has no setter for parts that it does not know
+            for part, root in self._raw_parts:
+                part._blob = serialize_part_xml(root)  # the library has no setter for these parts
             self._document.save(out)
         return out.getvalue()
 
 
-def read_word_document(content: bytes) -> WordDocument:
-    return WordDocument(content)
-
-
-def _paragraph_pieces(container: Any) -> Iterator[TextPiece]:
-    for each in container.findall(_SPELLING):
-        container.remove(each)
-    for run in container.findall(f"{_WORD}r"):
+def _paragraph_pieces(container: Element) -> Iterator[TextPiece[Element]]:
+    for mistake in container.findall(_SPELLING):
+        container.remove(mistake)
+    for run in container.findall(_RUN):
         _split_run(run)
     _merge_equal_runs(container)
     for child in container:
-        if child.tag == f"{_WORD}r":
-            yield _run_piece(child)
+        if child.tag == _RUN and _is_text_run(child):
+            text = "".join(_HYPHENS.get(part.tag, part.text or "") for part in child if part.tag in _TEXTS)
+            yield TextPiece("group", element=child, within=[TextPiece("text", text)])
+        elif child.tag == _RUN:
+            yield TextPiece("break" if any(part.tag in _BREAKS for part in child) else "mark", element=child)
         elif child.tag in _GROUPS:
-            yield TextPiece("group", handle=child, within=list(_paragraph_pieces(child)))
+            yield TextPiece("group", element=child, within=list(_paragraph_pieces(child)))
         elif child.tag not in _PROPERTIES:
-            yield TextPiece("mark", handle=child)
+            yield TextPiece("mark", element=child)
 
 
-def _split_run(run: Any) -> None:
-    """Into runs of nothing but text or of one other thing each, formatted as it was."""
-    properties = run.find(f"{_WORD}rPr")
+def _split_run(run: Element) -> None:
+    """Into runs of either text alone or one other thing, all formatted as the run was."""
+    properties = run.find(_RUN_PROPERTIES)
     kinds = [child.tag in _TEXTS for child in run if child is not properties]
     if len(kinds) < 2 or all(kinds):
         return
@@ -103,87 +104,81 @@ def _split_run(run: Any) -> None:
         was_text = is_text
 
 
-def _merge_equal_runs(container: Any) -> None:
-    """Runs beside each other that look alike become one: programs cut them anywhere, also within words."""
+def _merge_equal_runs(container: Element) -> None:
+    """Neighbouring runs with the same formatting become one: programs cut them anywhere, also within words."""
     last = None
     for child in list(container):
-        if child.tag != f"{_WORD}r" or not _is_text_run(child):
+        if child.tag != _RUN or not _is_text_run(child):
             last = None
         elif last is not None and _formatting(last) == _formatting(child):
-            for each in child.findall("*"):
-                if each.tag in _TEXTS:
-                    last.append(each)
+            for part in child.findall("*"):
+                if part.tag in _TEXTS:
+                    last.append(part)
             container.remove(child)
         else:
             last = child
 
 
-def _is_text_run(run: Any) -> bool:
+def _is_text_run(run: Element) -> bool:
     return any(child.tag in _TEXTS for child in run) and all(
         child.tag in _TEXTS or child.tag in _PROPERTIES for child in run
     )
 
 
-def _formatting(run: Any) -> bytes:
+def _formatting(run: Element) -> bytes:
     from docx.opc.oxml import serialize_part_xml
 
-    properties = run.find(f"{_WORD}rPr")
+    properties = run.find(_RUN_PROPERTIES)
     return b"" if properties is None else serialize_part_xml(properties)
 
 
-def _run_piece(run: Any) -> TextPiece:
-    if _is_text_run(run):
-        text = "".join(_HYPHENS.get(child.tag, child.text or "") for child in run if child.tag in _TEXTS)
-        return TextPiece("group", handle=run, within=[TextPiece("text", text)])
-    return TextPiece("break" if any(child.tag in _BREAKS for child in run) else "mark", handle=run)
-
-
-def _fill_container(container: Any, pieces: Sequence[TextPiece]) -> None:
+def _fill_container(container: Element, pieces: Sequence[TextPiece[Element]]) -> None:
     for child in list(container):
         if child.tag not in _PROPERTIES:
             container.remove(child)
     for piece in _texts_in_runs(pieces):
-        if piece.kind == "group" and piece.handle.tag == f"{_WORD}r":
-            _set_run_text(piece.handle, "".join(each.text for each in piece.within))
+        element = piece.element
+        assert element is not None
+        if _is_run(piece):
+            _set_run_text(element, "".join(text.text for text in piece.within))
         elif piece.kind == "group":
-            _fill_container(piece.handle, piece.within)
-        container.append(piece.handle)
+            _fill_container(element, piece.within)
+        container.append(element)
 
 
-def _texts_in_runs(pieces: Sequence[TextPiece]) -> Iterable[TextPiece]:
-    """Text between two runs goes to the run before it, or else to the one behind; without any, to a new one."""
+def _texts_in_runs(pieces: Sequence[TextPiece[Element]]) -> list[TextPiece[Element]]:
+    """Text between two runs goes to the run before it, or else to the one behind it, or else to a new one."""
     from docx.oxml.parser import OxmlElement
 
-    done: list[TextPiece] = []
-    waiting = ""
-    for each in pieces:
-        if each.kind == "text":
-            if done and _is_run_piece(done[-1]):
-                done[-1] = TextPiece("group", handle=done[-1].handle, within=[*done[-1].within, each])
-            else:
-                waiting += each.text
-        elif waiting and _is_run_piece(each):
-            done.append(TextPiece("group", handle=each.handle, within=[TextPiece("text", waiting), *each.within]))
-            waiting = ""
+    done: list[TextPiece[Element]] = []
+    pending = ""
+    for piece in pieces:
+        if piece.kind == "text" and done and _is_run(done[-1]):
+            done[-1] = TextPiece("group", element=done[-1].element, within=[*done[-1].within, piece])
+        elif piece.kind == "text":
+            pending += piece.text
+        elif pending and _is_run(piece):
+            done.append(TextPiece("group", element=piece.element, within=[TextPiece("text", pending), *piece.within]))
+            pending = ""
         else:
-            if waiting:
-                done.append(TextPiece("group", handle=OxmlElement("w:r"), within=[TextPiece("text", waiting)]))
-                waiting = ""
-            done.append(each)
-    if waiting:
-        done.append(TextPiece("group", handle=OxmlElement("w:r"), within=[TextPiece("text", waiting)]))
+            if pending:
+                done.append(TextPiece("group", element=OxmlElement("w:r"), within=[TextPiece("text", pending)]))
+                pending = ""
+            done.append(piece)
+    if pending:
+        done.append(TextPiece("group", element=OxmlElement("w:r"), within=[TextPiece("text", pending)]))
     return done
 
 
-def _is_run_piece(piece: TextPiece) -> bool:
-    return piece.kind == "group" and piece.handle.tag == f"{_WORD}r"
+def _is_run(piece: TextPiece[Element]) -> bool:
+    return piece.kind == "group" and piece.element is not None and piece.element.tag == _RUN
 
 
-def _set_run_text(run: Any, text: str) -> None:
+def _set_run_text(run: Element, text: str) -> None:
     for child in list(run):
         if child.tag in _TEXTS:
             run.remove(child)
-    made = run.makeelement(f"{_WORD}t")
-    made.text = text
-    made.set(_SPACE, "preserve")
-    run.append(made)
+    written = run.makeelement(f"{_W}t")
+    written.text = text
+    written.set(_SPACE, "preserve")
+    run.append(written)

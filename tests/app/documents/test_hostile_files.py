@@ -13,7 +13,7 @@ TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 @pytest.mark.parametrize("run", ["1" * 100_000, TIMES + " " * 100_000, TIMES + "a\r" + "\r" * 100_000])
 def test_runs_whose_time_would_grow_with_their_cube_are_refused(run: str) -> None:
     with pytest.raises(InvalidRequest, match="20 digits or 100 white spaces in a row"):
-        text_files.read_subtitles(run.encode())
+        text_files.Subtitles(run.encode())
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_runs_whose_time_would_grow_with_their_cube_are_refused(run: str) -> Non
 )
 def test_what_is_no_encoding_of_texts_is_not_known(label: str) -> None:
     with pytest.raises(InvalidRequest, match=f"The page's encoding '{label}' is not known here"):
-        text_files.read_web_page(f"<meta charset={label}>x".encode())
+        text_files.WebPage(f"<meta charset={label}>x".encode())

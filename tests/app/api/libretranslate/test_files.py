@@ -11,7 +11,7 @@ import pytest
 
 from app.api.libretranslate.libretranslate_routes import DocumentTranslator
 from app.api.libretranslate.schemas import TranslationOptions
-from app.documents import Ask
+from app.documents import TranslateTexts
 from app.engine.errors import InvalidRequest, Overloaded
 from app.engine.interface import TranslationRequest, TranslationResult
 from tests.app.api.client import Client
@@ -25,7 +25,7 @@ PAIR = {"source": "de", "target": "en"}
 def _lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind of file whose texts are its lines; the real ones are tested with app.documents."""
 
-    async def translated(extension: str, content: bytes, ask: Ask) -> bytes:
+    async def translated(extension: str, content: bytes, ask: TranslateTexts) -> bytes:
         if content.startswith(b"\xff"):
             raise InvalidRequest("The file is not UTF-8; save it as UTF-8 and send it again.", field="file")
         texts = content.decode().split("\n")
