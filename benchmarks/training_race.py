@@ -33,14 +33,7 @@ def network(config: TranslatorConfig, vocabulary: int) -> Transformer:
 
 
 def task(config: TranslatorConfig, made: Transformer, pairs: Pairs) -> TranslationTask:
-    return TranslationTask(
-        made,
-        pairs,
-        None,
-        label_smoothing=config.label_smoothing,
-        tokens_per_batch=config.tokens_per_batch,
-        seed=1,
-    )
+    return TranslationTask(made, pairs, None, config)
 
 
 def waste(batches: Sequence[PairBatch], pad: int) -> dict[str, float]:

@@ -55,35 +55,37 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.processes > 1 and not torchrun.launch_name():
                 return launch_processes(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
             workers = arguments.workers = join_group()
-            arguments.resume = workers.given(lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out))
+            arguments.resume = workers.on_rank_0(
+                lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out)
+            )
         result = arguments.run(arguments)
     except TrainingError as error:
-        workers.say(f"error: {error}")
+        workers.print_error(f"error: {error}")
         return 2
     except MemoryError:
-        workers.say(NO_MEMORY)
+        workers.print_error(NO_MEMORY)
         return 2
     except torch.OutOfMemoryError:
-        workers.say("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
+        workers.print_error("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
     except OSError as error:
-        workers.say(f"error: The run cannot go on: {os_error_reason(error)}.")
+        workers.print_error(f"error: The run cannot go on: {os_error_reason(error)}.")
         return 2
     except KeyboardInterrupt:
         shared = arguments.command in SHARED
-        workers.say("Stopped. Go on with --resume where it had saved." if shared else "Stopped.")
+        workers.print_error("Stopped. Go on with --resume where it had saved." if shared else "Stopped.")
         return 130
     except (Terminated, RuntimeError) as error:
         if any(sign in str(error) for sign in ALLOCATOR):
-            workers.say(NO_MEMORY)
+            workers.print_error(NO_MEMORY)
             return 2
         if not is_peer_failure(error):
             raise
-        workers.end()
+        workers.exit_after_peer_failure()
         return 1
     if workers.writes and result is not None:
         print(json.dumps(result, ensure_ascii=False))
-    workers.leave()
+    workers.close()
     return 0
 
 

@@ -59,8 +59,8 @@ Scores = dict[str, dict[str, Any]]
 
 
 def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:
-    """`scores`, and those that `run.out` has on other texts, which need not be given again: where the weights are still
-    the same. Where they are not, a note says what is gone."""
+    """`scores`, and the published scores of `run.out` on other texts where the weights are still the same; where they
+    are not, a note names the scores that are gone."""
     config = _published_config(run.out)
     others = [name for name in config.scores if name not in scores] if config else []
     if config is None or not others:
@@ -72,7 +72,7 @@ def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) ->
 
 
 def _published_config(out: Path) -> CheckpointConfig | None:
-    """The published one, or where a kill came between the files of a model the one that was to come last."""
+    """Of `out`, or where a kill came between the files of a model the staged one, which is published last."""
     for folder in (out, out / STAGING_FOLDER):
         with contextlib.suppress(checkpoints.CheckpointError):
             return checkpoints.read_config(folder)
@@ -80,10 +80,10 @@ def _published_config(out: Path) -> CheckpointConfig | None:
 
 
 def _has_weights(out: Path, config: CheckpointConfig, network: nn.Module) -> bool:
-    """Whether the weights that `config` speaks of are these very ones."""
+    """Whether the weights whose checksum `config` holds are the network's."""
     for path in (out / checkpoints.WEIGHTS, out / STAGING_FOLDER / checkpoints.WEIGHTS):
         with contextlib.suppress(OSError, SafetensorError):
             if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
-                found, wanted = load_file(path), loading.unique_tensors(network)
-                return found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+                saved, own = load_file(path), loading.unique_tensors(network)
+                return saved.keys() == own.keys() and all(torch.equal(saved[name], own[name]) for name in own)
     return False

@@ -22,7 +22,7 @@ from training.report.card_writer import CardFacts, model_card
 from training.report.curve_plot import draw_curves
 from training.report.progress_report import read_metrics
 
-CORPUS_REPORT = "corpus.json"  # what was read and left out
+CORPUS_REPORT = "corpus.json"  # what cleaning left out of the corpus
 STAGING_FOLDER = ".staging"  # where the files of a model are made, before they are moved to the folder itself
 
 
@@ -44,8 +44,8 @@ def claim_output_folder(out: Path, *, resume: bool) -> Iterator[None]:
 
 
 def _remove_traces(out: Path, made: list[Path]) -> None:
-    """What a run that failed before it had saved or logged anything leaves behind: nothing."""
-    with contextlib.suppress(OSError):  # what went wrong first is what the user should hear of
+    """Of a run that failed before it had saved or logged anything."""
+    with contextlib.suppress(OSError):  # the first error is the one to report
         if out.exists() and {path.name for path in out.iterdir()} <= {run_file.RUN_FILE, CORPUS_REPORT}:
             for name in (run_file.RUN_FILE, CORPUS_REPORT):
                 (out / name).unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def save_weights(network: nn.Module, folder: Path, out: Path) -> None:
     """Into `folder`, from where they go to `out`."""
     try:
         loading.save_weights(network, folder / checkpoints.WEIGHTS)
-    except SafetensorError as error:  # it is no OSError, but the disk is what fails here
+    except SafetensorError as error:  # no OSError, but the disk is what fails here
         raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
 
 

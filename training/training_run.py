@@ -1,4 +1,4 @@
-"""What every run shares: the output folder, the trainer with its report, and facts for the card."""
+"""What every run shares: its output folder, the trainer with its report, and facts for the model card."""
 
 from __future__ import annotations
 
@@ -16,71 +16,63 @@ from torch import nn
 from training import output_folder
 from training.config import run_file
 from training.config.run_config import LyricsConfig, TranslatorConfig
-from training.distributed import process_group
-from training.distributed.process_group import Workers, check_same_run
+from training.distributed.process_group import Workers, check_same_run, seed_rank
 from training.distributed.sharded_task import ShardedTask
 from training.errors import pluralize
 from training.loop.progress import Outcome, Validator
-from training.loop.tasks import Task
+from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
-from training.report import progress_report
-from training.report.progress_report import METRICS_FILE, SAMPLES_FILE, ProgressReport
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunMetadata:
-    """data: role (train, valid, test, corpus) -> the corpus as the command line named it, for run.toml.
-    licence: of the model, for its card."""
-
-    data: Mapping[str, str | list[str]] = field(default_factory=dict)
-    licence: str | None = None
-    tensorboard: bool = False
-
-
-NO_METADATA = RunMetadata()
+from training.report.progress_report import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, ProgressReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """Where a run writes and how. quiet: no progress bar. workers: the processes that share it."""
+    """Where a run writes and how. quiet: no progress bar. workers: the processes that share it. data: role (train,
+    valid, test, corpus) -> the corpus as the command line named it, for run.toml. licence: of the model, for its
+    card."""
 
     out: Path
     device: torch.device
     resume: bool = False
     quiet: bool = False
     workers: Workers = field(default_factory=Workers)
-    record: RunMetadata = NO_METADATA
+    data: Mapping[str, str | list[str]] = field(default_factory=dict)
+    licence: str | None = None
+    tensorboard: bool = False
 
     def claimed(self) -> AbstractContextManager[None]:
-        """Around all that this run writes; see `training.output_folder.claim_output_folder`."""
+        """Around all that this run writes; see `output_folder.claim_output_folder`."""
         return output_folder.claim_output_folder(self.out, resume=self.resume) if self.workers.writes else nullcontext()
 
     def train(
         self,
-        task: Task,
+        task: AnyTask,
         config: TranslatorConfig | LyricsConfig,
+        *,
         title: str,
         fingerprint: str,
         vocabulary: str,
-        judge: Validator | None = None,
+        validator: Validator | None = None,
     ) -> Outcome:
-        """Run the loop; the task's network then holds the weights to keep, in evaluation mode. fingerprint,
-        vocabulary: as in `Loop`."""
+        """Run the trainer; the task's network then holds the weights to keep, in evaluation mode. title: of the
+        progress bar. fingerprint, vocabulary, validator: as in `Trainer`."""
         if self.workers.count > 1:
-            check_same_run(self.workers, f"{fingerprint} {config.loop}")  # its limits, too: no fingerprint has them
+            check_same_run(self.workers, f"{fingerprint} {config.loop}")  # no fingerprint covers the limits
             task = ShardedTask(task, self.workers, self.device)
-            process_group.start_random_stream(config.loop.seed, self.workers.rank)
+            seed_rank(config.loop.seed, self.workers.rank)
         writes = self.workers.writes
         if writes and not self.resume:
-            self._clear()
-        tensorboard = self.record.tensorboard and writes
+            self._remove_earlier_logs()
         report = ProgressReport(
-            self.out if writes else None, title, quiet=self.quiet or not writes, tensorboard=tensorboard
+            self.out if writes else None,
+            title,
+            quiet=self.quiet or not writes,
+            tensorboard=self.tensorboard and writes,
         )
         if writes and not self.resume:
             self._write_run_file(config)
         try:
-            loop = Trainer(
+            trainer = Trainer(
                 task,
                 config.optimizer,
                 config.loop,
@@ -89,27 +81,27 @@ class TrainingRun:
                 device=self.device,
                 fingerprint=fingerprint,
                 vocabulary=vocabulary,
-                judge=judge,
+                validator=validator,
                 workers=self.workers,
             )
-            outcome = loop.run(resume=self.resume)
+            outcome = trainer.run(resume=self.resume)
             report.finished()
         finally:
             report.close()
         if writes:
-            self._write_run_file(config)  # a resumed run may have other limits than the one that it goes on with
+            self._write_run_file(config)  # a resumed run may have other limits than the session before
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
 
-    def _clear(self) -> None:
-        """What an earlier run left that this one would add to."""
+    def _remove_earlier_logs(self) -> None:
+        """Those of an earlier run, to which this one would append."""
         for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
             (self.out / name).unlink(missing_ok=True)
-        shutil.rmtree(self.out / progress_report.EVENTS_FOLDER, ignore_errors=True)
+        shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
 
     def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
-        text = run_file.run_file_text(config, self.record.data, self.device, self.workers.count)
+        text = run_file.run_file_text(config, self.data, self.device, self.workers.count)
         (self.out / run_file.RUN_FILE).write_text(text, encoding="utf-8")
 
 
@@ -118,7 +110,7 @@ def parameter_count(network: nn.Module) -> int:
 
 
 def outcome_sentence(outcome: Outcome) -> str:
-    """A sentence for the model card."""
+    """For the model card."""
     progress = outcome.progress
     skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
     best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
@@ -129,5 +121,5 @@ def outcome_sentence(outcome: Outcome) -> str:
 
 
 def command_line() -> str:
-    """The command line as it can be repeated."""
+    """In a form that can be repeated."""
     return "python -m training " + shlex.join(sys.argv[1:])

@@ -16,6 +16,7 @@ from models.checkpoint import read
 from tests.training.small import CPU, lyricist, text
 from training import output_folder
 from training.lyricist_run import train_lyricist
+from training.training_run import TrainingRun
 
 
 def test_nats_in_bits_and_as_a_perplexity() -> None:
@@ -33,7 +34,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Names
         option = dict(zip(command[4::2], command[5::2], strict=True))
         assert option["--corpus"] == str(corpus)
         assert (option["--recipe"], option["--cell"], option["--seed"]) == ("small", "gru", "3")
-        train_lyricist(lyricist(), text(300), origin="", out=Path(option["--out"]), device=CPU, quiet=True)
+        train_lyricist(lyricist(), text(300), TrainingRun(out=Path(option["--out"]), device=CPU, quiet=True), origin="")
 
     monkeypatch.setattr(lyrics, "subprocess", SimpleNamespace(run=run, DEVNULL=None))
     monkeypatch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b""))

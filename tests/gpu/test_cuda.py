@@ -25,6 +25,7 @@ from tests.tiny import ENGLISH, GERMAN
 from training.config import recipes
 from training.data.sentence_pairs import Pairs
 from training.evaluation.scores import score_translator
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 pytestmark = [
@@ -77,7 +78,7 @@ def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Pat
     optimizer = replace(config.optimizer, warmup_updates=20)
     config = replace(config, network=network, loop=loop, optimizer=optimizer, label_smoothing=0.0)
     pairs = Pairs(GERMAN, ENGLISH, 0, "four sentences")
-    train_translator(config, pairs, None, out=tmp_path / "m", device=CUDA, quiet=True)
+    train_translator(config, pairs, None, TrainingRun(out=tmp_path / "m", device=CUDA, quiet=True))
     checkpoint = checkpoints.read(tmp_path / "m")
     assert score_translator(checkpoint, load_network(checkpoint, "cpu"), pairs)["exact_match"] == 1.0
 

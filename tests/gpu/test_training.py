@@ -17,6 +17,7 @@ from models import checkpoint as checkpoints
 from tests.training.small import pairs, text, translator
 from training.config.run_config import LoopConfig
 from training.report.progress_report import read_metrics
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 pytestmark = [
@@ -35,9 +36,7 @@ def test_every_precision_learns(tmp_path: Path, precision: str, compiled: str) -
         replace(translator(), loop=loop),
         pairs(200),
         pairs(20, seed=1),
-        out=tmp_path,
-        device=torch.device("cuda"),
-        quiet=True,
+        TrainingRun(out=tmp_path, device=torch.device("cuda"), quiet=True),
     )
     losses = [row["valid_loss"] for row in read_metrics(tmp_path / "metrics.jsonl") if "valid_loss" in row]
     assert len(losses) == 12

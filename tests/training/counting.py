@@ -57,9 +57,9 @@ def looping(
     folder: Path | None = None,
     optimizer: OptimizerConfig = STEP_BY_ONE,
     *,
-    judge: Validator | None = None,
+    validator: Validator | None = None,
     **options: Any,
 ) -> Trainer:
     config = LoopConfig(**{"precision": "fp32", **options})
     report = ProgressReport(folder, "", quiet=True)
-    return Trainer(task, optimizer, config, folder=folder, report=report, device=CPU, judge=judge)
+    return Trainer(task, optimizer, config, folder=folder, report=report, device=CPU, validator=validator)

@@ -24,6 +24,7 @@ from training.loop import trainer as loops
 from training.loop.trainer import Trainer
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import ProgressReport
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -47,11 +48,7 @@ def translate(workers: Workers, out: Path, config: TranslatorConfig, resume: boo
         config,
         pairs(41),
         pairs(10, seed=1),
-        out=own_folder(workers, out),
-        device=CPU,
-        resume=resume,
-        quiet=True,
-        workers=workers,
+        TrainingRun(out=own_folder(workers, out), device=CPU, resume=resume, quiet=True, workers=workers),
     )
     assert workers.writes or not own_folder(workers, out).exists()
     return seen
@@ -63,12 +60,8 @@ def sing(workers: Workers, out: Path, changes: dict[str, Any], resume: bool = Fa
     train_lyricist(
         lyricist(**changes),
         text(300),
+        TrainingRun(out=own_folder(workers, out), device=CPU, resume=resume, quiet=True, workers=workers),
         origin="made up",
-        out=own_folder(workers, out),
-        device=CPU,
-        resume=resume,
-        quiet=True,
-        workers=workers,
     )
     return seen
 
@@ -121,7 +114,7 @@ def gradients(workers: Workers, updates: list[list[Tensor]]) -> list[dict[str, T
     for batches in updates:
         task.network.zero_grad(set_to_none=True)
         for place, batch in enumerate(batches):
-            workers.together = place == len(batches) - 1
+            workers.synchronize = place == len(batches) - 1
             loss, tokens = sharded.loss(batch)
             (loss * tokens).backward()
         found.append({n: None if p.grad is None else p.grad.clone() for n, p in task.network.named_parameters()})
@@ -165,12 +158,12 @@ def disagree(workers: Workers) -> None:
 def draw(workers: Workers) -> Tensor:
     """Random numbers that dropout would use."""
     torch.manual_seed(1)
-    process_group.start_random_stream(1, workers.rank)
+    process_group.seed_rank(1, workers.rank)
     return torch.rand(4)
 
 
 def speak(workers: Workers) -> str:
     with contextlib.redirect_stderr(io.StringIO()) as said:
         workers.note("On the way.")
-        workers.say("error: The end.")
+        workers.print_error("error: The end.")
     return said.getvalue()

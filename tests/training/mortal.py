@@ -14,12 +14,11 @@ from tests.training.small import lyricist, translator
 from training import __main__ as command_line
 from training import output_folder
 from training.config import recipes
-from training.distributed import process_group
 from training.loop import trainer as loops
 
 
 def die_in_time() -> None:
-    original, seen = process_group.random_states, 0
+    original, seen = loops.random_state, 0
 
     def states(device: torch.device) -> dict[str, Any]:
         """Every process says its part of every snapshot; here one of them dies where it should."""
@@ -31,7 +30,7 @@ def die_in_time() -> None:
 
     first_start = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
     if first_start and os.environ.get("MORTAL_RANK") == os.environ["RANK"]:
-        process_group.random_states = states
+        loops.random_state = states
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import read_metrics
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -27,13 +28,17 @@ class Killed(BaseException):
 def translate(out: Path, epochs: int = 4, *, resume: bool = False, **changes: Any) -> dict[str, Any]:
     config = translator(**changes)
     config = replace(config, loop=replace(config.loop, max_epochs=epochs))
-    return train_translator(config, pairs(40), pairs(10, seed=1), out=out, device=CPU, resume=resume, quiet=True)
+    return train_translator(
+        config, pairs(40), pairs(10, seed=1), TrainingRun(out=out, device=CPU, resume=resume, quiet=True)
+    )
 
 
 def sing(out: Path, epochs: int = 4, *, resume: bool = False, **changes: Any) -> dict[str, Any]:
     config = lyricist(**changes)
     config = replace(config, loop=replace(config.loop, max_epochs=epochs))
-    return train_lyricist(config, text(300), origin="made up", out=out, device=CPU, resume=resume, quiet=True)
+    return train_lyricist(
+        config, text(300), TrainingRun(out=out, device=CPU, resume=resume, quiet=True), origin="made up"
+    )
 
 
 def sing_random(out: Path, epochs: int = 4, *, resume: bool = False, **changes: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from training.config import recipes
 from training.data.corpus_loading import read_text
 from training.errors import pluralize
 from training.lyricist_run import train_lyricist
-from training.training_run import RunMetadata
+from training.training_run import TrainingRun
 
 
 def add_parser(commands: Any) -> None:
@@ -34,13 +34,13 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     config, data, file = build_config(arguments, recipes.LYRICISTS, fitting, given, needed)
     device = device_of(arguments, file.machine)
     arguments.workers.note(f"Recipe {config.recipe}, a text of {pluralize(len(text), 'character')}.")
-    return train_lyricist(
-        config,
-        text,
-        origin=corpus,
+    training_run = TrainingRun(
         out=arguments.out,
         device=device,
         resume=arguments.resume,
         workers=arguments.workers,
-        record=RunMetadata(data=data, licence=arguments.licence, tensorboard=arguments.tensorboard),
+        data=data,
+        licence=arguments.licence,
+        tensorboard=arguments.tensorboard,
     )
+    return train_lyricist(config, text, training_run, origin=corpus)

@@ -13,7 +13,7 @@ from training.config import recipes
 from training.config.overrides import Override
 from training.config.run_config import raise_all
 from training.errors import CannotStart
-from training.training_run import RunMetadata
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 NEEDED = {"source_language": "--source", "target_language": "--target", "train": "--train"}
@@ -50,17 +50,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             ["loop.choose_by = bleu needs held-out pairs: give --valid"] * (asked and config.loop.choose_by == "bleu")
         )
         arguments.workers.note("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
-    return train_translator(
-        config,
-        train,
-        valid,
+    training_run = TrainingRun(
         out=arguments.out,
         device=device,
-        test=test,
         resume=arguments.resume,
         workers=arguments.workers,
-        record=RunMetadata(data=data, licence=arguments.licence, tensorboard=arguments.tensorboard),
+        data=data,
+        licence=arguments.licence,
+        tensorboard=arguments.tensorboard,
     )
+    return train_translator(config, train, valid, training_run, test=test)
 
 
 def cleaning_statements(settings: Sequence[str]) -> tuple[list[Override], list[str]]:

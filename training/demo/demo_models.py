@@ -31,6 +31,7 @@ from training.errors import TrainingError
 from training.evaluation.alignment_heads import AlignedSentence
 from training.loop import snapshot
 from training.lyricist_run import train_lyricist
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -93,11 +94,9 @@ def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict
             demo_translator(source, target),
             phrase_pairs(source, target, held_out=False),
             None,
+            TrainingRun(out=out, device=device, resume=snapshot.exists(out)),
             test=phrase_pairs(source, target, held_out=True),
-            out=out,
-            device=device,
-            resume=snapshot.exists(out),
-            beam=1,  # nearly every sentence is right without one
+            test_beam=1,  # nearly every sentence is right without one
             aligned=aligned_phrases(source, target),
         )
 
@@ -105,8 +104,8 @@ def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict
 
 
 def _lyricist(out: Path, device: torch.device) -> dict[str, Any]:
-    resume = snapshot.exists(out)
-    return train_lyricist(demo_lyricist(), lyrics(), origin="our own lyrics", out=out, device=device, resume=resume)
+    run = TrainingRun(out=out, device=device, resume=snapshot.exists(out))
+    return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics")
 
 
 MODELS: dict[str, Callable[[Path, torch.device], dict[str, Any]]] = {

@@ -15,7 +15,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import TypedDict, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed
@@ -25,86 +25,92 @@ from training.distributed.rendezvous import join_round
 from training.distributed.watchdog import Watchdog
 from training.errors import TrainingError, pluralize
 
+Value = TypeVar("Value")
 
-def start_random_stream(seed: int, rank: int) -> None:
-    """Give process `rank` a stream of its own; that of rank 0 goes on as it is."""
+# Longer than anything between two collectives of a run. A process that dies closes its sockets, which its peers notice
+# at once: this limit is for a machine that vanishes.
+PEER_TIMEOUT = timedelta(minutes=10)
+RANK_0_TIMEOUT = timedelta(days=2)  # fitting the vocabulary of a large corpus takes its time
+
+
+class RandomState(TypedDict):
+    """PyTorch's random generators in one process, which dropout draws from. The order of the data does not."""
+
+    cpu: Tensor
+    cuda: Tensor | None
+
+
+def seed_rank(seed: int, rank: int) -> None:
+    """Give process `rank` a random stream of its own; that of rank 0 goes on as it is."""
     if rank:
         torch.manual_seed(int.from_bytes(hashlib.sha256(f"{seed} {rank}".encode()).digest()[:7]))
 
 
-def random_states(device: torch.device) -> dict[str, Any]:
+def random_state(device: torch.device) -> RandomState:
     return {
         "cpu": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
     }
 
 
-def restore_random_states(of_ranks: list[dict[str, Any]], rank: int, device: torch.device) -> None:
-    """Go on with this process's stream. One that was not there before keeps the stream that `start` gave it."""
-    if rank >= len(of_ranks):
+def restore_random_state(by_rank: list[RandomState], rank: int, device: torch.device) -> None:
+    """A rank without a saved state keeps the stream that `seed_rank` gave it."""
+    if rank >= len(by_rank):
         return
-    torch.set_rng_state(of_ranks[rank]["cpu"])
-    if of_ranks[rank]["cuda"] is not None and device.type == "cuda":
-        torch.cuda.set_rng_state(of_ranks[rank]["cuda"], device)
-
-
-Value = TypeVar("Value")
+    state = by_rank[rank]
+    torch.set_rng_state(state["cpu"])
+    if state["cuda"] is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(state["cuda"], device)
 
 
 class Workers:
-    """One process alone: what it decides and what it sums is what it has."""
+    """One process alone: the interface of `ProcessGroup`, and what it comes down to without peers."""
 
     rank, count, local_rank, machines = 0, 1, 0, 1
-    together = True  # whether the next backward pass brings the gradients of all processes together
+    synchronize = True  # whether the next backward pass averages gradients over the processes
 
     @property
     def writes(self) -> bool:
-        """Whether this is the process that reads and writes the run's folder and talks."""
+        """Whether this process reads and writes the run's folder and prints."""
         return self.rank == 0
 
-    def first(self, value: float) -> float:
-        """Rank 0's value, for what clocks decide."""
+    def from_rank_0(self, value: float) -> float:
+        """Rank 0's number on every process, for what clocks decide."""
         return value
 
-    def sum(self, values: Sequence[float]) -> list[float]:
+    def sum_numbers(self, values: Sequence[float]) -> list[float]:
         return list(values)
 
-    def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes; on a GPU nobody waits for it."""
+    def sum_tensor(self, value: Tensor) -> Tensor:
+        """The sum over all processes; on a GPU the host does not wait for it."""
         return value
 
     def gather(self, value: Value) -> list[Value]:
         """The values of all processes, by rank; on every process."""
         return [value]
 
-    def given(self, make: Callable[[], Value]) -> Value:
-        """What `make` returns on rank 0, the only one to call it. However long it takes, the others wait."""
+    def on_rank_0(self, make: Callable[[], Value]) -> Value:
+        """What `make` returns on rank 0, the only one to call it. However long it takes, the other ranks wait."""
         return make()
 
-    def say(self, sentence: str) -> None:
-        """Why the run ends, on standard error; of all processes' sentences only the first that is said."""
+    def print_error(self, sentence: str) -> None:
+        """Why the run ends, on standard error; of all processes' sentences only the first is printed."""
         print(sentence, file=sys.stderr, flush=True)
 
     def note(self, sentence: str) -> None:
-        """What a run says on its way, once for all processes. It is no last word: see `say`."""
+        """A message of a run that goes on, once for all processes."""
         if self.writes:
             print(sentence, file=sys.stderr, flush=True)
 
-    def end(self) -> None:
-        """Of this process, after `training.distributed.watchdog.is_peer_failure`."""
+    def exit_after_peer_failure(self) -> None:
+        """End this process, after `watchdog.is_peer_failure`."""
 
     def device(self, kind: str) -> torch.device:
-        """The CPU, or the GPU that is this process's own."""
+        """The CPU, or this process's own GPU."""
         return torch.device(kind)
 
-    def leave(self) -> None:
-        """No word to the others after this."""
-
-
-# Nothing between two collectives of a run lasts as long. A process that dies closes its sockets, which the others
-# notice at once: this is for a machine that vanishes.
-PEER_TIMEOUT = timedelta(minutes=10)
-RANK_0_TIMEOUT = timedelta(days=2)  # a vocabulary of a large corpus takes its time
+    def close(self) -> None:
+        """Leave the group at the end of a run."""
 
 
 class ProcessGroup(Workers):
@@ -113,56 +119,56 @@ class ProcessGroup(Workers):
 
     def __init__(self, backend: str) -> None:
         try:
-            found, self.rank, self.count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
-            self.store = join_round(found, self.rank, self.count, PEER_TIMEOUT)
+            store, self.rank, self.count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
+            self.store = join_round(store, self.rank, self.count, PEER_TIMEOUT)
             distributed.init_process_group(
                 backend, store=self.store, rank=self.rank, world_size=self.count, timeout=PEER_TIMEOUT
             )
         except (RuntimeError, ValueError) as error:
             raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-        self._calls = 0
+        self._rank_0_calls = 0
         own_connection = self.store.clone()  # type: ignore[attr-defined]
         hosts = self.gather(socket.gethostname())
         self.machines = len(set(hosts))
-        self.farewell = Watchdog(own_connection, self.rank, hosts)
-        self.farewell.watch()
+        self.watchdog = Watchdog(own_connection, self.rank, hosts)
+        self.watchdog.watch()
 
-    def first(self, value: float) -> float:
+    def from_rank_0(self, value: float) -> float:
         number = torch.tensor(value, dtype=torch.float64)
         distributed.broadcast(number, src=0)
         return number.item()
 
-    def sum(self, values: Sequence[float]) -> list[float]:
+    def sum_numbers(self, values: Sequence[float]) -> list[float]:
         numbers = torch.tensor(values, dtype=torch.float64)
         distributed.all_reduce(numbers)
         return cast(list[float], numbers.tolist())
 
-    def total(self, value: Tensor) -> Tensor:
+    def sum_tensor(self, value: Tensor) -> Tensor:
         distributed.all_reduce(value)
         return value
 
     def gather(self, value: Value) -> list[Value]:
-        values: list[Any] = [None] * self.count
+        values: list[Value | None] = [None] * self.count
         distributed.all_gather_object(values, value)
-        return values
+        return cast(list[Value], values)
 
-    def given(self, make: Callable[[], Value]) -> Value:
-        self._calls += 1
-        ready = f"ready/{self._calls}"
-        found: list[Any] = [make() if self.rank == 0 else None]
+    def on_rank_0(self, make: Callable[[], Value]) -> Value:
+        self._rank_0_calls += 1
+        ready = f"ready/{self._rank_0_calls}"
+        value: list[Value | None] = [make() if self.rank == 0 else None]
         if self.rank == 0:
             self.store.set(ready, "")
         else:
             self.store.wait([ready], RANK_0_TIMEOUT)
-        distributed.broadcast_object_list(found, src=0)
-        return cast(Value, found[0])
+        distributed.broadcast_object_list(value, src=0)
+        return cast(Value, value[0])
 
-    def say(self, sentence: str) -> None:
-        self.farewell.say(sentence)
+    def print_error(self, sentence: str) -> None:
+        self.watchdog.print_once(sentence)
 
-    def end(self) -> None:
-        self.farewell.say_who_died()
+    def exit_after_peer_failure(self) -> None:
+        self.watchdog.report_failure()
         sys.stdout.flush()
         os._exit(1)  # on the way out PyTorch would wait seconds for a peer that is dead
 
@@ -171,14 +177,15 @@ class ProcessGroup(Workers):
             return torch.device(kind)
         gpus = torch.cuda.device_count()
         if self.local_rank >= gpus:
-            has = pluralize(gpus, "GPU")
-            raise TrainingError(f"This machine has {has} for more processes: start one process for each.")
+            raise TrainingError(
+                f"This machine has {pluralize(gpus, 'GPU')} for more processes: start one process for each."
+            )
         device = torch.device("cuda", self.local_rank)
         torch.cuda.set_device(device)
         return device
 
-    def leave(self) -> None:
-        """Ends this process too: a thread of PyTorch's that is there when the interpreter goes would abort it."""
+    def close(self) -> None:
+        """Ends this process too: a thread of PyTorch's that is still there at the interpreter's exit would abort it."""
         distributed.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -194,8 +201,7 @@ def join_group() -> Workers:
 
 def check_same_run(workers: Workers, fingerprint: str) -> None:
     """TrainingError unless all processes are about to train the same network on the same texts."""
-    others = [rank for rank, other in enumerate(workers.gather(fingerprint)) if other != fingerprint]
-    if others:
+    if any(other != fingerprint for other in workers.gather(fingerprint)):
         raise TrainingError(
             "The processes of this run do not read the same corpus or options: they must be the same on every machine."
         )

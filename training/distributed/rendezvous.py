@@ -1,8 +1,8 @@
-"""How the processes of one start find each other, and nobody of the start before.
+"""How the processes of one start find each other, and none of the start before.
 
-torchrun keeps its key-value store when it starts a group again, with all that the last one had written there, such as
+torchrun keeps its key-value store when it starts a group again, with all that the last start had written there, such as
 the addresses of dead processes. `TORCHELASTIC_RESTART_COUNT` does not tell starts apart: it counts the failures on one
-machine, and the others go on with their own number.
+machine, and other machines keep their own number.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ POLL_S = 0.02
 def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
     """A part of the store that only this start writes to. TrainingError if not all `count` processes come in time.
 
-    Every process leaves a fresh word. Rank 0 calls all the words that it sees, again whenever one of them has changed;
-    the others answer the call that has their own. When all have answered, those are the ones who are here.
+    Every process writes a fresh token. Rank 0 announces a round that lists all tokens, and a new one whenever a token
+    has changed; a process joins the round that lists its own token. When all have joined, the round stands.
     """
     own = uuid4().hex
     store.set(f"here/{rank}", own)
     until = time.monotonic() + within.total_seconds()
-    call, words = "", list[str]()
+    round_id, tokens = "", list[str]()
     while time.monotonic() < until:
         if rank == 0:
-            call, words = _announce(store, count, call, words)
-            if call and store.check([f"{call}/{other}" for other in range(count)]):
-                store.set(f"{call}/all", "")
+            round_id, tokens = _announce(store, count, round_id, tokens)
+            if round_id and store.check([f"{round_id}/{other}" for other in range(count)]):
+                store.set(f"{round_id}/all", "")
         elif store.check(["call"]):
-            call, *words = store.get("call").decode().split()
-        if call and len(words) > rank and words[rank] == own:
-            store.set(f"{call}/{rank}", "")
-            if store.check([f"{call}/all"]):
-                return PrefixStore(call, store)
+            round_id, *tokens = store.get("call").decode().split()
+        if round_id and len(tokens) > rank and tokens[rank] == own:
+            store.set(f"{round_id}/{rank}", "")
+            if store.check([f"{round_id}/all"]):
+                return PrefixStore(round_id, store)
         time.sleep(POLL_S)
     raise TrainingError(f"Not all {count} processes of this run have started within {within.total_seconds():g} s.")
 
 
-def _announce(store: Store, count: int, call: str, words: list[str]) -> tuple[str, list[str]]:
-    """The call that names everybody's last word: the one before, if they are the same."""
+def _announce(store: Store, count: int, round_id: str, tokens: list[str]) -> tuple[str, list[str]]:
+    """The round of every process's latest token: the one before, if they are the same."""
     keys = [f"here/{rank}" for rank in range(count)]
     if not store.check(keys):
-        return call, words
-    found = [word.decode() for word in store.multi_get(keys)]
-    if found != words:
-        call, words = uuid4().hex, found
-        store.set("call", " ".join([call, *words]))
-    return call, words
+        return round_id, tokens
+    latest = [token.decode() for token in store.multi_get(keys)]
+    if latest != tokens:
+        round_id, tokens = uuid4().hex, latest
+        store.set("call", " ".join([round_id, *tokens]))
+    return round_id, tokens

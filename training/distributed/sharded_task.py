@@ -1,8 +1,8 @@
-"""A task whose batches several processes share, each doing some rows of every one.
+"""A task whose batches several processes share, each computing some rows of every batch.
 
 A recipe's batch is that of all processes together: a run takes the same updates on one process and on eight, but
 for rounding and for dropout, which every process draws for itself. The rows of one batch are of like length, so the
-processes are done with theirs at about the same time, and none of them runs out of batches before the others.
+processes finish their rows at about the same time, and none of them runs out of batches before the others.
 """
 
 from __future__ import annotations
@@ -10,54 +10,51 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Generic
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from training.distributed import process_group
-from training.distributed.process_group import Workers
-from training.loop.tasks import Task
+from training.distributed.process_group import Workers, random_state, restore_random_state
+from training.loop.tasks import Batch, Task
 
 
-class ShardedTask:
+class ShardedTask(Generic[Batch]):
     """`task` as one of n processes sees it: process r has rows r, r + n, r + 2n, ... of every batch."""
 
-    def __init__(self, task: Task, workers: Workers, device: torch.device) -> None:
+    def __init__(self, task: Task[Batch], workers: Workers, device: torch.device) -> None:
         self.task, self.workers, self.device = task, workers, device
-        self.own_loss: DistributedDataParallel | None = None
+        self.network = task.network
+        self._parallel_loss: DistributedDataParallel | None = None
 
-    @property
-    def network(self) -> nn.Module:
-        return self.task.network
-
-    def batches(self, epoch: int) -> Sequence[Any]:
+    def batches(self, epoch: int) -> Sequence[Batch]:
         return self.task.batches(epoch)
 
-    def loss(self, batch: Any) -> tuple[Tensor, int]:
+    def loss(self, batch: Batch) -> tuple[Tensor, int]:
         """Of this process's rows. A backward pass leaves the mean of all processes' gradients on each of them, or
-        where `workers.together` is off, adds its own to what is there."""
+        where `workers.synchronize` is off, adds its own to what is there."""
         rank, count = self.workers.rank, self.workers.count
         part = self.task.part(batch, rank, count)
-        # of fewer rows than processes, some have none: they go through the first's, so that nobody waits for them
-        through = self.task.part(batch, 0, count) if part is None else part
-        self.own_loss = self.own_loss or self._shared(through)
-        # what counts is where the forward pass is: in it DDP decides whether the backward pass will send anything
-        with nullcontext() if self.workers.together else self.own_loss.no_sync():
-            mean, tokens = self.own_loss(through)
+        # a process without rows computes rank 0's, uncounted, so that no peer waits for it
+        computed = self.task.part(batch, 0, count) if part is None else part
+        assert computed is not None
+        self._parallel_loss = self._parallel_loss or self._wrap(computed)
+        # around the forward pass, in which DDP decides whether the backward pass will send anything
+        with nullcontext() if self.workers.synchronize else self._parallel_loss.no_sync():
+            mean, tokens = self._parallel_loss(computed)
         return mean, 0 if part is None else tokens
 
-    def _shared(self, batch: Any) -> DistributedDataParallel:
+    def _wrap(self, batch: Batch) -> DistributedDataParallel:
         """The loss whose gradients are averaged over the processes while the rest of them is still computed.
 
-        To look for parameters without a gradient in every step takes time, and PyTorch complains of it where there
-        are none; so one pass beforehand, which leaves no trace, shows whether there are.
+        Looking for parameters without a gradient takes time in every step, and PyTorch warns where it finds none; so
+        one pass beforehand, which leaves no trace, shows whether there are any.
         """
-        generators_before, carried_before = process_group.random_states(self.device), self.task.carried()
+        random_before, carried_before = random_state(self.device), self.task.carried()
         parameters = [p for p in self.network.parameters() if p.requires_grad]
         gradients = torch.autograd.grad(self.task.loss(batch)[0], parameters, allow_unused=True)
-        process_group.restore_random_states([generators_before], 0, self.device)
+        restore_random_state([random_before], 0, self.device)
         self.task.restore(carried_before)
         with warnings.catch_warnings():
             # its successor, of PyTorch 2.13, would send the buffers once; 2.11 does not know it
@@ -69,14 +66,14 @@ class ShardedTask:
                 find_unused_parameters=any(gradient is None for gradient in gradients),
             )
 
-    def part(self, batch: Any, rank: int, count: int) -> Any | None:
+    def part(self, batch: Batch, rank: int, count: int) -> Batch | None:
         return self.task.part(batch, rank, count)
 
     def validate(self) -> float | None:
         return self.task.validate()
 
     def carried(self) -> dict[str, Tensor]:
-        """Of all rows, in the order of the whole batch: any number of processes can go on with it."""
+        """Of all rows, in the order of the whole batch: a run can go on with any number of processes."""
         parts = self.workers.gather({name: value.cpu() for name, value in self.task.carried().items()})
         return {name: _interleave([part[name] for part in parts]) for name in parts[0]}
 
@@ -85,15 +82,15 @@ class ShardedTask:
         self.task.restore({name: value[:, rank::count].contiguous() for name, value in carried.items()})
 
 
-class _LossModule(nn.Module):
+class _LossModule(nn.Module, Generic[Batch]):
     """A task's loss as the module whose gradients are shared: not the network, because a loss may go through the
     network twice (R-Drop) and past its `forward`."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[Batch]) -> None:
         super().__init__()
         self.network, self.task = task.network, task
 
-    def forward(self, batch: Any) -> tuple[Tensor, int]:
+    def forward(self, batch: Batch) -> tuple[Tensor, int]:
         return self.task.loss(batch)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import sacrebleu
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from models import checkpoint as checkpoints
@@ -19,35 +20,42 @@ from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Network, Prompt
 from models.networks.loading import load_network
+from models.networks.recurrent import RecurrentLanguageModel
+from models.networks.transformer import Transformer
 from training.data.batches import batches_by_length, pair_batch
 from training.data.corpus_loading import read_pairs, read_text
 from training.data.corpus_readers import Columns
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
-from training.loop.tasks import negative_log_likelihood
 
+MAX_BEAM_SIZE = 64
 TOKENS_PER_BATCH = 4096
+IGNORED_TARGET = -100  # which cross-entropy leaves out
+
+Score = dict[str, float | int | str]
+Scores = dict[str, Score]
+"""Name of a text -> what was measured on it."""
 
 
-def text_scores(outputs: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
     """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures."""
     bleu, lowercased, chrf = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True), sacrebleu.CHRF()
-    scored = {
+    scored = {  # the signatures stand behind the scores
         "bleu": (bleu, "signature"),
         "bleu_lowercased": (lowercased, "signature_lowercased"),
         "chrf": (chrf, "signature_chrf"),
     }
-    found: dict[str, Any] = {}
-    for name, (metric, _) in scored.items():
-        found[name] = round(metric.corpus_score(outputs, [references]).score, 2)
+    scores: Score = {
+        name: round(metric.corpus_score(outputs, [references]).score, 2) for name, (metric, _) in scored.items()
+    }
     for metric, signature in scored.values():
-        found[signature] = str(metric.get_signature())
+        scores[signature] = str(metric.get_signature())
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
-    return {**found, "exact_match": round(exact / len(references), 4)}
+    return {**scores, "exact_match": round(exact / len(references), 4)}
 
 
 @torch.inference_mode()
-def reference_nats(checkpoint: Checkpoint, network: Any, pairs: Pairs) -> float:
+def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -> float:
     """Nats per reference token, end tokens included, each predicted from the reference before it (teacher forcing)."""
     end = () if checkpoint.config.eos is None else (checkpoint.config.eos,)
     sources = [checkpoint.source_ids(text) for text in pairs.sources]
@@ -66,14 +74,45 @@ def reference_nats(checkpoint: Checkpoint, network: Any, pairs: Pairs) -> float:
     return total / tokens
 
 
+@torch.inference_mode()
+def negative_log_likelihood(network: RecurrentLanguageModel, text: Tensor, window: int = 1024) -> tuple[float, int]:
+    """Nats of a text [N] read in one lane from its start to its end, and the characters counted: all but the first,
+    which nothing predicts."""
+    state, total = None, 0.0
+    text = text.to(network.device)
+    for i in range(0, len(text) - 1, window):
+        inputs, outputs = text[i : i + window], text[i + 1 : i + 1 + window]
+        logits, state = network(inputs[None, : len(outputs)], state)
+        total += F.cross_entropy(logits[0].double(), outputs, reduction="sum").item()
+    return total, len(text) - 1
+
+
+@torch.inference_mode()
+def likelihood_in_lanes(
+    network: RecurrentLanguageModel, text: Tensor, lanes: int, lead: int, window: int = 128
+) -> tuple[float, int]:
+    """As `negative_log_likelihood`, many times as fast: the text is cut into `lanes` that are read side by side. Each
+    but the first begins `lead` characters earlier, from a zero state, and counts from where the lane before ends: what
+    a state remembers from further back is lost."""
+    text = text.to(network.device)
+    per_lane = -(-(len(text) - 1 - lead) // lanes)
+    missing = lead + per_lane * lanes + 1 - len(text)
+    cut = F.pad(text, (0, missing), value=IGNORED_TARGET).unfold(0, lead + per_lane + 1, per_lane)
+    inputs, outputs = cut[:, :-1].clamp(min=0), cut[:, 1:].clone()
+    outputs[1:, :lead] = IGNORED_TARGET
+    state, total = None, 0.0
+    for i in range(0, inputs.size(1), window):
+        logits, state = network(inputs[:, i : i + window], state)
+        nats = F.cross_entropy(logits.flatten(0, 1), outputs[:, i : i + window].flatten(), reduction="none")
+        total += nats.double().sum().item()
+    return total, len(text) - 1
+
+
 def perplexity(nats: float) -> float:
     return round(math.exp(min(nats, 700.0)), 4)
 
 
-MAX_BEAM_SIZE = 64
-
-
-def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Network]:
+def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
     """TrainingError where there is no sound checkpoint."""
     try:
         checkpoint = checkpoints.read(folder)
@@ -122,9 +161,9 @@ def translate(
 
 
 def score_translator(
-    checkpoint: Checkpoint, network: Any, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
-) -> dict[str, Any]:
-    """`scores.text_scores` of the detokenised output, the references' perplexity, and how many sources are longer than
+    checkpoint: Checkpoint, network: Transformer, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
+) -> Score:
+    """`text_scores` of the detokenised output, the references' perplexity, and how many sources are longer than
     the model is served with: these are translated here, and refused there."""
     started = time.monotonic()
     outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
@@ -143,7 +182,7 @@ def score_translator(
     }
 
 
-def score_lyricist(checkpoint: Checkpoint, network: Any, text: str) -> dict[str, Any]:
+def score_lyricist(checkpoint: Checkpoint, network: RecurrentLanguageModel, text: str) -> Score:
     """How well the model predicts a text, character by character."""
     tokenizer = checkpoint.tokenizers["target"]
     unknown = set(tokenizer.unknown(text))
@@ -171,7 +210,7 @@ def evaluate(
     length_penalty: float | None = None,
     device: torch.device,
     columns: Columns | None = None,
-) -> dict[str, Any]:
+) -> Score:
     """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists). An option of the
     other kind is refused: it would measure nothing."""
     checkpoint, network = load_model(folder, device)
@@ -183,11 +222,11 @@ def evaluate(
         pairs = read_pairs(test, languages, columns)
         for note in pairs.reported().notes:
             print(f"note: {note}", file=sys.stderr)
-        found = score_translator(
+        scores = score_translator(
             checkpoint, network, pairs, beam=beam or 1, length_penalty=1.0 if length_penalty is None else length_penalty
         )
-        _warn_of_long_sources(found, config.max_source_tokens)
-        return found
+        _warn_of_long_sources(scores, config.max_source_tokens)
+        return scores
     others = {"--test": test, "--columns": columns, "--beam": beam, "--length-penalty": length_penalty}
     _require_only(f"{folder} is a lyricist: give --corpus FILE", corpus, others)
     assert corpus is not None
@@ -206,12 +245,12 @@ def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -
         raise TrainingError(f"{sentence}.")
 
 
-def _warn_of_long_sources(found: dict[str, Any], most: int) -> None:
-    count = found["longer_than_served"]
+def _warn_of_long_sources(scores: Score, most: int) -> None:
+    count = scores["longer_than_served"]
     if count:
         longer = "is longer" if count == 1 else "are longer"
         print(
-            f"note: {count:,} of {found['sentences']:,} sources {longer} than the {most:,} tokens that this model is"
+            f"note: {count:,} of {scores['sentences']:,} sources {longer} than the {most:,} tokens that this model is"
             " served with. A server refuses what is translated and counted here.",
             file=sys.stderr,
         )

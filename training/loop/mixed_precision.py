@@ -42,15 +42,15 @@ def cpu_has_amx() -> bool:
 
 class MixedPrecision:
     """Weights, gradients and the optimizer stay in fp32. In fp16 the loss is multiplied by a scale before the backward
-    pass, lest small gradients vanish, and gradients are divided by it before anybody looks at them: clipping comes
-    after that. An update whose gradients overflowed is skipped, and the scale is halved."""
+    pass, lest small gradients vanish, and gradients are divided by it before they are clipped. An update whose
+    gradients overflowed is skipped, and the scale is halved."""
 
     def __init__(self, device: torch.device, wanted: str, network: nn.Module) -> None:
         self.device, self.format = device, select_format(device, wanted, network)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=INITIAL_SCALE, enabled=self.format == "fp16")
         self.skipped_in_a_row = 0
 
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
         if self.format == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=DTYPES[self.format])
@@ -63,8 +63,8 @@ class MixedPrecision:
         self.scaler.unscale_(optimizer)
 
     def overflowed(self, norm: Tensor) -> bool:
-        """Whether this update is to be skipped. norm: of the gradients, unscaled; only fp16 reads it, which makes the
-        host wait. TrainingError if no scale helps."""
+        """Whether to skip this update. norm: of the unscaled gradients; only fp16 reads it, which makes the host wait.
+        TrainingError if no scale helps."""
         if not self.scaler.is_enabled():
             return False
         overflow = not bool(norm.isfinite())
@@ -81,7 +81,7 @@ class MixedPrecision:
         return {"scaler": self.scaler.state_dict(), "skipped_in_a_row": self.skipped_in_a_row}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """A snapshot of a run in another format has no scale; ours then starts anew."""
+        """A snapshot of a run in another format has no scale; this run's scale then starts anew."""
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
         self.skipped_in_a_row = state["skipped_in_a_row"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,58 +13,105 @@ from torch import Tensor
 from training.config.run_config import OptimizerConfig
 from training.distributed.process_group import Workers
 from training.errors import TrainingError
-from training.loop import optimizers
 from training.loop.mixed_precision import MixedPrecision
-from training.loop.tasks import Task
+from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
+from training.loop.tasks import Batch, Task
 
 DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightly, and start anew"
 
 
+class Gradient(NamedTuple):
+    """Of the network's parameters, in their `grad`. loss []: summed over all tokens; norm []: of the gradient of the
+    mean loss, before clipping."""
+
+    loss: Tensor
+    norm: Tensor
+    tokens: int
+
+
+class OptimizerStep(Generic[Batch]):
+    """precision: as in `LoopConfig`. workers: the processes that share `task`."""
+
+    def __init__(
+        self, task: Task[Batch], config: OptimizerConfig, precision: str, device: torch.device, workers: Workers
+    ) -> None:
+        self.task, self.config, self.device, self.workers = task, config, device, workers
+        self.optimizer = build_optimizer(config, task.network)
+        self.precision = MixedPrecision(device, precision, task.network)
+
+    def gradient(self, batches: Sequence[Batch]) -> Gradient:
+        """Of the mean loss over all tokens of the batches, clipped."""
+        self.task.network.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        total, tokens = torch.zeros((), device=self.device), 0
+        for index, batch in enumerate(batches):
+            self.workers.synchronize = index == len(batches) - 1
+            with self.precision.autocast():
+                loss, count = self.task.loss(batch)
+            self.precision.backward(loss * count)
+            total, tokens = total + loss.detach() * count, tokens + count
+        self.precision.unscale(self.optimizer)
+        total, tokens = self.workers.sum_tensor(total), round(self.workers.sum_numbers([tokens])[0])
+        # DDP has divided the summed gradients by the number of processes already
+        norm = clip_gradients(self.task.network.parameters(), self.config.clip_norm, tokens / self.workers.count)
+        return Gradient(total, norm, tokens)
+
+    def overflowed(self, gradient: Gradient) -> bool:
+        """Whether the gradient is to be thrown away; to be called once for every gradient, see `MixedPrecision`."""
+        return self.precision.overflowed(gradient.norm)
+
+    def apply(self, learning_rate: float) -> None:
+        """Move the weights down the gradient."""
+        set_learning_rate(self.optimizer, learning_rate)
+        self.optimizer.step()
+
+
 @dataclass(slots=True)
 class StepMeasurement:
-    """Of one update. loss []: summed over its tokens; norm []: of the gradient of their mean, before clipping."""
+    """Of one update. loss []: summed over its tokens; norm []: of the gradient of the mean loss, before clipping."""
 
     update: int
     epoch: int
     loss: Tensor
     norm: Tensor
     tokens: int
-    rate: float
-    fraction: float  # of the run, for the progress bar
+    learning_rate: float
+    fraction: float  # of the run that is over, for the progress bar
 
 
 class StepMeter:
-    """eager: nothing need be waited for (on a CPU)."""
+    """What updates measured, read from the device only now and then, because reading makes the host wait for it.
+    eager: read at once, where nothing need be waited for (on a CPU)."""
 
     def __init__(self, *, eager: bool) -> None:
         self.eager = eager
-        self._waiting: list[StepMeasurement] = []
+        self._unread: list[StepMeasurement] = []
 
-    def add(self, reading: StepMeasurement) -> None:
-        """Before the weights follow the gradient: an eager meter finds what is no number in time to spare them, any
-        other by the next time it is read, which is before the next snapshot."""
+    def add(self, measurement: StepMeasurement) -> None:
+        """Before the weights follow the gradient: an eager meter finds a nan in time to spare them, any other by its
+        next reading, which is before the next snapshot."""
         if self.eager:
-            _check_finite(reading, reading.loss.item(), reading.norm.item())
-        self._waiting.append(reading)
+            _check_finite(measurement, measurement.loss.item(), measurement.norm.item())
+        self._unread.append(measurement)
 
     def read(self) -> list[tuple[StepMeasurement, float]]:
-        """Every update since the last time with its summed loss. TrainingError at the first that had none."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+        """Every update since the last reading with its summed loss. TrainingError at the first that is not finite."""
+        unread, self._unread = self._unread, []
+        if not unread:
             return []
-        losses = torch.stack([r.loss for r in waiting]).tolist()
-        norms = torch.stack([r.norm for r in waiting]).tolist()
-        for reading, loss, norm in zip(waiting, losses, norms, strict=True):
-            _check_finite(reading, loss, norm)
-        return list(zip(waiting, losses, strict=True))
+        losses = torch.stack([m.loss for m in unread]).tolist()
+        norms = torch.stack([m.norm for m in unread]).tolist()
+        for measurement, loss, norm in zip(unread, losses, norms, strict=True):
+            _check_finite(measurement, loss, norm)
+        return list(zip(unread, losses, strict=True))
 
 
-def _check_finite(reading: StepMeasurement, loss: float, norm: float) -> None:
+def _check_finite(measurement: StepMeasurement, loss: float, norm: float) -> None:
     for what, value in (("loss", loss), ("gradient", norm)):
         if not math.isfinite(value):
             raise TrainingError(
-                f"The {what} became {value} at update {reading.update}: {DIVERGENCE_ADVICE}"
-                f" (the rate was {reading.rate:.2g})."
+                f"The {what} became {value} at update {measurement.update}: {DIVERGENCE_ADVICE} (the rate was"
+                f" {measurement.learning_rate:.2g})."
             )
 
 
@@ -72,50 +119,3 @@ def _check_finite(reading: StepMeasurement, loss: float, norm: float) -> None:
 def all_finite(tensors: list[Tensor]) -> bool:
     norms = torch._foreach_norm([t for t in tensors if t.is_floating_point()])
     return not norms or bool(torch.stack(norms).isfinite().all())
-
-
-class Gradient(NamedTuple):
-    """What is known of it; it lies in the network itself. loss []: summed over all tokens; norm []: of the gradient of
-    their mean, before clipping."""
-
-    loss: Tensor
-    norm: Tensor
-    tokens: int
-
-
-class OptimizerStep:
-    """precision: as in `LoopConfig`. workers: the processes that share `task`."""
-
-    def __init__(
-        self, task: Task, config: OptimizerConfig, precision: str, device: torch.device, workers: Workers
-    ) -> None:
-        self.task, self.config, self.device, self.workers = task, config, device, workers
-        self.optimizer = optimizers.build_optimizer(config, task.network)
-        self.precision = MixedPrecision(device, precision, task.network)
-
-    def gradient(self, group: Sequence[Any]) -> Gradient:
-        """Of the mean loss over all tokens of the group's batches, clipped."""
-        self.task.network.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        total, tokens = torch.zeros((), device=self.device), 0
-        for place, batch in enumerate(group):
-            self.workers.together = place == len(group) - 1
-            with self.precision.autocast():
-                loss, count = self.task.loss(batch)
-            self.precision.backward(loss * count)
-            total, tokens = total + loss.detach() * count, tokens + count
-        self.precision.unscale(self.optimizer)
-        total, tokens = self.workers.total(total), round(self.workers.sum([tokens])[0])
-        # gradients are averaged over the processes
-        each = tokens / self.workers.count
-        norm = optimizers.clip_gradients(self.task.network.parameters(), self.config.clip_norm, each)
-        return Gradient(total, norm, tokens)
-
-    def overflowed(self, gradient: Gradient) -> bool:
-        """Whether it is to be thrown away; once for every gradient, see `MixedPrecision`."""
-        return self.precision.overflowed(gradient.norm)
-
-    def step(self, rate: float) -> None:
-        """Down the gradient."""
-        optimizers.set_learning_rate(self.optimizer, rate)
-        self.optimizer.step()

@@ -1,4 +1,4 @@
-"""Where a run stands, what a validation measures and when one is due, and how a run ended."""
+"""Where a run stands, what its validations measured, and how it ended."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from torch import Tensor
 from training.config.run_config import LoopConfig
 
 Sample = tuple[str, str, str]
-"""Source, reference, hypothesis."""
+"""Source, reference, and what the network wrote. A lyricist's reference is ""."""
 
 
 class Quality(NamedTuple):
-    """What translations say beside the loss. bleu: None where nothing is chosen by it."""
+    """What a network's texts say of it beside the loss. bleu: None where no weights are chosen by it."""
 
     bleu: float | None = None
     samples: tuple[Sample, ...] = ()
 
 
+Validator = Callable[[], Quality]
+
+
 class Validation(NamedTuple):
-    """loss: nats per held-out token. bleu: of greedy translations, where it was asked for."""
+    """loss: nats per held-out token. bleu: of greedy translations, where weights are chosen by it."""
 
     loss: float
     bleu: float | None = None
 
     def cost(self, choose_by: str) -> float:
-        """What is least for the best weights; nan where there is nothing to choose by."""
+        """Lowest for the best weights; nan where there is nothing to choose by."""
         if choose_by == "loss":
             return self.loss
         return math.nan if self.bleu is None else -self.bleu
@@ -41,11 +44,8 @@ class Validation(NamedTuple):
         return f"held-out loss {self.loss:.4f} nats{bleu}"
 
 
-Validator = Callable[[], Quality]
-
-
 def validation_is_due(config: LoopConfig, update: int, epoch: int | None) -> bool:
-    """epoch: the number of finished ones at the end of one, None inside of one."""
+    """epoch: the number of finished epochs at the end of one, None inside of one."""
     if config.validate_every_updates and update and update % config.validate_every_updates == 0:
         return True
     if epoch is None or not config.validate_every_epochs:
@@ -55,7 +55,7 @@ def validation_is_due(config: LoopConfig, update: int, epoch: int | None) -> boo
 
 @contextlib.contextmanager
 def isolated_random_state(device: torch.device) -> Iterator[None]:
-    """Training's random numbers go on behind the block as if it had drawn none."""
+    """Inference mode inside the block, and training's random numbers go on behind it as if it had drawn none."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.inference_mode():
         yield
 
@@ -64,18 +64,18 @@ def isolated_random_state(device: torch.device) -> Iterator[None]:
 class Progress:
     """Where a run stands; saved in every snapshot."""
 
-    epoch: int = 0  # finished ones
-    batch: int = 0  # finished in the running epoch
+    epoch: int = 0  # finished epochs
+    batch: int = 0  # finished batches of the running epoch
     update: int = 0
-    skipped: int = 0  # whose gradients overflowed fp16: no updates
+    skipped: int = 0  # batches whose gradients overflowed fp16: no updates
     seconds: float = 0.0
-    validated: int = -1  # the last update that was
+    validated: int = -1  # the last update that was validated
     best_loss: float = math.inf  # of the best validation, by whatever measure chooses
     best_bleu: float | None = None
     best_update: int = 0
-    without_gain: int = 0
+    without_gain: int = 0  # validations since the best one
     cooling: bool = False  # patience has ended, and the rate falls
-    epoch_loss: float = 0.0  # sums over the running epoch
+    epoch_loss: float = 0.0  # summed over the running epoch's tokens
     epoch_tokens: int = 0
     last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
 

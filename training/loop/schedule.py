@@ -10,12 +10,14 @@ from training.errors import pluralize
 from training.loop.progress import Progress
 
 MAX_WARMUP_FRACTION = 0.25  # of a run: one that is shorter than its recipe's warm-up would end before it has begun
-DECAYING_SCHEDULES = ("cosine", "linear", "trapezoid")  # what a schedule falls by is the plan
+DECAYING_SCHEDULES = ("cosine", "linear", "trapezoid")  # they fall by the plan
+CLOCK_CHECKS = 20  # how often within its time limit a run compares its plan with the clock
+CLOCK_TOLERANCE = 0.05  # beyond which the plan follows the clock
 
 
 def learning_rate(config: OptimizerConfig, update: int, progress: float) -> float:
-    """The learning rate of update 1, 2, ...; progress in [0, 1] is how much of the run was over before it. Warm-up ends
-    after so many updates or a quarter of the run, whichever comes first."""
+    """Of update 1, 2, ...; progress in [0, 1] is how much of the run was over before it. Warm-up ends after so many
+    updates or a quarter of the run, whichever comes first."""
     warmup = max(config.warmup_updates, 1)
     warm = max(update / warmup, progress / MAX_WARMUP_FRACTION)
     if warm < 1:
@@ -24,9 +26,8 @@ def learning_rate(config: OptimizerConfig, update: int, progress: float) -> floa
         return config.rate * math.sqrt(min(1.0, warmup / update))
     if config.schedule not in DECAYING_SCHEDULES:
         return config.rate
-    return config.rate * (
-        config.final_fraction + (1 - config.final_fraction) * _decay_factor(config, min(progress, 1.0))
-    )
+    decay = _decay_factor(config, min(progress, 1.0))
+    return config.rate * (config.final_fraction + (1 - config.final_fraction) * decay)
 
 
 def _decay_factor(config: OptimizerConfig, progress: float) -> float:
@@ -44,13 +45,13 @@ class SchedulePlan:
 
     A plan is saved in every snapshot, and what bends it is either decided by the run alone (how many batches an
     epoch has, validations) or, where a clock decides, saved at once before the next update follows it. So a resumed
-    run has the rates that the killed one had. It never jumps: a bend changes how fast the rest passes, not where
+    run has the rates that the killed one had. The plan never jumps: a bend changes how fast the rest passes, not where
     the run stands.
     """
 
     fraction: float = 0.0  # of the run, over at update `since`
     since: int = 0
-    pace: float = 0.0  # more of it with each update from then on; 0: nothing is known yet
+    pace: float = 0.0  # fraction per update from then on; 0: nothing is known yet
 
     def at(self, update: int) -> float:
         return min(1.0, self.fraction + (update - self.since) * self.pace)
@@ -63,13 +64,9 @@ class SchedulePlan:
         return left / self.pace if self.pace else math.inf
 
     def bend(self, update: int, remaining: float) -> None:
-        """From `update` on, the rest of the plan takes so many more updates."""
+        """From `update` on, the rest of the plan takes `remaining` updates."""
         self.fraction, self.since = self.at(update), update
         self.pace = (1.0 - self.fraction) / max(remaining, 1.0)
-
-
-CLOCK_CHECKS = 20  # so often in its time a run sees whether its plan fits the clock
-CLOCK_TOLERANCE = 0.05  # and follows the clock where the plan is further off
 
 
 @dataclass(slots=True)
@@ -77,38 +74,57 @@ class MeasuredPace:
     """What the clock has shown; saved in every snapshot."""
 
     checks: int = 0
-    seconds: float = 0.0  # at the last one
+    seconds: float = 0.0  # at the last check
     update: int = 0
-    each_s: float = 0.0  # an update takes, the recent ones weighing most; 0: not measured yet
+    each_s: float = 0.0  # seconds per update, recent updates weighing most; 0: not measured yet
 
 
 class Planner:
-    """Without a time limit the number of batches alone decides, so that a plan is the same in every run. With one, the
-    speed that a clock has measured does; then whoever calls must save before the next update."""
+    """How long a run will be, and when it ends. Without a time limit the number of batches alone decides, so that a
+    plan is the same in every run. With a limit the measured speed does; the caller then saves before the next
+    update."""
 
     def __init__(self, optimizer: OptimizerConfig, config: LoopConfig) -> None:
         self.config, self.falls = config, optimizer.schedule in DECAYING_SCHEDULES
-        self.warmup, self._told = optimizer.warmup_updates, False
+        self.warmup, self._warned = optimizer.warmup_updates, False
         self.plan, self.pace = SchedulePlan(), MeasuredPace()
+
+    def limit_reached(self, progress: Progress) -> str:
+        """By which limit a run ends, or "" if it goes on."""
+        config = self.config
+        if progress.epoch >= config.max_epochs:
+            return f"the limit of {pluralize(config.max_epochs, 'epoch')}"
+        if progress.cooling and self.plan.remaining(progress.update) < 0.5:
+            return f"{pluralize(config.patience, 'validation')} without a gain, and a cool-down"
+        if config.patience and progress.without_gain >= config.patience and not progress.cooling:
+            return f"{pluralize(config.patience, 'validation')} without a gain"
+        if config.max_minutes is not None and progress.seconds >= config.max_minutes * 60:
+            return f"the limit of {pluralize(config.max_minutes, 'minute')}"
+        return ""
+
+    def fraction_done(self, progress: Progress) -> float:
+        """How much of a run is over, by whichever limit comes first."""
+        limit = self.config.max_minutes
+        return min(1.0, max(self.plan.at(progress.update), progress.seconds / (limit * 60) if limit else 0.0))
 
     def updates_left(self, progress: Progress, batches: int) -> float:
         """Until the first limit; batches: of this epoch."""
-        left, limit = self._left_of_epochs(progress, batches), self.config.max_minutes
+        left, limit = self._updates_left_by_epochs(progress, batches), self.config.max_minutes
         if limit is not None and self.pace.each_s:
             left = min(left, (limit * 60 - progress.seconds) / self.pace.each_s)
         return max(left, 0.0)
 
     def begin_epoch(self, progress: Progress, batches: int) -> None:
-        """Without a look at the clock: nobody saves what this decides."""
+        """Without the clock, because no snapshot is saved behind this decision."""
         if progress.cooling or progress.batch:
             return
-        left = self._left_of_epochs(progress, batches)
+        left = self._updates_left_by_epochs(progress, batches)
         # what the clock has made shorter, no epoch makes longer
         if self.config.max_minutes is None or left < self.plan.remaining(progress.update):
             self._bend(progress.update, left)
 
     def follow_limits(self, progress: Progress, batches: int) -> str:
-        """They have changed: what is left of the plan takes what they leave. A sentence about it, or ""."""
+        """Stretch what is left of the plan over changed limits. A sentence about it, or ""."""
         if progress.cooling:
             return ""
         self._bend(progress.update, self.updates_left(progress, batches))
@@ -120,8 +136,7 @@ class Planner:
     def follow_clock(self, progress: Progress, batches: int) -> bool:
         """Whether the plan did not fit the time, so that the rest of it now passes faster or more slowly."""
         limit, pace = self.config.max_minutes, self.pace
-        follows = self.falls or self.warms_up(progress.update)
-        if limit is None or progress.cooling or not follows:
+        if limit is None or progress.cooling or not (self.falls or self._warms_up(progress.update)):
             return False
         due = int(progress.seconds / (limit * 60) * CLOCK_CHECKS)
         if due <= pace.checks:
@@ -135,17 +150,14 @@ class Planner:
         self._bend(progress.update, left)
         return True
 
-    def warms_up(self, update: int) -> bool:
-        return update < self.warmup and self.plan.at(update) < MAX_WARMUP_FRACTION
-
     def short_warmup(self, update: int) -> str:
-        """A sentence about a warm-up that the plan ends early, once for a session; "" where there is none."""
-        if self._told or not self.plan.pace or not self.warms_up(update):
+        """A sentence about a warm-up that the plan ends early, once in a session; "" where there is none."""
+        if self._warned or not self.plan.pace or not self._warms_up(update):
             return ""
         end = update + (MAX_WARMUP_FRACTION - self.plan.at(update)) / self.plan.pace
         if end >= self.warmup:
             return ""
-        self._told = True
+        self._warned = True
         about = "" if self.config.max_minutes is None else "about "
         over = f"{about}{math.ceil(end):,} update{'' if end <= 1 else 's'}, a quarter of this run"
         return f"The learning rate warms up over {over}, and not over {self.warmup:,} (optimizer.warmup_updates)."
@@ -160,37 +172,17 @@ class Planner:
         self._bend(progress.update, min(config.cooldown * progress.update, self.plan.remaining(progress.update)))
         return True
 
-    def is_over(self, progress: Progress) -> bool:
-        """Whether a cool-down is."""
-        return progress.cooling and self.plan.remaining(progress.update) < 0.5
+    def _warms_up(self, update: int) -> bool:
+        return update < self.warmup and self.plan.at(update) < MAX_WARMUP_FRACTION
 
-    def _left_of_epochs(self, progress: Progress, batches: int) -> float:
-        """Updates, whatever the time limit."""
+    def _updates_left_by_epochs(self, progress: Progress, batches: int) -> float:
+        """Whatever the time limit."""
         accumulate = self.config.accumulate
-        each = math.ceil(batches / accumulate)
-        left = (self.config.max_epochs - progress.epoch) * each - math.ceil(progress.batch / accumulate)
+        per_epoch = math.ceil(batches / accumulate)
+        left = (self.config.max_epochs - progress.epoch) * per_epoch - math.ceil(progress.batch / accumulate)
         return max(float(left), 0.0)
 
     def _bend(self, update: int, left: float) -> None:
-        if not self.falls:  # it is for the progress bar alone, which may jump
+        if not self.falls:  # the plan then serves the progress bar alone, which may jump
             self.plan = SchedulePlan(update / max(update + left, 1.0), update)
         self.plan.bend(update, left)
-
-
-def limit_reached(config: LoopConfig, progress: Progress, planner: Planner) -> str:
-    """By which limit a run ends, or "" if it goes on."""
-    if progress.epoch >= config.max_epochs:
-        return f"the limit of {pluralize(config.max_epochs, 'epoch')}"
-    if planner.is_over(progress):
-        return f"{pluralize(config.patience, 'validation')} without a gain, and a cool-down"
-    if config.patience and progress.without_gain >= config.patience and not progress.cooling:
-        return f"{pluralize(config.patience, 'validation')} without a gain"
-    if config.max_minutes is not None and progress.seconds >= config.max_minutes * 60:
-        return f"the limit of {pluralize(config.max_minutes, 'minute')}"
-    return ""
-
-
-def fraction_done(config: LoopConfig, progress: Progress, fraction: float) -> float:
-    """How much of a run is over, by whichever limit comes first. fraction: of its schedule."""
-    limit = config.max_minutes
-    return min(1.0, max(fraction, progress.seconds / (limit * 60) if limit else 0.0))

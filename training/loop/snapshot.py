@@ -1,6 +1,6 @@
-"""All that an exact resume needs, in the folder `resume` of a run.
+"""Files of an exact resume, in the folder `resume` of a run.
 
-Each file is written aside, forced to the disk and then renamed: a kill or a power cut at any moment leaves the old one
+Each file is written aside, forced to the disk and then renamed: a kill or a power cut at any moment leaves the old file
 or the new one. Tensors and plain values only, read with `weights_only`, so that a snapshot cannot run code.
 """
 
@@ -22,18 +22,18 @@ LIMITS = ("max_epochs", "max_minutes", "patience", "cooldown")  # of LoopConfig:
 
 
 def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
-    """Of all that must stay the same for a resumed run to be the same run; only a run's limits may change."""
+    """SHA-256 of what a resumed run must have in common with its snapshot: config but for `LIMITS`, and texts."""
     loop = {name: value for name, value in config["loop"].items() if name not in LIMITS}
     digest = hashlib.sha256(json.dumps({**config, "loop": loop}, sort_keys=True).encode())
     for text in texts:
         for line in text:
             digest.update(line.encode() + b"\n")
-        digest.update(b"\0")  # no text holds one
+        digest.update(b"\0")  # which no text contains
     return digest.hexdigest()
 
 
 def write(path: Path, state: dict[str, Any]) -> None:
-    """Whole or not at all. OSError, with the disk's error number where it gives one, if it cannot be written."""
+    """Atomically. OSError, with the disk's error number where it gives one, if the file cannot be written."""
     aside = path.with_name(f"{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,8 +44,8 @@ def write(path: Path, state: dict[str, Any]) -> None:
     except (OSError, RuntimeError) as error:
         aside.unlink(missing_ok=True)
         number = getattr(error if isinstance(error, OSError) else error.__context__, "errno", None)
-        told = f"{path} could not be saved ({error})"
-        raise (OSError(number, told, str(path)) if number else OSError(told)) from error
+        message = f"{path} could not be saved ({error})"
+        raise (OSError(number, message, str(path)) if number else OSError(message)) from error
     aside.replace(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
@@ -55,7 +55,7 @@ def write(path: Path, state: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """TrainingError if it is missing or cannot be read."""
+    """TrainingError if the file is missing or cannot be read."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -72,7 +72,7 @@ def exists(run_folder: Path) -> bool:
 
 
 def load(run_folder: Path) -> dict[str, Any]:
-    """The newest snapshot. TrainingError if there is none or it cannot be read."""
+    """The latest snapshot. TrainingError if there is none or it cannot be read."""
     if not exists(run_folder):
         raise TrainingError(f"{run_folder} has no run to resume; leave --resume out to start one.")
     return read(run_folder / FOLDER / FILE)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.data.sentence_pairs import CorpusReport, Pairs
 from training.errors import pluralize
+from training.evaluation.scores import Scores
 from training.loop.progress import Outcome
 from training.report.card_writer import CardFacts
 from training.report.hardware import hardware_summary
@@ -19,7 +19,7 @@ def translator_facts(
     train: Pairs,
     valid: Pairs | None,
     report: CorpusReport,
-    scores: dict[str, dict[str, Any]],
+    scores: Scores,
     parameters: int,
     outcome: Outcome,
     run: TrainingRun,
@@ -40,14 +40,14 @@ def translator_facts(
         use="For sentences like those of its data.",
         limits=f"Up to {config.max_tokens} source tokens. It has seen nothing but that data: names, numbers and topics"
         " from elsewhere may come out wrong, and nothing marks where.",
-        licence=run.record.licence,
+        licence=run.licence,
         languages=(config.source_language, config.target_language),
         task="translation",
     )
 
 
 def lyricist_facts(
-    config: LyricsConfig, scores: dict[str, dict[str, Any]], parameters: int, outcome: Outcome, run: TrainingRun
+    config: LyricsConfig, scores: Scores, parameters: int, outcome: Outcome, run: TrainingRun
 ) -> CardFacts:
     """Its data and what it has memorised are not known here."""
     return CardFacts(
@@ -63,6 +63,6 @@ def lyricist_facts(
         device=hardware_summary(run.device, run.workers.count, run.workers.machines),
         use="For texts in the manner of its corpus.",
         limits="It knows the characters of its text and no others, and may repeat passages of it.",
-        licence=run.record.licence,
+        licence=run.licence,
         task="text-generation",
     )

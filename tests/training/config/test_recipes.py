@@ -16,6 +16,7 @@ from training.config.recipes import LYRICISTS, TRANSLATORS
 from training.config.run_config import LoopConfig, raise_all
 from training.errors import TrainingError
 from training.lyricist_run import build_lyricist, train_lyricist
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -49,7 +50,7 @@ def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
         loop=replace(config.loop, max_epochs=3, average_decay=0.0),
     )
     train, valid = (replace(part, targets=part.sources) for part in (pairs(120), pairs(20, seed=1)))
-    train_translator(config, train, valid, out=tmp_path, device=CPU, quiet=True)
+    train_translator(config, train, valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     held_out = [row["valid_loss"] for row in rows if "valid_loss" in row]
     assert len(held_out) == 3
@@ -101,17 +102,22 @@ def test_no_problem_is_no_error() -> None:
 def test_unknown_network_options_are_named(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"recipe small cannot be built: .*'d_modell'"):
         config = translator(network={"d_modell": 3})
-        train_translator(config, pairs(40), None, out=tmp_path / "t", device=CPU, quiet=True)
+        train_translator(config, pairs(40), None, TrainingRun(out=tmp_path / "t", device=CPU, quiet=True))
     with pytest.raises(TrainingError, match=r"recipe small cannot be built: .*'layer'"):
-        train_lyricist(lyricist(network={"layer": 3}), text(300), origin="", out=tmp_path / "l", device=CPU, quiet=True)
+        train_lyricist(
+            lyricist(network={"layer": 3}),
+            text(300),
+            TrainingRun(out=tmp_path / "l", device=CPU, quiet=True),
+            origin="",
+        )
 
 
 def test_impossible_network_options_are_listed_together(tmp_path: Path) -> None:
     config = translator(network={"d_model": 0, "heads": -1, "embedding_dropout": 1.0, "encoder_layers": 0})
     with pytest.raises(TrainingError) as caught:
-        train_translator(config, pairs(40), None, out=tmp_path / "t", device=CPU, quiet=True)
+        train_translator(config, pairs(40), None, TrainingRun(out=tmp_path / "t", device=CPU, quiet=True))
     for name in ("d_model", "heads", "embedding_dropout", "encoder_layers"):
         assert name in str(caught.value)
     config_zh = lyricist(network={"hidden": 0, "cell": "mlp", "dropout": 2})
     with pytest.raises(TrainingError, match=r"hidden.*cell.*dropout"):
-        train_lyricist(config_zh, text(300), origin="", out=tmp_path / "l", device=CPU, quiet=True)
+        train_lyricist(config_zh, text(300), TrainingRun(out=tmp_path / "l", device=CPU, quiet=True), origin="")

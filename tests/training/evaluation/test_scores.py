@@ -24,6 +24,7 @@ from training.__main__ import main
 from training.config.run_config import LoopConfig, TokenizerConfig
 from training.data.sentence_pairs import Pairs
 from training.lyricist_run import train_lyricist
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -36,10 +37,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             tokenizer=TokenizerConfig(size=60, joint=False), loop=LoopConfig(max_epochs=12), tokens_per_batch=200
         )
         data = Pairs([f"{s}." for s in pairs(60).sources], [f"{s}." for s in pairs(60).sources])
-        train_translator(config, data, None, out=folder / "translator", device=CPU, quiet=True)
-        train_lyricist(lyricist(), text(400), origin="", out=folder / "lyricist", device=CPU, quiet=True)
+        train_translator(config, data, None, TrainingRun(out=folder / "translator", device=CPU, quiet=True))
+        train_lyricist(lyricist(), text(400), TrainingRun(out=folder / "lyricist", device=CPU, quiet=True), origin="")
         strict = lyricist(unknown=False, valid_share=0.0, newline_as_space=True)
-        train_lyricist(strict, text(400), origin="", out=folder / "strict", device=CPU, quiet=True)
+        train_lyricist(strict, text(400), TrainingRun(out=folder / "strict", device=CPU, quiet=True), origin="")
     (folder / "test.tsv").write_text("".join(f"{s}.\t{s}.\n" for s in pairs(12, seed=5).sources))
     (folder / "song.txt").write_text(text(150, seed=3) + "äöü!")
     return {path.name: path for path in folder.iterdir()}
@@ -204,7 +205,9 @@ def test_the_card_scores_are_those_of_evaluate(
 ) -> None:
     config = translator(loop=replace(translator().loop, max_epochs=2))
     test = Pairs(pairs(9, seed=4).sources, pairs(9, seed=4).targets, 0, "nine")
-    scores = train_translator(config, pairs(40), None, test=test, out=tmp_path / "m", device=CPU, quiet=True)
+    scores = train_translator(
+        config, pairs(40), None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=test
+    )
     path = tmp_path / "t.tsv"
     path.write_text("".join(f"{s}\t{t}\n" for s, t in zip(test.sources, test.targets, strict=True)))
     found = scored(capsys, tmp_path / "m", "--test", path)

@@ -38,7 +38,7 @@ def trained(groups: list[list[int]], accumulate: int, optimizer: OptimizerConfig
     torch.manual_seed(3)
     shape = {**translator().network, "embedding_dropout": 0.0, "residual_dropout": 0.0}
     network = Transformer(TransformerConfig(source_vocabulary=10, target_vocabulary=10, **shape))
-    task = Given(network, (SOURCES, TARGETS), None, label_smoothing=0.1, tokens_per_batch=99, seed=1)
+    task = Given(network, (SOURCES, TARGETS), None, translator(label_smoothing=0.1, tokens_per_batch=99))
     task.groups = groups
     outcome = looping(task, optimizer=optimizer, max_epochs=4, accumulate=accumulate).run()
     assert outcome.progress.update == 4 * -(-len(groups) // accumulate)

@@ -11,7 +11,7 @@ from tests.training.loop.test_task_losses import SOURCES, TARGETS, translation_t
 from tests.training.small import CPU, pairs, translator
 from training.config.run_config import LoopConfig
 from training.data.batches import pair_batch
-from training.loop.tasks import Regularisers
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 pytestmark = [
@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("pull", [0.0, 3.0])
 def test_loss_and_gradients_are_those_of_the_eager_step(pull: float) -> None:
-    plain, compiled = (translation_task(0.1, regularisers=Regularisers(r_drop=pull)) for _ in range(2))
+    plain, compiled = (translation_task(0.1, r_drop=pull) for _ in range(2))
     compiled.network.compile_training(64, backend="aot_eager")
     for batch in (pair_batch(SOURCES, TARGETS, 0), pair_batch(SOURCES[:1], TARGETS[:1], 0)):  # two shapes, one build
         losses = [task.loss(batch) for task in (plain, compiled)]
@@ -46,6 +46,6 @@ def test_a_compiled_run_learns_and_its_checkpoint_is_like_any_other(tmp_path: Pa
             network={**config.network, "embedding_dropout": 0.0, "residual_dropout": 0.0}, loop=config.loop
         )
         out = tmp_path / choice
-        scores = train_translator(config, data, pairs(10, seed=1), out=out, device=CPU, quiet=True)
+        scores = train_translator(config, data, pairs(10, seed=1), TrainingRun(out=out, device=CPU, quiet=True))
         losses[choice] = scores["validation (greedy)"]["nats_per_token"]
     assert losses["on"] == pytest.approx(losses["off"], rel=1e-3)

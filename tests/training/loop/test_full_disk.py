@@ -28,6 +28,7 @@ from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import ProgressReport
+from training.training_run import TrainingRun
 
 
 class Disk:
@@ -69,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     out = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output_folder, "draw_curves", lambda metrics, path: None)
-        train_lyricist(RECIPE, text(300), origin="", out=out, device=CPU, quiet=True)
+        train_lyricist(RECIPE, text(300), TrainingRun(out=out, device=CPU, quiet=True), origin="")
     return (out / "model.safetensors").read_bytes()
 
 

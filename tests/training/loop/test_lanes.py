@@ -12,8 +12,9 @@ from torch.nn import functional as F
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny
 from tests.training.small import lyricist
+from training.evaluation.scores import likelihood_in_lanes, negative_log_likelihood
 from training.loop import tasks
-from training.loop.tasks import LyricsTask, likelihood_in_lanes, negative_log_likelihood
+from training.loop.tasks import LyricsTask
 
 
 def nats(network: RecurrentLanguageModel, text: Tensor, skipped: int) -> float:

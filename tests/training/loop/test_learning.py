@@ -12,6 +12,7 @@ from tests.training.small import CPU, lyricist, translator
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.data.sentence_pairs import Pairs
 from training.lyricist_run import train_lyricist
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -27,7 +28,7 @@ def test_a_translator_learns_to_say_words_backwards(tmp_path: Path) -> None:
         optimizer=OptimizerConfig(rate=1e-2, warmup_updates=10),
         loop=LoopConfig(max_epochs=40, patience=0, average_decay=0.9),
     )
-    scores = train_translator(config, data, None, test=data, out=tmp_path / "m", device=CPU, quiet=True)
+    scores = train_translator(config, data, None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=data)
     found = scores["all of them (greedy)"]
     assert found["exact_match"] == 1.0
     assert found["chrf"] == 100.0
@@ -43,11 +44,13 @@ def test_a_lyricist_learns_a_refrain(tmp_path: Path, cell: str) -> None:
         optimizer=OptimizerConfig(rate=2e-2),
         loop=LoopConfig(max_epochs=14),
     )
-    scores = train_lyricist(config, refrain, origin="refrain", out=tmp_path / "m", device=CPU, quiet=True)
+    scores = train_lyricist(config, refrain, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), origin="refrain")
     held_out = scores["held-out end of the text"]
     assert held_out["characters"] == 239
     assert held_out["nats_per_character"] < 0.05
     assert scores["training text, last epoch"]["nats_per_character"] < 0.05
     untrained = replace(config, optimizer=OptimizerConfig(rate=1e-9), loop=LoopConfig(max_epochs=1))
-    before = train_lyricist(untrained, refrain, origin="refrain", out=tmp_path / "n", device=CPU, quiet=True)
+    before = train_lyricist(
+        untrained, refrain, TrainingRun(out=tmp_path / "n", device=CPU, quiet=True), origin="refrain"
+    )
     assert before["held-out end of the text"]["nats_per_character"] > 1.5

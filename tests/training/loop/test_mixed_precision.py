@@ -76,7 +76,7 @@ def test_an_update_that_overflows_is_skipped_counted_and_no_progress() -> None:
     outcome = loop.run()
     assert (outcome.progress.update, outcome.progress.skipped) == (2, 1)
     assert task.weight() == [-6.0, -8.0]
-    assert loop.descent.precision.scaler.get_scale() == INITIAL_SCALE / 2
+    assert loop.optimizer_step.precision.scaler.get_scale() == INITIAL_SCALE / 2
     assert outcome.progress.last_epoch_loss == pytest.approx((0 - 25) / 2)
 
 

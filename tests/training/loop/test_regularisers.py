@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from tests.training.loop.test_task_losses import SOURCES, TARGETS, by_hand, eight_words, translation_task
+from tests.training.small import translator
 from training.data.batches import pair_batch
-from training.loop.tasks import Regularisers, TranslationTask, drop_words
+from training.loop.tasks import TranslationTask, drop_words
 
 
 def divergence_by_hand(first: Tensor, second: Tensor) -> float:
@@ -39,10 +40,7 @@ def test_three_tokens_and_their_pull(kernels: bool, monkeypatch: pytest.MonkeyPa
 
 def dropping(**options: float) -> TranslationTask:
     network, data = eight_words(embedding_dropout=0.3, residual_dropout=0.3).train(), (SOURCES, TARGETS)
-    regularisers = Regularisers(**options)
-    return TranslationTask(
-        network, data, data, label_smoothing=0.1, tokens_per_batch=99, seed=1, regularisers=regularisers
-    )
+    return TranslationTask(network, data, data, translator(label_smoothing=0.1, tokens_per_batch=99, **options))
 
 
 def test_r_drop_is_the_mean_loss_of_two_passes_and_a_quarter_of_alpha_times_their_divergence(
@@ -68,7 +66,7 @@ def test_r_drop_is_the_mean_loss_of_two_passes_and_a_quarter_of_alpha_times_thei
 
 def test_without_dropout_r_drop_changes_nothing() -> None:
     batch = pair_batch(SOURCES, TARGETS, 0)
-    plain, pulled = translation_task(0.1), translation_task(0.1, regularisers=Regularisers(r_drop=5.0))
+    plain, pulled = translation_task(0.1), translation_task(0.1, r_drop=5.0)
     losses = [task.loss(batch) for task in (plain, pulled)]
     assert losses[1][0].item() == pytest.approx(losses[0][0].item(), rel=1e-6)
     assert losses[1][1] == losses[0][1] == 11

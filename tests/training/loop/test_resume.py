@@ -18,6 +18,7 @@ from training.errors import TrainingError
 from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 pytestmark = pytest.mark.usefixtures("no_curves")
@@ -119,16 +120,22 @@ def test_another_recipe_cannot_go_on(tmp_path: Path, change: dict[str, Any]) -> 
 def test_another_corpus_cannot_go_on_even_with_the_same_vocabulary(tmp_path: Path) -> None:
     translate(tmp_path / "t", 1)
     with pytest.raises(TrainingError, match="another recipe, corpus or seed"):
-        train_translator(translator(), pairs(40, seed=9), None, out=tmp_path / "t", device=CPU, resume=True, quiet=True)
+        train_translator(
+            translator(), pairs(40, seed=9), None, TrainingRun(out=tmp_path / "t", device=CPU, resume=True, quiet=True)
+        )
     sing(tmp_path / "s", 1)
     with pytest.raises(TrainingError, match="another recipe, corpus or seed"):
-        train_lyricist(lyricist(), text(300)[::-1], origin="", out=tmp_path / "s", device=CPU, resume=True, quiet=True)
+        train_lyricist(
+            lyricist(), text(300)[::-1], TrainingRun(out=tmp_path / "s", device=CPU, resume=True, quiet=True), origin=""
+        )
 
 
 def test_more_time_may_be_given_at_a_resume(tmp_path: Path) -> None:
     translate(tmp_path, 1)
     config = translator(loop=LoopConfig(max_epochs=2, average_decay=0.9, max_minutes=60.0, patience=3))
-    train_translator(config, pairs(40), pairs(10, seed=1), out=tmp_path, device=CPU, resume=True, quiet=True)
+    train_translator(
+        config, pairs(40), pairs(10, seed=1), TrainingRun(out=tmp_path, device=CPU, resume=True, quiet=True)
+    )
     assert snapshot.load(tmp_path)["progress"]["epoch"] == 2
 
 

@@ -16,6 +16,7 @@ from tests.training.runs import sing, translate
 from tests.training.small import CPU, translator
 from training.config.run_config import LoopConfig, OptimizerConfig, TranslatorConfig
 from training.data.sentence_pairs import Pairs
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
@@ -46,7 +47,7 @@ def test_copying_sentences_that_were_never_seen(tmp_path: Path) -> None:
     unseen = [text for text in copies(200, 2).sources if text not in seen]
     assert len(unseen) > 100
     test = Pairs(unseen, unseen, 0, "unseen")
-    scores = train_translator(copier(), train, None, test=test, out=tmp_path / "m", device=CPU, quiet=True)
+    scores = train_translator(copier(), train, None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=test)
     assert scores["unseen (greedy)"]["bleu"] >= 98.0
 
 
@@ -67,7 +68,7 @@ def test_the_vocabulary_has_seen_the_training_text_alone(tmp_path: Path) -> None
     train = copies(300, 1)
     other = Pairs(["ant zebra"] * 5, ["ant yak"] * 5, 0, "other words")
     config = replace(copier(), loop=LoopConfig(max_epochs=1))
-    train_translator(config, train, other, test=other, out=tmp_path / "m", device=CPU, quiet=True)
+    train_translator(config, train, other, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=other)
     tokenizers = checkpoints.read(tmp_path / "m").tokenizers
     assert tokenizers["source"].size == tokenizers["target"].size == len(WORDS) + 4
     assert tokenizers["source"].unknown("ant zebra") != []

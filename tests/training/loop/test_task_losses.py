@@ -12,10 +12,11 @@ from torch import Tensor
 from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer
-from tests.training.small import lyricist
+from tests.training.small import lyricist, translator
 from training.config.run_config import LoopConfig
 from training.data.batches import pair_batch
-from training.loop.tasks import LyricsTask, TranslationTask, negative_log_likelihood
+from training.evaluation.scores import negative_log_likelihood
+from training.loop.tasks import LyricsTask, TranslationTask
 
 SOURCES = [(4, 5, 3), (6, 3), (7, 4, 5, 6, 3), (5, 5, 3)]
 TARGETS = [(2, 4, 3), (2, 5, 6, 7, 4, 3), (2, 3), (2, 6, 6, 3)]
@@ -30,7 +31,8 @@ def eight_words(**options: Any) -> Transformer:
 
 def translation_task(smoothing: float, **options: Any) -> TranslationTask:
     network, data = eight_words().eval(), (SOURCES, TARGETS)
-    return TranslationTask(network, data, data, label_smoothing=smoothing, tokens_per_batch=12, seed=1, **options)
+    config = translator(label_smoothing=smoothing, tokens_per_batch=12, **options)
+    return TranslationTask(network, data, data, config)
 
 
 def by_hand(logits: Tensor, target: int, smoothing: float) -> float:

@@ -19,12 +19,14 @@ from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation import bleu_validator
+from training.evaluation.scores import negative_log_likelihood
 from training.evaluation.scores import translate as translations
 from training.loop import snapshot
 from training.loop.progress import Quality
-from training.loop.tasks import LyricsTask, TranslationTask, negative_log_likelihood
+from training.loop.tasks import LyricsTask, TranslationTask
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import ProgressReport, read_metrics
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 pytestmark = pytest.mark.usefixtures("no_curves")
@@ -90,7 +92,7 @@ class Said:
 
 def test_bleu_chooses_where_it_is_to_choose(tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_epochs": 9, "patience": 2}
-    by_bleu = looping(Counting([1.0, 2.0, 3.0, 4.0]), tmp_path, judge=Said(5, 9, 8, 9), choose_by="bleu", **options)
+    by_bleu = looping(Counting([1.0, 2.0, 3.0, 4.0]), tmp_path, validator=Said(5, 9, 8, 9), choose_by="bleu", **options)
     said = list[tuple[int, Any]]()
     by_bleu.report.samples = lambda *given: said.append(given)  # type: ignore[method-assign, assignment]
     before = torch.get_rng_state()
@@ -102,7 +104,7 @@ def test_bleu_chooses_where_it_is_to_choose(tmp_path: Path) -> None:
     rows = read_metrics(tmp_path / "metrics.jsonl")
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [5, 9, 8, 9]
     assert said == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
-    by_loss = looping(Counting([1.0, 2.0, 3.0, 4.0]), judge=Said(5, 9, 8, 9), **options)
+    by_loss = looping(Counting([1.0, 2.0, 3.0, 4.0]), validator=Said(5, 9, 8, 9), **options)
     assert by_loss.run().progress.best_update == 1
 
 
@@ -123,7 +125,7 @@ def test_the_bleu_of_a_validation_is_that_of_what_is_served(tmp_path: Path, samp
     """The last of the run's validations is of the weights that it publishes when there is but one."""
     valid = pairs(10, seed=1)
     loop = LoopConfig(max_epochs=1, choose_by="bleu", sample_translations=2)
-    train_translator(translator(loop=loop), pairs(40), valid, out=tmp_path, device=CPU, quiet=True)
+    train_translator(translator(loop=loop), pairs(40), valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
     checkpoint = checkpoints.read(tmp_path)
     outputs = translations(checkpoint, loading.load_network(checkpoint, CPU), valid.sources)
     rows = read_metrics(tmp_path / "metrics.jsonl")
@@ -147,7 +149,7 @@ def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bleu_validator, "translate", counted)
         loop = LoopConfig(max_epochs=2, choose_by="bleu", validate_sentences=4, sample_translations=1)
-        train_translator(translator(loop=loop), pairs(40), valid, out=tmp_path, device=CPU, quiet=True)
+        train_translator(translator(loop=loop), pairs(40), valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
     for_the_card = [valid.sources[0]]  # by the weights that are kept
     assert seen == [*[[valid.sources[i] for i in (0, 2, 5, 7)]] * 2, for_the_card]
     assert samples == [((valid.sources[0], valid.targets[0], valid.sources[0]),)] * 2
@@ -163,7 +165,7 @@ def test_at_most_so_many_characters_are_validated(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("training.loop.tasks.negative_log_likelihood", counted)
         config = lyricist(loop=LoopConfig(max_epochs=2, validate_characters=12))
-        train_lyricist(config, given, origin="", out=tmp_path, device=CPU, quiet=True)
+        train_lyricist(config, given, TrainingRun(out=tmp_path, device=CPU, quiet=True), origin="")
     assert lengths == [12, 12]
 
 

@@ -19,6 +19,7 @@ from training.report.card_writer import source_revision
 from training.report.curve_plot import draw_curves
 from training.report.hardware import processor_name
 from training.report.progress_report import ProgressReport, read_metrics
+from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
 
@@ -114,7 +115,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(sys, "argv", arguments)
         given = pairs(40)
         data = type(given)(given.sources, given.targets, 3, "my pairs.tsv")
-        train_translator(translator(), data, pairs(10, seed=1), out=out, device=CPU, quiet=True)
+        train_translator(translator(), data, pairs(10, seed=1), TrainingRun(out=out, device=CPU, quiet=True))
     return out
 
 
