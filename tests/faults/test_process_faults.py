@@ -179,11 +179,11 @@ def test_uvicorn_itself_still_serves_the_factory(tiny_checkpoints: Path, tmp_pat
 
 SPAWN = """
 import asyncio, os, signal, sys
-from app.engine.dispatch.worker_process import DeviceProcess
-from app.engine import messages as m
+from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.protocol import messages as m
 
 async def main():
-    process = DeviceProcess("cpu", on_message=lambda *_: None, on_death=lambda _: None)
+    process = WorkerProcess("cpu", on_message=lambda *_: None, on_death=lambda _: None)
     await process.start([{first}])
     print(process.pid, flush=True)
     await asyncio.sleep({pause})
