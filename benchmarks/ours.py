@@ -69,7 +69,7 @@ class Opened:
                 joining = [waiting.pop() for _ in range(min(room, len(waiting)))]
                 self.model.join(joining)
                 active += len(joining)
-            for key, hypotheses in self.model.step().finished:
+            for key, hypotheses in self.model.decoder.step().finished:
                 assert isinstance(key, int)
                 found[key] = hypotheses[0].tokens
                 active -= 1

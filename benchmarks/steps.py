@@ -49,7 +49,7 @@ class StepTime:
         synchronise(device)
         started, host = time.perf_counter(), time.process_time()
         while waiting:
-            waiting -= len(engine.model.step().finished)
+            waiting -= len(engine.model.decoder.step().finished)
         synchronise(device)
         return Steps((time.perf_counter() - started) / length, (time.process_time() - host) / length)
 

@@ -48,5 +48,5 @@ class EngineSettings:
             log_level=self.log_level,
             log_format=self.log_format,
             stream_interval_s=self.stream_interval_ms / 1000,
-            look_threads=inspection_threads(self.cpu_threads),
+            inspection_threads=inspection_threads(self.cpu_threads),
         )

@@ -33,9 +33,9 @@ TopTokens = list[tuple[int, float]]  # tokens with their log-probabilities in na
 
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
-    """The first message: how to run. threads 0: all cores; look_threads 0: as many. stream_interval_s: for so long the
-    tokens of streams are collected, the first ones excepted. A `Beat` comes at least every `beat_s`, except while a
-    model goes to a GPU."""
+    """The first message: how to run. threads 0: torch's own choice; inspection_threads 0: as many. stream_interval_s:
+    how long the tokens of streams are collected, except the first ones. A `Heartbeat` comes at least every `beat_s`,
+    except while a model goes to a GPU."""
 
     device: str
     threads: int
@@ -46,7 +46,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     beat_s: float = 1.0
     log_level: str = "info"
     stream_interval_s: float = 0.0
-    look_threads: int = 0
+    inspection_threads: int = 0
     log_format: Literal["text", "json"] = "text"
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 
 class PinnedFiles:
@@ -31,14 +29,3 @@ class PinnedFiles:
 def close_files(files: dict[str, int]) -> None:
     for number in files.values():
         os.close(number)
-
-
-@contextmanager
-def linked_folder(name: str, paths: dict[str, str]) -> Iterator[Path]:
-    """A folder of that name with these files, for a while."""
-    with TemporaryDirectory(prefix="parlance-") as place:
-        folder = Path(place) / name
-        folder.mkdir()
-        for each, path in paths.items():
-            (folder / each).symlink_to(path)
-        yield folder

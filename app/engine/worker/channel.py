@@ -14,7 +14,7 @@ from app.engine.protocol import messages as m
 from app.engine.protocol.framing import FrameSplitter
 from app.engine.worker.model_loader import LoadResult
 
-PART_BYTES = 1 << 16
+READ_BYTES = 1 << 16
 
 
 class Channel:
@@ -24,52 +24,57 @@ class Channel:
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._splitter = connection, FrameSplitter()
         self._results: queue.SimpleQueue[LoadResult] = queue.SimpleQueue()
-        self._bell, self._rope = os.pipe()
-        self._waiting = select.poll()
-        for each in (connection.fileno(), self._bell):
-            self._waiting.register(each, select.POLLIN)
+        self._wake_read, self._wake_write = os.pipe()
+        self._poll = select.poll()
+        self._poll.register(connection.fileno(), select.POLLIN)
+        self._poll.register(self._wake_read, select.POLLIN)
 
-    def start(self) -> None:
-        """End this process when the front end has gone, perhaps in the middle of a step: nobody wants its result."""
-        threading.Thread(target=self._end_with_the_front_end, name="hangup", daemon=True).start()
+    def exit_with_front_end(self) -> None:
+        """Start a thread that ends this process when the front end is gone, perhaps in the middle of a step."""
 
-    def _end_with_the_front_end(self) -> None:
-        hangup = select.poll()
-        hangup.register(self._connection, 0)  # 0: only its end
-        hangup.poll()
-        os._exit(0)
+        def wait_and_exit() -> None:
+            hangup = select.poll()
+            hangup.register(self._connection, 0)  # 0: only its end
+            hangup.poll()
+            os._exit(0)
+
+        threading.Thread(target=wait_and_exit, name="hangup", daemon=True).start()
 
     def put(self, result: LoadResult) -> None:
-        """What this process tells itself, from any thread."""
+        """A message to the main loop, from any thread."""
         self._results.put(result)
-        os.write(self._rope, b".")
+        os.write(self._wake_write, b".")
 
-    def take(self, wait_s: float | None) -> list[m.ToDevice | LoadResult]:
-        """All messages that are there; if there is none, wait for one so long (None: for ever). ConnectionError if
-        there will be none any more, ValueError or msgspec's if one cannot be understood."""
-        found = self._there()
-        if not found and wait_s != 0:
-            ready = self._waiting.poll(None if wait_s is None else math.ceil(wait_s * 1000))
-            if any(descriptor == self._bell for descriptor, _ in ready):
-                os.read(self._bell, PART_BYTES)  # rung perhaps for what was found before: then this is a look in vain
-            found = self._there()
-        return found
+    def send(self, messages: list[m.FromDevice]) -> None:
+        if messages:
+            self._connection.sendall(m.frame(messages))
 
-    def _there(self) -> list[m.ToDevice | LoadResult]:
-        found: list[m.ToDevice | LoadResult] = []
+    def receive(self, wait_s: float | None) -> list[m.ToDevice | LoadResult]:
+        """All messages that are there; if there is none, wait for one so long (None: for ever). ConnectionError if the
+        front end is gone, ValueError or msgspec's if a message cannot be decoded."""
+        messages = self._available()
+        if not messages and wait_s != 0:
+            for descriptor, _ in self._poll.poll(None if wait_s is None else math.ceil(wait_s * 1000)):
+                if descriptor == self._wake_read:
+                    os.read(descriptor, READ_BYTES)  # its result may have been taken before: then nothing is there
+            messages = self._available()
+        return messages
+
+    def _available(self) -> list[m.ToDevice | LoadResult]:
+        messages: list[m.ToDevice | LoadResult] = []
         with contextlib.suppress(BlockingIOError):
             while True:
-                if not (data := self._connection.recv(PART_BYTES, socket.MSG_DONTWAIT)):
-                    if found:
+                if not (data := self._connection.recv(READ_BYTES, socket.MSG_DONTWAIT)):
+                    if messages:
                         break
                     raise ConnectionResetError("the front end is gone")
                 for body in self._splitter.bodies(data):
-                    found += m.to_device(body)
+                    messages += m.to_device(body)
         with contextlib.suppress(queue.Empty):
             while True:
-                found.append(self._results.get_nowait())
-        return found
+                messages.append(self._results.get_nowait())
+        return messages
 
     def close(self) -> None:
-        os.close(self._bell)
-        os.close(self._rope)
+        os.close(self._wake_read)
+        os.close(self._wake_write)

@@ -19,6 +19,7 @@ from app.engine.protocol import inspection_messages
 from app.engine.protocol import messages as m
 from app.engine.protocol.inspection_messages import Align, Aligned, Attend, Walk
 from app.engine.protocol.messages import Attention, Slice, Walked, plain_name
+from app.engine.worker.model_runner import LoadedModel
 from models import scoring
 from models.checkpoint import CheckpointConfig
 from models.decoding.decoder import Decoder
@@ -27,7 +28,7 @@ from models.inspection import ablation as ablations
 from models.inspection import attention_maps as rollouts
 from models.inspection import gate_conventions
 from models.inspection.ablation import without_heads
-from models.inspection.attention_maps import chosen_slice, head_statistics
+from models.inspection.attention_maps import Attentive, chosen_slice, head_statistics
 from models.inspection.forced_batch import ForcedSentence, forced_batch
 from models.inspection.forced_pass import ForcedPass, ForcedStep, WorkedRow, forced_pass, forced_steps
 from models.inspection.gate_traces import Gated, GateSelection, GateTrace, check_gate_selection, gate_trace
@@ -37,6 +38,50 @@ from models.inspection.walkthrough import Side, WalkedStep, walkthrough
 from models.inspection.word_alignment import Convention, HeadPlace, links, mean_of_heads, pharaoh
 from models.interface import Prompt
 from models.networks.transformer import Transformer
+
+NO_TRANSLATOR = {
+    Attend: "{} has no attention to show; ask a translator instead.",
+    Walk: "{} is no translator; only these can be walked through.",
+    Align: "{} is no translator; only these align words.",
+}
+REQUEST_FIELDS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
+
+
+class CannotInspect(ValueError):
+    """The network has nothing of the kind to show, or too much; the message says what to ask for instead, and
+    `field` which choice of the request was wrong, if one was."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def inspect(model: LoadedModel, request: m.Look) -> m.Seen | AblationSearch:
+    """CannotInspect if the network does not have what the request names, or the answer would hold too many values."""
+    try:
+        with torch_threads(model.inspection_threads):
+            if isinstance(request, m.Trace | m.Score):
+                return trace_or_score(model.network, model.rules, request)
+            if not isinstance(model.network, Attentive):
+                raise CannotInspect(NO_TRANSLATOR[type(request)].format(plain_name(request.model)))
+            network = cast(Transformer, model.network)
+            if isinstance(request, Walk):
+                return inspect_walkthrough(network, model.rules, request)
+            if isinstance(request, Align):
+                return align_pairs(network, model.config, model.rules, request)
+            slices, findings = inspect_attention(network, model.config, model.rules, request)
+            values = sum(math.prod(part.shape) for part in slices)
+            if values > request.max_values:
+                raise CannotInspect(
+                    f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
+                    " select fewer kinds, layers or heads, or send a shorter text."
+                )
+            attention = Attention(request.id, slices, findings)
+            if not request.question.masked:
+                return attention
+            return AblationSearch(network, model.config, model.rules, request, attention)
+    except SelectionError as error:
+        raise CannotInspect(str(error), REQUEST_FIELDS.get(error.field, error.field)) from error
 
 
 @contextmanager

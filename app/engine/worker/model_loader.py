@@ -7,42 +7,42 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from app.engine.protocol import messages as m
+from app.engine.worker.model_runner import PreparedModel
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What came of reading a checkpoint; began: CLOCK_MONOTONIC seconds."""
+    """A checkpoint that was read, or the error. began: CLOCK_MONOTONIC seconds."""
 
     message: m.Load
     began: float
-    network: Any = None
+    prepared: PreparedModel | None = None
     error: Exception | None = None
 
-
-def read(message: m.Load, how: Callable[[m.Load], Any]) -> LoadResult:
-    """Now, in this thread."""
-    began = time.monotonic()
-    try:
-        return LoadResult(message, began, how(message))
-    except Exception as error:
-        return LoadResult(message, began, error=error)
+    @classmethod
+    def of(cls, message: m.Load, read: Callable[[m.Load], PreparedModel]) -> LoadResult:
+        """Reads now, in this thread."""
+        began = time.monotonic()
+        try:
+            return cls(message, began, read(message))
+        except Exception as error:
+            return cls(message, began, error=error)
 
 
 class ModelLoader:
-    """how: reads a checkpoint without touching what the scheduler works on. tell: gets each result, in that thread."""
+    """read: reads a checkpoint without touching what the scheduler works on. on_result: called in the loader's
+    thread."""
 
-    def __init__(self, how: Callable[[m.Load], Any], tell: Callable[[LoadResult], None]) -> None:
-        self._how, self._tell = how, tell
+    def __init__(self, read: Callable[[m.Load], PreparedModel], on_result: Callable[[LoadResult], None]) -> None:
+        self._read, self._on_result = read, on_result
         self._messages: queue.SimpleQueue[m.Load] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self.begun = self.ended = 0
+        self._begun = self._ended = 0
 
     def begin(self, message: m.Load) -> None:
-        """Its turn comes after those that were begun before."""
-        self.begun += 1
+        self._begun += 1
         self._messages.put(message)
         if self._thread is None:
             self._thread = threading.Thread(target=self._read_all, name="loading", daemon=True)
@@ -50,11 +50,11 @@ class ModelLoader:
 
     @property
     def busy(self) -> bool:
-        return self.ended < self.begun
+        return self._ended < self._begun
 
     def _read_all(self) -> None:
         while True:
-            result = read(self._messages.get(), self._how)
-            self._tell(result)
+            result = LoadResult.of(self._messages.get(), self._read)
+            self._on_result(result)
             del result  # or it would keep a network that may be unloaded meanwhile
-            self.ended += 1
+            self._ended += 1

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from app.engine.protocol import messages as m
-from app.engine.worker.inspection import AblationSearch
-from app.engine.worker.model_loader import LoadResult, ModelLoader, read
-from app.engine.worker.model_runner import CannotInspect, ModelRunner, out_of_memory
+from app.engine.worker.inspection import AblationSearch, CannotInspect, inspect
+from app.engine.worker.model_loader import LoadResult, ModelLoader
+from app.engine.worker.model_runner import ModelRunner, out_of_memory
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.token_sender import TokenSender
 from models.checkpoint import CheckpointError
@@ -30,60 +29,91 @@ STALE_MESSAGE = "The queue did not move in time; try again later."
 
 
 class Scheduler:
-    """Takes messages, gives messages; `step` advances every model that has work by one token. loading: reads
-    checkpoints meanwhile, and what it tells must be handled like a message; None: everything waits for them."""
+    """Takes messages, gives messages; `step` advances every model that has work by one token. loader: reads checkpoints
+    meanwhile, and its results must be handled like messages; None: everything waits while one is read."""
 
     def __init__(
         self,
         runner: ModelRunner,
         prefill_tokens: int = 2048,
         stream_interval_s: float = 0.0,
-        loading: ModelLoader | None = None,
+        loader: ModelLoader | None = None,
     ) -> None:
         self.runner, self.prefill_tokens = runner, prefill_tokens
-        self.lanes: dict[str, ModelQueue] = {}
-        self._telling = TokenSender(stream_interval_s)
-        self._looks: OrderedDict[int, m.Look] = OrderedDict()
-        self._rewriting: AblationSearch | None = None  # the one that is in work
-        self._loading, self._coming = loading, set[str]()
+        self.queues: dict[str, ModelQueue] = {}
+        self._sender = TokenSender(stream_interval_s)
+        self._inspections: dict[int, m.Look] = {}
+        self._ablation: AblationSearch | None = None  # at most one at a time: each has slots of its own
+        self._loader, self._loading = loader, set[str]()
 
     @property
     def busy(self) -> bool:
-        return bool(self._looks or self._rewriting) or any(lane.busy for lane in self.lanes.values())
+        for queue in self.queues.values():
+            if queue.busy:
+                return True
+        return bool(self._inspections) or self._ablation is not None
 
     def statistics(self) -> list[m.ModelStatistics]:
         """What each model has done since the last call."""
-        return [lane.statistics(name) for name, lane in self.lanes.items()]
+        return [queue.statistics(name) for name, queue in self.queues.items()]
+
+    # Messages -----------------------------------------------------------------------------------------------
 
     def handle(self, message: m.ToDevice | LoadResult) -> list[m.FromDevice]:
         match message:
+            case m.Decode():
+                return self._enqueue(message)
+            case m.Cancel():
+                self._cancel(message.id)
             case m.Load():
-                self._coming.add(message.name)
-                if self._loading is None:
-                    return [self._install(read(message, self.runner.read_as_asked))]
-                self._loading.begin(message)
+                self._loading.add(message.name)
+                if self._loader is None:
+                    return [self._install(LoadResult.of(message, self.runner.read))]
+                self._loader.begin(message)
             case LoadResult():
                 return [self._install(message)]
             case m.Unload():
                 return self._unload(message.name)
-            case m.Decode():
-                return self._enqueue(message)
             case m.Attend() | m.Walk() | m.Trace() | m.Score() | m.Align():
-                if message.model not in self.lanes:
-                    return [self._unknown(message)]
-                self._looks[message.id] = message
-            case m.Cancel():
-                self._cancel(message.id)
+                if message.model not in self.queues:
+                    return [self._unknown_model(message)]
+                self._inspections[message.id] = message
         return []
+
+    def _enqueue(self, message: m.Decode) -> list[m.FromDevice]:
+        queue = self.queues.get(message.model)
+        if queue is None:
+            return [self._unknown_model(message)]
+        if message.beam > queue.model.slots:
+            reason = f"A beam of {message.beam} does not fit {queue.model.slots} slots; ask for a narrower one."
+            return [m.Failed(message.id, "invalid_request", reason, "decode.beam_size")]
+        queue.add(message, time.monotonic())
+        if message.at_once:
+            self._sender.send_immediately(message.id)
+        return []
+
+    def _unknown_model(self, message: m.Decode | m.Look) -> m.Failed:
+        reason = f"There is no model {m.plain_name(message.model)} on this device."
+        return m.Failed(message.id, "unknown_model", reason)
+
+    def _cancel(self, request: int) -> None:
+        if self._ablation is not None and self._ablation.asked.id == request:
+            self._ablation = None
+        elif self._inspections.pop(request, None) is None:
+            for queue in self.queues.values():
+                if queue.remove(request):
+                    break
+        self._sender.end(request)
 
     def _install(self, result: LoadResult) -> m.FromDevice:
         message = result.message
         try:
             if result.error is not None:
                 raise result.error
-            if message.name in self._coming:  # nobody has unloaded it meanwhile
-                self.runner.install(message.name, result.network)
-                self.lanes[message.name] = ModelQueue(self.runner.models[message.name], self.prefill_tokens)
+            if message.name in self._loading:  # it was not unloaded meanwhile
+                assert result.prepared is not None
+                self.runner.install(message.name, result.prepared)
+                self.queues[message.name] = ModelQueue(self.runner.models[message.name], self.prefill_tokens)
             model = self.runner.models.get(message.name)
             return m.Loaded(message.name, time.monotonic() - result.began, model.precision if model else "")
         except CheckpointError as error:
@@ -92,7 +122,7 @@ class Scheduler:
             log.exception("loading %s failed", message.name)
             full, reason = out_of_memory(error), f"{message.folder} could not be loaded: {error}."
         finally:
-            self._coming.discard(message.name)
+            self._loading.discard(message.name)
         if full:
             self.runner.release_memory()
             name = m.plain_name(message.name)
@@ -102,81 +132,65 @@ class Scheduler:
         return m.LoadFailed(message.name, reason)
 
     def _unload(self, name: str) -> list[m.FromDevice]:
-        self._coming.discard(name)
-        lane = self.lanes.pop(name, None)
-        looks = [look for look in self._looks.values() if look.model == name]
-        for look in looks:
-            del self._looks[look.id]
-        if self._rewriting is not None and self._rewriting.asked.model == name:
-            looks.append(self._rewriting.asked)
-            self._rewriting = None
-        left = [*lane.waiting, *lane.active, *(look.id for look in looks)] if lane else []
-        del lane  # or it would keep what the runner frees
+        self._loading.discard(name)
+        queue = self.queues.pop(name, None)
+        unfinished = [*queue.waiting, *queue.active] if queue else []
+        del queue  # or it would keep what the runner frees
+        unfinished += [message.id for message in self._inspections.values() if message.model == name]
+        if self._ablation is not None and self._ablation.asked.model == name:
+            unfinished.append(self._ablation.asked.id)
+            self._ablation = None
+        for request in unfinished:
+            self._inspections.pop(request, None)
         self.runner.unload(name)
-        reason = f"{m.plain_name(name)} was unloaded; please try again."
-        return self._fail(left, "engine_unavailable", reason)
+        return self._fail(unfinished, "engine_unavailable", f"{m.plain_name(name)} was unloaded; please try again.")
 
     def _fail(self, requests: Iterable[int], code: str, reason: str) -> list[m.FromDevice]:
-        """What was written of them before comes first."""
-        replies: list[m.FromDevice] = [*self._telling.flush()]
+        """Tokens that they have written before come first."""
+        replies: list[m.FromDevice] = [*self._sender.flush()]
         for request in requests:
-            self._telling.end(request)
+            self._sender.end(request)
             replies.append(m.Failed(request, code, reason))
         return replies
 
-    def _unknown(self, message: m.Decode | m.Look) -> m.Failed:
-        reason = f"There is no model {m.plain_name(message.model)} on this device."
-        return m.Failed(message.id, "unknown_model", reason)
-
-    def _enqueue(self, message: m.Decode) -> list[m.FromDevice]:
-        lane = self.lanes.get(message.model)
-        if lane is None:
-            return [self._unknown(message)]
-        if message.beam > lane.model.slots:
-            reason = f"A beam of {message.beam} does not fit {lane.model.slots} slots; ask for a narrower one."
-            return [m.Failed(message.id, "invalid_request", reason, "decode.beam_size")]
-        lane.add(message, time.monotonic())
-        if message.at_once:
-            self._telling.hurry(message.id)
-        return []
-
-    def _cancel(self, request: int) -> None:
-        if self._rewriting is not None and self._rewriting.asked.id == request:
-            self._rewriting = None
-        elif self._looks.pop(request, None) is None:
-            any(lane.remove(request) for lane in self.lanes.values())
-        self._telling.end(request)
+    # Steps --------------------------------------------------------------------------------------------------
 
     def step(self) -> list[m.FromDevice]:
         replies: list[m.FromDevice] = []
-        for lane in self.lanes.values():
-            if lane.busy:
-                replies += self._expire(lane)
-                for group in lane.take(time.monotonic()):
-                    replies += self._join(lane, group)
-                replies += self._advance(lane)
-        replies += self._rewrite()
-        replies += self._look()
+        for queue in self.queues.values():
+            if queue.busy:
+                replies += self._expire(queue)
+                for group in queue.take(time.monotonic()):
+                    replies += self._prefill(queue, group)
+                if queue.active:
+                    replies += self._advance(queue)
+        if self._ablation is not None:
+            replies += self._continue_ablation(self._ablation)
+        if self._inspections:
+            replies += self._inspect_next()
         return replies
 
-    def _expire(self, lane: ModelQueue) -> list[m.FromDevice]:
+    def _expire(self, queue: ModelQueue) -> list[m.FromDevice]:
         """Nothing is computed for a request whose time is over."""
         now, replies = time.monotonic(), list[m.FromDevice]()
-        for over, code, reason in (
-            (lane.late, "deadline_exceeded", LATE_MESSAGE),
-            (lane.stale, "overloaded", STALE_MESSAGE),
-        ):
-            if found := over(now):
-                for request in found:
-                    lane.remove(request)
-                replies += self._fail(found, code, reason)
+        if late := queue.late(now):
+            for request in late:
+                queue.remove(request)
+            replies += self._fail(late, "deadline_exceeded", LATE_MESSAGE)
+        if stale := queue.stale(now):
+            for request in stale:
+                queue.remove(request)
+            replies += self._fail(stale, "overloaded", STALE_MESSAGE)
         return replies
 
-    def _join(self, lane: ModelQueue, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
-        """Prefill together; if that fails, each half of them, so that in the end one bad request fails alone."""
-        error = self._prefill(lane, tickets)
-        if error is None:
-            lane.started(tickets)
+    def _prefill(self, queue: ModelQueue, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
+        """All together; if that fails, each half of them, so that in the end one bad request fails alone."""
+        try:
+            queue.model.join([ticket.request for ticket in tickets])
+        except Exception as raised:
+            error = raised.with_traceback(None)  # whose frames would keep the tensors that did not fit
+        else:
+            queue.started(tickets)
             return []
         full = out_of_memory(error)
         if full:
@@ -185,89 +199,74 @@ class Scheduler:
             self.runner.check()  # a lost device ends the process, and the next one starts afresh
         if len(tickets) > 1:
             half = len(tickets) // 2
-            return [*self._join(lane, tickets[:half]), *self._join(lane, tickets[half:])]
+            return [*self._prefill(queue, tickets[:half]), *self._prefill(queue, tickets[half:])]
         request = tickets[0].request
         log.warning("request %d failed in prefill: %s", request.id, error)
+        tickets[0].state = "gone"
         reason = f"This request could not be started: {error}"
         if full:
             reason = f"The device lacks the memory to read these {tickets[0].tokens:,} tokens; send a shorter text."
         code = "invalid_request" if isinstance(error, ValueError) else "engine_failed"
         return [m.Failed(request.id, code, reason)]
 
-    def _prefill(self, lane: ModelQueue, tickets: Sequence[Ticket]) -> Exception | None:
+    def _advance(self, queue: ModelQueue) -> list[m.FromDevice]:
+        """One step: at most one message for the tokens of all streams, and one for each request that is done."""
+        rows, began = queue.rows, time.monotonic()
         try:
-            lane.model.join([ticket.request for ticket in tickets])
-        except Exception as error:
-            return error.with_traceback(None)  # whose frames would keep the tensors that did not fit
-        return None
-
-    def _advance(self, lane: ModelQueue) -> list[m.FromDevice]:
-        if not lane.active:
-            return []
-        rows, began = lane.rows, time.monotonic()
-        try:
-            progress = lane.model.step()
+            result = queue.model.decoder.step()
         except Exception as error:
             log.exception("a step failed")
             reason = f"The step failed: {error}."
         else:
             now = time.monotonic()
-            lane.stepped(rows, began, now)
-            return self._replies(lane, progress, now, now - began)
+            queue.stepped(rows, began, now)
+            self._sender.add(result.tokens, now, result.log_probabilities, result.likeliest)
+            finished: list[m.FromDevice] = []
+            for request, hypotheses in result.finished:
+                timing = queue.finish(request).timing(now)
+                finished.append(m.Finished(request, [_hypothesis_message(found) for found in hypotheses], timing))
+                self._sender.end(request)
+            return [*self._sender.due(now, now - began), *finished]
         self.runner.check()  # here, where the error's frames no longer keep the slots
-        for request, ticket in lane.active.items():
-            ticket.emitted = self._telling.has_begun(request)
-        lost = lane.give_up_step()
-        lane.model.reset()
+        for request, ticket in queue.active.items():
+            ticket.emitted = self._sender.has_begun(request)
+        lost = queue.give_up_step()
+        queue.model.reset()
         return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
 
-    def _replies(self, lane: ModelQueue, progress: Any, now: float, step_s: float) -> list[m.FromDevice]:
-        """At most one message for the tokens of all streams, and one for each request that is done."""
-        finished: list[m.FromDevice] = []
-        self._telling.hold(progress.tokens, now, progress.log_probabilities, progress.likeliest)
-        for key, hypotheses in progress.finished:
-            ticket = lane.active.pop(_id(key))
-            finished.append(
-                m.Finished(_id(key), [_hypothesis_message(each) for each in hypotheses], ticket.timing(now))
-            )
-            self._telling.end(_id(key))
-        return [*self._telling.leaving(now, step_s), *finished]
+    # Inspections --------------------------------------------------------------------------------------------
 
-    def _look(self) -> list[m.FromDevice]:
-        """One look inside a model, if one is asked for: the next step comes before the next look."""
-        message = next((look for look in self._looks.values() if self._may_begin(look)), None)
-        if message is None:
+    def _inspect_next(self) -> list[m.FromDevice]:
+        """One inspection: the next step comes before the next one."""
+        for message in self._inspections.values():
+            if self._ablation is None or not (isinstance(message, m.Attend) and message.question.masked):
+                break
+        else:
             return []
-        del self._looks[message.id]
-        found = self._seen(message, self.lanes[message.model].model.look)
-        if isinstance(found, AblationSearch):
-            self._rewriting = found
+        del self._inspections[message.id]
+        model = self.queues[message.model].model
+        answer = self._inspected(message, lambda: inspect(model, message))
+        if isinstance(answer, AblationSearch):
+            self._ablation = answer
             return []
-        return [found]
+        return [answer]
 
-    def _may_begin(self, look: m.Look) -> bool:
-        """One search without heads is in work at a time: each has slots of its own."""
-        return self._rewriting is None or not (isinstance(look, m.Attend) and look.question.masked)
-
-    def _rewrite(self) -> list[m.FromDevice]:
-        """One step of the search without heads that is in work."""
-        if (rewriting := self._rewriting) is None:
+    def _continue_ablation(self, search: AblationSearch) -> list[m.FromDevice]:
+        answer = self._inspected(search.asked, search.step)
+        if answer is None:
             return []
-        found = self._seen(rewriting.asked, lambda _: rewriting.step())
-        if found is None:
-            return []
-        self._rewriting = None
-        return [found]
+        self._ablation = None
+        return [answer]
 
-    def _seen(self, message: m.Look, work: Callable[[m.Look], T]) -> T | m.Failed:
+    def _inspected(self, message: m.Look, work: Callable[[], T]) -> T | m.Failed:
         if 0 < message.deadline < time.monotonic():
             return m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE)
         try:
-            return work(message)
+            return work()
         except CannotInspect as error:
             return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
-            log.exception("the look of request %d failed", message.id)
+            log.exception("the inspection of request %d failed", message.id)
             reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
         self.runner.check()
         return m.Failed(message.id, "engine_failed", reason)
@@ -278,8 +277,3 @@ def _hypothesis_message(found: Hypothesis) -> m.Hypothesis:
     score = None if math.isnan(found.score) else found.score
     top = [list(each) for each in found.likeliest or ()]
     return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats, score, top)
-
-
-def _id(key: Any) -> int:
-    assert isinstance(key, int)
-    return key

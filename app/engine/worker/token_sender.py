@@ -9,78 +9,81 @@ from app.engine.protocol import messages as m
 
 
 class TokenSender:
-    """Holds tokens until a round is due, `interval_s` after the first that waits for it; 0: with every step.
+    """Holds tokens until the first of them has waited for `interval_s`; 0: one message per step.
 
-    One round for all requests of the process: the front end wakes once for all of them, and a stream is written to as
+    One interval for all streams of the process: the front end wakes once for all of them, and a stream is written to as
     often as the interval says, however fast the steps are. Times are CLOCK_MONOTONIC seconds.
     """
 
     def __init__(self, interval_s: float = 0.0) -> None:
         self._interval_s = interval_s
         self._begun: set[int] = set()  # requests whose first tokens have left
-        self._at_once: set[int] = set()  # whose tokens wait for no round
+        self._immediate: set[int] = set()  # requests whose tokens leave with each step
         self._held: defaultdict[int, list[int]] = defaultdict(list)
-        self._nats: defaultdict[int, list[float]] = defaultdict(list)  # of the tokens held, for those who asked
+        self._log_probabilities: defaultdict[int, list[float]] = defaultdict(list)  # of held tokens, where wanted
         self._top: defaultdict[int, list[m.TopTokens]] = defaultdict(list)  # likewise
         self._due = 0.0
 
-    def hold(
+    def add(
         self,
         tokens: Iterable[tuple[int, int]],
         now: float,
         log_probabilities: Mapping[int, float] | None = None,
         top: Mapping[int, Sequence[tuple[int, float]]] | None = None,
     ) -> None:
-        """(request, token) of one step, and by request the log-probability of its token where it asked for that, and
-        the likeliest at its place."""
+        """(request, token) of one step, and by request, where it wants them, the log-probability of its token and the
+        likeliest tokens at its place."""
         if not self._held:
             self._due = now + self._interval_s
-        held = self._held
         for request, token in tokens:
-            held[request].append(token)
+            self._held[request].append(token)
         if log_probabilities:
-            for request, nats in log_probabilities.items():
-                self._nats[request].append(nats)
+            for request, log_probability in log_probabilities.items():
+                self._log_probabilities[request].append(log_probability)
         if top:
-            for request, likely in top.items():
-                self._top[request].append(list(likely))
+            for request, likeliest in top.items():
+                self._top[request].append(list(likeliest))
 
-    def hurry(self, request: int) -> None:
+    def send_immediately(self, request: int) -> None:
         """From now on its tokens leave with each step."""
-        self._at_once.add(request)
+        self._immediate.add(request)
 
     def has_begun(self, request: int) -> bool:
-        """Whether a part of it has left."""
+        """Whether tokens of it have left."""
         return request in self._begun
 
     def end(self, request: int) -> None:
-        """It is over: what is still held of it is in its answer, or nobody waits for it."""
+        """Forget a request that is over: what is still held is in its answer, or not wanted."""
         self._held.pop(request, None)
-        self._nats.pop(request, None)
+        self._log_probabilities.pop(request, None)
         self._top.pop(request, None)
         self._begun.discard(request)
-        self._at_once.discard(request)
+        self._immediate.discard(request)
 
-    def leaving(self, now: float, step_s: float) -> list[m.Tokens]:
-        """What leaves now: everything, if the round would be over before another step of that length is; or else
-        what requests have that have not begun, or may not wait."""
+    def due(self, now: float, step_s: float) -> list[m.Tokens]:
+        """What leaves now: everything, if the interval would be over before another step of that length; else the
+        tokens of requests that have not begun, or may not wait."""
         if not self._held:
             return []
         if now + step_s >= self._due:
             return self.flush()
-        leaving = [each for each in self._held if each not in self._begun or each in self._at_once]
-        return self._told({request: self._held.pop(request) for request in leaving})
+        leaving = [r for r in self._held if r not in self._begun or r in self._immediate]
+        return self._message({request: self._held.pop(request) for request in leaving})
 
     def flush(self) -> list[m.Tokens]:
         """All that is held, whether or not it is due."""
         held = dict(self._held)
         self._held.clear()
-        return self._told(held)
+        return self._message(held)
 
-    def _told(self, tokens: dict[int, list[int]]) -> list[m.Tokens]:
+    def _message(self, tokens: dict[int, list[int]]) -> list[m.Tokens]:
         self._begun.update(tokens)
         if not tokens:
             return []
-        nats = {request: self._nats.pop(request) for request in tokens if request in self._nats} if self._nats else {}
-        top = {request: self._top.pop(request) for request in tokens if request in self._top} if self._top else {}
-        return [m.Tokens(tokens, nats, top)]
+        log_probabilities: dict[int, list[float]] = {}
+        top: dict[int, list[m.TopTokens]] = {}
+        if self._log_probabilities:
+            log_probabilities = {r: self._log_probabilities.pop(r) for r in tokens if r in self._log_probabilities}
+        if self._top:
+            top = {r: self._top.pop(r) for r in tokens if r in self._top}
+        return [m.Tokens(tokens, log_probabilities, top)]

@@ -1,7 +1,8 @@
 """The main loop of a device process: reads messages, drives the scheduler, writes answers. One process for each device.
 
-`python -m app.engine.worker.worker_main.worker_main FD`, where FD is one end of a socket pair whose other end the
-front end holds. When that end closes, however the parent ended, this process ends too."""
+`python -m app.engine.worker.worker_main FD`, where FD is one end of a socket pair whose other end the front end holds.
+When that end closes, however the parent ended, this process ends too.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 from app import logs
 from app.engine.protocol import messages as m
@@ -27,54 +26,39 @@ log = logging.getLogger(__name__)
 
 
 def serve(connection: socket.socket) -> None:
-    inbox = Channel(connection)
-    inbox.start()
-
-    def send(messages: list[Any]) -> None:
-        if messages:
-            connection.sendall(m.frame(messages))
-
-    first, *others = inbox.take(None)
-    assert isinstance(first, m.Configure), "the first message configures the process"
-    logs.set_up_logging(first.log_level, first.log_format)
-    runner = ModelRunner(first.device, first.threads, first.slots, first.precision, first.beam, first.look_threads)
-    loading = ModelLoader(runner.read_as_asked, inbox.put)
-    scheduler = Scheduler(runner, first.prefill_tokens, first.stream_interval_s, loading)
+    channel = Channel(connection)
+    channel.exit_with_front_end()
+    config, *others = channel.receive(None)
+    assert isinstance(config, m.Configure), "the first message configures the process"
+    logs.set_up_logging(config.log_level, config.log_format)
+    runner = ModelRunner(
+        config.device, config.threads, config.slots, config.precision, config.beam, config.inspection_threads
+    )
+    loader = ModelLoader(runner.read, channel.put)
+    scheduler = Scheduler(runner, config.prefill_tokens, config.stream_interval_s, loader)
     gc.collect()
     gc.freeze()  # modules stay to the end: no full collection walks through them between two steps
-    send([m.Started(first.device)])
-    work(inbox, scheduler, send, others, first.beat_s)
-    if loading.busy:
+    channel.send([m.Started(config.device)])
+    run(channel, scheduler, others, config.beat_s)
+    if loader.busy:
         os._exit(0)  # its thread would be torn out of torch
 
 
-def work(
-    inbox: Channel,
-    scheduler: Scheduler,
-    send: Callable[[list[Any]], None],
-    pending: list[m.ToDevice | LoadResult],
-    beat_s: float,
-) -> None:
-    """The main loop. It sends its own beats: a thread beside it would go on beating when the loop hangs."""
+def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | LoadResult], beat_s: float) -> None:
+    """Returns at a Stop. The loop sends its own heartbeats: a thread beside it would go on when the loop hangs."""
     next_beat = time.monotonic()
     while True:
-        if not hear(pending, scheduler, send):
-            return
-        send(scheduler.step())
+        while pending:
+            message = pending.pop(0)
+            if isinstance(message, m.Stop):
+                return
+            channel.send(scheduler.handle(message))
+            del message  # an idle process must not hold the network that the last message brought
+        channel.send(scheduler.step())
         if (now := time.monotonic()) >= next_beat:
-            send([m.Heartbeat(scheduler.statistics())])
+            channel.send([m.Heartbeat(scheduler.statistics())])
             next_beat = now + beat_s
-        pending = inbox.take(0 if scheduler.busy else max(next_beat - now, 0))
-
-
-def hear(messages: list[m.ToDevice | LoadResult], scheduler: Scheduler, send: Callable[[list[Any]], None]) -> bool:
-    """Whether to go on. The list is emptied: an idle process must not hold the network that the last one brought."""
-    while messages:
-        message = messages.pop(0)
-        if isinstance(message, m.Stop):
-            return False
-        send(scheduler.handle(message))
-    return True
+        pending = channel.receive(0 if scheduler.busy else max(next_beat - now, 0))
 
 
 def die_with_parent() -> None:
@@ -96,7 +80,7 @@ def main() -> None:
         serve(connection)
     except ConnectionError:
         log.info("the front end is gone")
-        os._exit(0)  # whatever other threads are at
+        os._exit(0)  # whatever its other threads do
     except Exception:
         log.exception("the main loop failed")
         os._exit(1)

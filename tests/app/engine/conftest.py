@@ -27,7 +27,7 @@ def scheduler(tiny_checkpoints: Path) -> Scheduler:
     for name in ("tiny-de-en", "tiny-lyrics"):
         reply = scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))
         assert isinstance(reply[0], m.Loaded)
-        scheduler.lanes[name].model.gradual = False  # or what starts when would hang on the clock
+        scheduler.queues[name].model.gradual = False  # or what starts when would hang on the clock
     return scheduler
 
 

@@ -35,7 +35,7 @@ class Inline:
         for edition in self.library.checkpoints.values():
             (loaded,) = self.scheduler.handle(m.Load(edition.key, str(edition.folder)))
             assert isinstance(loaded, m.Loaded)
-            self.scheduler.lanes[edition.key].model.gradual = False
+            self.scheduler.queues[edition.key].model.gradual = False
         self.name, self.outstanding_tokens, self.process, self.change = "cpu", 0, self, change
         self.sent, self.admission = list[Any](), Admission(64, 4096, slots=SLOTS)
         board = Dispatcher(cast(Supervisor, self), 30.0, Metrics())

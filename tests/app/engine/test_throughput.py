@@ -76,7 +76,7 @@ def test_the_window_ends_at_the_last_telling_too(clock: Clock) -> None:
 
 def test_of_a_beam_that_was_cancelled_the_tokens_count_once_as_work() -> None:
     """As they do in what was admitted; the metric counts every row that was computed."""
-    model = SimpleNamespace(slots=8, decoder=SimpleNamespace(free=8), leave=lambda request: None, gradual=False)
+    model = SimpleNamespace(slots=8, decoder=SimpleNamespace(free=8, leave=lambda request: None), gradual=False)
     lane = ModelQueue(cast(LoadedModel, model), 100)
     lane.add(m.Decode(1, "a", [5, 6], [2], 1e12, 50, beam=4), 0.0)
     (group,) = lane.take(0.0)

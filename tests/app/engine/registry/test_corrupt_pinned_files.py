@@ -24,6 +24,6 @@ def test_the_folder_named_is_the_one_that_was_asked_for(
     assert edition.kept is not None
     assert set(asked.kept) == {"config.json", *edition.config.files}
     with caplog.at_level(logging.INFO), pytest.raises(CheckpointError) as refused:
-        ModelRunner("cpu", 1, slots=2).read_as_asked(asked)
+        ModelRunner("cpu", 1, slots=2).read(asked)
     assert str(refused.value).startswith(f"{folder / 'model.safetensors'} cannot be loaded: its tensor output.weight")
     assert "is loaded" not in caplog.text

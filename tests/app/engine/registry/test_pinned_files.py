@@ -18,8 +18,8 @@ from app.engine.interface import GenerationRequest
 from app.engine.protocol import messages as m
 from app.engine.registry.model_lifecycle import load_again_message, load_message
 from app.engine.registry.model_registry import ModelRegistry
-from app.engine.registry.pinned_files import PinnedFiles, linked_folder
-from app.engine.worker.model_runner import ModelRunner
+from app.engine.registry.pinned_files import PinnedFiles
+from app.engine.worker.model_runner import ModelRunner, linked_folder
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from tests.tiny import write_lyricist
@@ -63,8 +63,8 @@ def test_a_process_that_starts_anew_reads_the_served_edition_and_a_reload_does_n
     write_lyricist(tmp_path / "tiny-lyrics", seed=3)
     runner = ModelRunner("cpu", 1, slots=4)
     with pytest.raises(CheckpointError, match="has changed since"):
-        runner.read_as_asked(load_message(edition))
-    found = runner.read_as_asked(load_again_message(edition))
+        runner.read(load_message(edition))
+    found = runner.read(load_again_message(edition))
     assert found.checkpoint.config.files == edition.config.files
     assert (tmp_path / "tiny-lyrics" / checkpoints.CONFIG).is_file()
 

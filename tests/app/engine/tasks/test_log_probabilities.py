@@ -86,15 +86,15 @@ def test_who_asks_writes_what_it_would_have_written(scheduler: Scheduler) -> Non
 
 def test_what_waits_for_a_round_leaves_together_and_nothing_is_kept_of_who_is_over() -> None:
     telling = TokenSender(100.0)
-    telling.hold([(1, 5), (2, 6)], 0.0, {1: -0.5})
-    assert telling.leaving(0.0, 1.0) == [m.Tokens({1: [5], 2: [6]}, {1: [-0.5]})]
-    telling.hold([(1, 7), (2, 8)], 1.0, {1: -0.25})
-    telling.hold([(1, 9), (3, 4)], 2.0, {1: -0.75, 3: -2.0})
-    assert telling.leaving(2.0, 1.0) == [m.Tokens({3: [4]}, {3: [-2.0]})]
-    telling.hold([(3, 4)], 3.0, {3: -1.0})
+    telling.add([(1, 5), (2, 6)], 0.0, {1: -0.5})
+    assert telling.due(0.0, 1.0) == [m.Tokens({1: [5], 2: [6]}, {1: [-0.5]})]
+    telling.add([(1, 7), (2, 8)], 1.0, {1: -0.25})
+    telling.add([(1, 9), (3, 4)], 2.0, {1: -0.75, 3: -2.0})
+    assert telling.due(2.0, 1.0) == [m.Tokens({3: [4]}, {3: [-2.0]})]
+    telling.add([(3, 4)], 3.0, {3: -1.0})
     telling.end(3)
     assert telling.flush() == [m.Tokens({1: [7, 9], 2: [8]}, {1: [-0.25, -0.75]})]
-    assert (dict(telling._held), dict(telling._nats)) == ({}, {})
+    assert telling.flush() == []
 
 
 def test_a_request_that_goes_to_another_device_hears_one_device_alone() -> None:

@@ -15,6 +15,7 @@ from app.engine.output.token_views import SentenceSides, source_side, target_sid
 from app.engine.protocol import messages as m
 from app.engine.protocol.inspection_messages import AttentionOptions, HeadChoice
 from app.engine.registry.model_registry import ModelVersion
+from app.engine.worker.inspection import AblationSearch
 from app.engine.worker.scheduler import LATE_MESSAGE, Scheduler
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
@@ -97,7 +98,7 @@ def test_whoever_leaves_or_is_late_or_loses_the_model_ends_the_search(scheduler:
 def test_a_search_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler.handle(attend())
     scheduler.step()
-    fails(monkeypatch, scheduler._rewriting, "step", 1, RuntimeError("the search is stuck"))
+    fails(monkeypatch, AblationSearch, "step", 1, RuntimeError("the search is stuck"))
     broken, _ = until(scheduler, 9)
     assert (broken.code, broken.reason) == (
         "engine_failed",

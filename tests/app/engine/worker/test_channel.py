@@ -22,9 +22,9 @@ TWO = [m.Cancel(7), m.Cancel(8)]
 def ends() -> Iterator[tuple[socket.socket, Channel]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox = Channel(theirs)
-        yield ours, inbox
-        inbox.close()
+        channel = Channel(theirs)
+        yield ours, channel
+        channel.close()
 
 
 @pytest.mark.parametrize(
@@ -38,61 +38,61 @@ def ends() -> Iterator[tuple[socket.socket, Channel]]:
         (m.frame([m.Started("cpu")]), msgspec.ValidationError),
     ],
 )
-def test_what_was_said_is_heard_and_then_that_nothing_more_can_be(
+def test_whole_messages_are_received_before_a_broken_or_closed_stream_raises(
     ends: tuple[socket.socket, Channel], data: bytes, error: type[Exception]
 ) -> None:
-    ours, inbox = ends
+    ours, channel = ends
     ours.sendall(m.frame(TWO))
-    assert inbox.take(None) == TWO
-    assert inbox.take(0) == []
+    assert channel.receive(None) == TWO
+    assert channel.receive(0) == []
     ours.sendall(data)
     ours.close()
     with pytest.raises(error):
-        inbox.take(None)
+        channel.receive(None)
 
 
-def test_the_last_words_come_before_the_end(ends: tuple[socket.socket, Channel]) -> None:
-    ours, inbox = ends
+def test_last_messages_come_before_the_end_of_the_connection(ends: tuple[socket.socket, Channel]) -> None:
+    ours, channel = ends
     ours.sendall(m.frame(TWO))
     ours.close()
-    assert inbox.take(None) == TWO
+    assert channel.receive(None) == TWO
     with pytest.raises(ConnectionError):
-        inbox.take(0)
+        channel.receive(0)
 
 
 def test_parts_of_a_message_are_put_together(ends: tuple[socket.socket, Channel]) -> None:
-    ours, inbox = ends
+    ours, channel = ends
     data = m.frame([m.Decode(1, "a", list(range(70_000)), [2], 1.0, 5)]) + m.frame(TWO)
     sending = threading.Thread(target=ours.sendall, args=(data,))
     sending.start()
-    found = list[object]()
-    while len(found) < 3:
-        found += inbox.take(None)
+    received = list[object]()
+    while len(received) < 3:
+        received += channel.receive(None)
     sending.join(10)
-    assert found[1:] == TWO
-    assert isinstance(found[0], m.Decode)
-    assert found[0].source == list(range(70_000))
+    assert received[1:] == TWO
+    assert isinstance(received[0], m.Decode)
+    assert received[0].source == list(range(70_000))
 
 
-def test_what_another_thread_tells_wakes_the_loop(ends: tuple[socket.socket, Channel]) -> None:
-    _, inbox = ends
+def test_result_of_another_thread_wakes_the_loop(ends: tuple[socket.socket, Channel]) -> None:
+    _, channel = ends
     result = LoadResult(m.Load("a", "b"), 0.0)
-    telling = threading.Timer(0.02, inbox.put, (result,))
-    telling.start()
-    assert inbox.take(None) == [result]
-    telling.join()
+    timer = threading.Timer(0.02, channel.put, (result,))
+    timer.start()
+    assert channel.receive(None) == [result]
+    timer.join()
     began = time.monotonic()
-    assert inbox.take(0.03) == []  # the bell has stopped
+    assert channel.receive(0.03) == []  # the wake-up byte was read
     assert time.monotonic() - began > 0.02
 
 
-def test_the_end_of_the_front_end_ends_the_process_in_the_middle_of_a_step(
+def test_end_of_the_front_end_ends_the_process_in_the_middle_of_a_step(
     ends: tuple[socket.socket, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, inbox = ends
+    ours, channel = ends
     ended = threading.Event()
     monkeypatch.setattr(os, "_exit", lambda status: ended.set())
-    inbox.start()
+    channel.exit_with_front_end()
     ours.sendall(m.frame(TWO))  # and nobody reads it
     assert not ended.wait(0.05)
     ours.close()

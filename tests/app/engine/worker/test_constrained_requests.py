@@ -78,7 +78,7 @@ def test_one_that_cannot_be_is_refused_and_the_others_go_on(
     assert (failed.id, failed.code) == (2, "invalid_request")
     assert message in failed.reason
     assert {reply.id for reply in replies if isinstance(reply, m.Finished)} == {1, 3}
-    assert scheduler.lanes["tiny-de-en"].rows == 0
+    assert scheduler.queues["tiny-de-en"].rows == 0
 
 
 def test_a_beam_wider_than_the_slots_is_told_so(scheduler: Scheduler) -> None:

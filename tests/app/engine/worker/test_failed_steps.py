@@ -22,7 +22,7 @@ def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
     for request in asked:
         scheduler.handle(request)
     replies = scheduler.step() + scheduler.step()
-    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.decodable, "step", 1, RuntimeError("a hiccup"))
+    fails(monkeypatch, scheduler.queues["tiny-lyrics"].model.decodable, "step", 1, RuntimeError("a hiccup"))
     replies += run(scheduler)
     finished = {r.id: [h.tokens for h in r.hypotheses] for r in replies if isinstance(r, m.Finished)}
     assert finished == {request.id: alone(tiny_checkpoints, request) for request in asked}
@@ -31,7 +31,7 @@ def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
 def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = scheduler.lanes["tiny-lyrics"].model.decodable
+    network = scheduler.queues["tiny-lyrics"].model.decodable
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
     scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 5))
     scheduler.handle(m.Decode(4, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
@@ -47,14 +47,14 @@ def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
 def test_a_step_on_a_lost_device_ends_the_process(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = RuntimeError("CUDA error: device-side assert triggered")
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
-    fails(monkeypatch, scheduler.lanes["tiny-lyrics"].model.decodable, "step", 1, lost)
+    fails(monkeypatch, scheduler.queues["tiny-lyrics"].model.decodable, "step", 1, lost)
     fails(monkeypatch, scheduler.runner, "check", 1, lost)
     with pytest.raises(RuntimeError, match="device-side assert"):
         scheduler.step()
 
 
 def test_new_slots_are_made_after_the_old_ones_are_gone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = scheduler.lanes["tiny-lyrics"].model
+    model = scheduler.queues["tiny-lyrics"].model
     old, allocate, alive = weakref.ref(model.decoder), model.decodable.allocate, []
 
     def watched(*given: Any) -> Any:
@@ -80,7 +80,7 @@ def test_new_slots_are_made_after_the_old_ones_are_gone(scheduler: Scheduler, mo
 def test_a_prefill_without_memory_is_halved_until_it_fits(
     error: Exception, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lane = scheduler.lanes["tiny-lyrics"]
+    lane = scheduler.queues["tiny-lyrics"]
     prefill, sizes = lane.model.decodable.prefill, list[int]()
 
     def small(state: Any, rows: Any, prompts: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_lost_device_ends_the_process_instead_of_failing_every_request(
     def lost(*_: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model.decodable, "prefill", lost)
+    monkeypatch.setattr(scheduler.queues["tiny-lyrics"].model.decodable, "prefill", lost)
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 5))
     (reply,) = scheduler.step()  # the device itself still answers
     assert isinstance(reply, m.Failed)

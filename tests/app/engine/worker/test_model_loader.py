@@ -26,13 +26,13 @@ class Reading:
         self.runner, self.root = ModelRunner("cpu", 1, slots=4), root
         self.told, self.order = list[LoadResult](), list[str]()
         self.may_read, self.has_told = threading.Semaphore(0), threading.Semaphore(0)
-        self.loading = ModelLoader(self._read, self._tell)
-        self.scheduler = Scheduler(self.runner, loading=self.loading)
+        self.loader = ModelLoader(self._read, self._tell)
+        self.scheduler = Scheduler(self.runner, loader=self.loader)
 
     def _read(self, load: m.Load) -> Any:
         assert self.may_read.acquire(timeout=30)
         self.order.append(load.name)
-        return self.runner.read_as_asked(load)
+        return self.runner.read(load)
 
     def _tell(self, result: LoadResult) -> None:
         self.told.append(result)
@@ -69,7 +69,7 @@ def test_a_model_decodes_while_another_is_read(reading: Reading) -> None:
     assert loaded.name == "a@1"
     alone = reading.decoded("a@1")
     reading.ask("a@2")  # and nobody lets it be read
-    assert reading.loading.busy
+    assert reading.loader.busy
     assert reading.decoded("a@1") == alone
     assert isinstance(reading.scheduler.handle(m.Decode(2, "a@2", [], [1], FAR, 5))[0], m.Failed)
     assert isinstance(reading.let_read(), m.Loaded)
@@ -89,7 +89,7 @@ def test_a_model_that_is_unloaded_while_it_is_read_is_not_kept(reading: Reading)
     assert reading.scheduler.handle(m.Unload("a@1")) == []
     assert isinstance(reading.let_read(), m.Loaded)  # an answer all the same: someone may count on one
     assert reading.runner.models == {}
-    assert reading.scheduler.lanes == {}
+    assert reading.scheduler.queues == {}
 
 
 def test_what_is_wrong_with_a_checkpoint_is_told_and_the_next_is_read(reading: Reading) -> None:
@@ -113,7 +113,7 @@ def test_slots_that_do_not_fit_the_memory_are_said_when_it_is_installed(
     failed = reading.let_read()
     assert isinstance(failed, m.LoadFailed)
     assert "lacks the memory for a" in failed.reason
-    assert reading.scheduler.lanes == {}
+    assert reading.scheduler.queues == {}
 
 
 def test_an_architecture_is_measured_once(

@@ -64,7 +64,7 @@ def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler
     for number in range(12):  # eight run, four wait
         scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 1000))
     scheduler.step()
-    decoder = scheduler.lanes["tiny-lyrics"].model.decoder
+    decoder = scheduler.queues["tiny-lyrics"].model.decoder
     assert decoder.free == 0
     for number in (3, 11):
         scheduler.handle(m.Cancel(number))
@@ -78,7 +78,7 @@ def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler
 
 def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], time.monotonic() - 1, 5))
-    model = scheduler.lanes["tiny-lyrics"].model
+    model = scheduler.queues["tiny-lyrics"].model
     monkeypatch.setattr(model, "join", lambda requests: pytest.fail("prefilled an expired request"))
     (reply,) = scheduler.step()
     assert isinstance(reply, m.Failed)
@@ -93,7 +93,7 @@ def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
         scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))
     scheduler.step()
     monkeypatch.setattr(time, "monotonic", lambda: now + 101)
-    monkeypatch.setattr(scheduler.lanes["tiny-lyrics"].model, "join", lambda requests: pytest.fail("prefilled"))
+    monkeypatch.setattr(scheduler.queues["tiny-lyrics"].model, "join", lambda requests: pytest.fail("prefilled"))
     replies = run(scheduler)
     assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(8, "overloaded")]
     assert sorted(r.id for r in replies if isinstance(r, m.Finished)) == list(range(8))

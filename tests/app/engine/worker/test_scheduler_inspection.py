@@ -121,7 +121,7 @@ def test_a_look_does_not_change_what_is_being_written(scheduler: Scheduler) -> N
 
 
 def test_a_look_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = scheduler.lanes["tiny-lyrics"].model.network
+    network = scheduler.queues["tiny-lyrics"].model.network
     error = RuntimeError("the gates are stuck")
     assert not out_of_memory(error)
     fails(monkeypatch, network, "gates", 1, error)

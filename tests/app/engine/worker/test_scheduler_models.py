@@ -33,7 +33,7 @@ def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler
 
 
 def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) -> None:
-    network = weakref.ref(scheduler.lanes["tiny-de-en"].model.network)
+    network = weakref.ref(scheduler.queues["tiny-de-en"].model.network)
     for number in range(10):  # eight run, two wait
         scheduler.handle(m.Decode(number, "tiny-de-en", [5, 3], [2], FAR, 30))
     scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))

@@ -23,19 +23,19 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def loaded(folder: Path, look_threads: int) -> LoadedModel:
-    runner = ModelRunner("cpu", 0, slots=2, look_threads=look_threads)
+def loaded(folder: Path, inspection_threads: int) -> LoadedModel:
+    runner = ModelRunner("cpu", 0, slots=2, inspection_threads=inspection_threads)
     runner.load("tiny", str(folder))
     return runner.models["tiny"]
 
 
-@pytest.mark.parametrize(("look_threads", "wanted"), [(3, 3), (0, 1)])
+@pytest.mark.parametrize(("inspection_threads", "wanted"), [(3, 3), (0, 1)])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_look_has_its_own_number_of_threads(
     tiny_checkpoints: Path,
     monkeypatch: pytest.MonkeyPatch,
     one_thread: None,
-    look_threads: int,
+    inspection_threads: int,
     wanted: int,
     fails: bool,
 ) -> None:
@@ -47,18 +47,18 @@ def test_a_look_has_its_own_number_of_threads(
             raise RuntimeError("on purpose")
 
     monkeypatch.setattr(inspection, "trace_or_score", spy)
-    model = loaded(tiny_checkpoints / "tiny-de-en", look_threads)
+    model = loaded(tiny_checkpoints / "tiny-de-en", inspection_threads)
     asked = Score(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
     if fails:
         with pytest.raises(RuntimeError, match="on purpose"):
-            model.look(asked)
+            inspection.inspect(model, asked)
     else:
-        model.look(asked)
+        inspection.inspect(model, asked)
     assert seen == [wanted]
     assert torch.get_num_threads() == 1
 
 
 def test_who_sets_the_threads_sets_those_of_looks_too(tmp_path: Path) -> None:
     usual = EngineSettings(checkpoints=tmp_path, cpu_workers=0).configure()
-    assert usual.look_threads == placement.cores()
-    assert EngineSettings(checkpoints=tmp_path, cpu_threads=1).configure().look_threads == 0
+    assert usual.inspection_threads == placement.cores()
+    assert EngineSettings(checkpoints=tmp_path, cpu_threads=1).configure().inspection_threads == 0

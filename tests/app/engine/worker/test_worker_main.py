@@ -11,7 +11,7 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.worker.channel import Channel
-from app.engine.worker.worker_main import work
+from app.engine.worker.worker_main import run
 
 
 class FakeScheduler:
@@ -33,41 +33,52 @@ class FakeScheduler:
         return []
 
 
+class SpyChannel(Channel):
+    """Keeps what is sent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
+        self.sent = list[Any]()
+
+    def send(self, messages: list[Any]) -> None:
+        self.sent += messages
+
+
 @pytest.mark.parametrize("busy", [False, True])
 def test_the_main_loop_beats_idle_or_busy_but_not_while_it_hangs(busy: bool) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox, scheduler, sent = Channel(theirs), FakeScheduler(), list[Any]()
+        channel, scheduler = SpyChannel(theirs), FakeScheduler()
         scheduler.busy = busy
-        loop = threading.Thread(target=work, args=(inbox, scheduler, sent.extend, [m.Cancel(1)], 0.005))
+        loop = threading.Thread(target=run, args=(channel, scheduler, [m.Cancel(1)], 0.005))
         loop.start()
         end = time.monotonic() + 10
-        while len(sent) < 5:
+        while len(channel.sent) < 5:
             assert time.monotonic() < end, "no beats"
             time.sleep(0.001)
-        assert all(message == m.Heartbeat([]) for message in sent)
+        assert all(message == m.Heartbeat([]) for message in channel.sent)
         scheduler.may_step.clear()
         time.sleep(0.02)
-        count = len(sent)
+        count = len(channel.sent)
         time.sleep(0.05)
-        assert len(sent) == count
+        assert len(channel.sent) == count
         scheduler.may_step.set()
         ours.sendall(m.frame([m.Stop()]))
         loop.join(10)
         assert not loop.is_alive()
         assert scheduler.handled == [m.Cancel(1)]
-        inbox.close()
+        channel.close()
 
 
 def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox, sent = Channel(theirs), list[Any]()
-        loop = threading.Thread(target=work, args=(inbox, FakeScheduler(), sent.extend, [], 60.0))
+        channel = SpyChannel(theirs)
+        loop = threading.Thread(target=run, args=(channel, FakeScheduler(), [], 60.0))
         loop.start()
         time.sleep(0.05)
         ours.sendall(m.frame([m.Stop()]))  # heard at once, long before the next beat
         loop.join(10)
         assert not loop.is_alive()
-        assert len(sent) == 1
-        inbox.close()
+        assert len(channel.sent) == 1
+        channel.close()
