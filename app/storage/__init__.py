@@ -1,6 +1,1 @@
-"""What people leave with the server: glossaries, suggestions.
-
-files.py       JSON files that are whole or not there, and one writer at a time
-glossaries.py  glossaries of each caller
-terms.py       a glossary's entries as tab- or comma-separated lines
-"""
+"""What callers leave on the server: glossaries, suggestions, translated files."""

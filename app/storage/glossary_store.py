@@ -17,8 +17,8 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,56 +31,241 @@ from app.text.language_codes import closest_codes
 
 logger = logging.getLogger(__name__)
 
-
-@contextmanager
-def unavailable_if_unwritable(folder: Path) -> Iterator[None]:
-    """A folder that cannot be written, or a disk that is full, is nothing that the request did: `EngineUnavailable`."""
-    try:
-        yield
-    except OSError as error:
-        logger.error("%s cannot be written: %s", folder, error)
-        raise EngineUnavailable(
-            "This server cannot keep glossaries: it cannot write to its folder PARLANCE_DATA."
-        ) from error
-
-
-@contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
-    """Alone among all that lock this folder, which is made where it is missing. The lock is the kernel's: it ends with
-    its process, so nobody has to clean up after one that died."""
-    with unavailable_if_unwritable(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with unavailable_if_unwritable(folder):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """`content` as the file `path`: written aside and renamed, so that readers, and a crash, see the old or the new."""
-    with unavailable_if_unwritable(path.parent):
-        descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(aside).replace(path)
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
-
-
+T = TypeVar("T")
 EntriesFormat = Literal["tsv", "csv"]
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Dictionary(msgspec.Struct, frozen=True):
+    """Source term -> target term, for one language pair. Language codes are as the caller spelt them, in lower case, or
+    as the loaded pair has them."""
+
+    source: str
+    target: str
+    entries: dict[str, str]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.source, self.target
+
+
+class Glossary(msgspec.Struct, frozen=True):
+    """At most one dictionary for each pair."""
+
+    id: str
+    name: str
+    created: datetime
+    dictionaries: tuple[Dictionary, ...] = ()
+    format_version: int = 1
+
+    def dictionary(self, source: str, target: str) -> Dictionary | None:
+        """The one for this pair, or for the pair that is closest to it."""
+        for from_code in closest_codes(source, [dictionary.source for dictionary in self.dictionaries]):
+            by_target = {
+                dictionary.target: dictionary for dictionary in self.dictionaries if dictionary.source == from_code
+            }
+            for to_code in closest_codes(target, by_target):
+                return by_target[to_code]
+        return None
+
+    def with_dictionary(self, changed: Dictionary) -> Glossary:
+        """In place of the dictionary for the same pair, or else as the last."""
+        by_pair = {dictionary.pair: dictionary for dictionary in self.dictionaries} | {changed.pair: changed}
+        return msgspec.structs.replace(self, dictionaries=tuple(by_pair.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class GlossaryLimits:
+    """DeepL's limits, but for the number of entries and for the bytes of one owner, which DeepL does not limit."""
+
+    glossaries_per_owner: int = 1000
+    dictionaries: int = 100
+    entries: int = 20_000  # of one dictionary
+    term_bytes: int = 1024
+    name_characters: int = 1024
+    file_bytes: int = 10_000_000
+    bytes_per_owner: int = 50_000_000
+
+
+class GlossaryStore:
+    """All methods read or write files: call them in a thread. Methods that take an id raise `UnknownGlossary`, methods
+    that write raise `InvalidRequest` beyond a limit."""
+
+    def __init__(self, folder: Path, limits: GlossaryLimits | None = None) -> None:
+        self._folder = folder / "glossaries"
+        self._limits = limits or GlossaryLimits()
+
+    def add(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
+        glossary = Glossary(str(uuid.uuid4()), name, datetime.now(UTC), tuple(dictionaries))
+        with folder_lock(self._folder_of(owner)):
+            if len(list(self._folder_of(owner).glob("*.json"))) >= self._limits.glossaries_per_owner:
+                raise InvalidRequest(
+                    f"You have {self._limits.glossaries_per_owner:,} glossaries, the most that this server keeps for"
+                    " one; delete some."
+                )
+            return self._save(owner, glossary)
+
+    def all(self, owner: str, shown: Callable[[Glossary], T]) -> list[T]:
+        """`shown` of each glossary, the oldest first; the entries of only one are in memory at a time. A file that
+        cannot be read is left out, and logged."""
+
+        def row(path: Path) -> tuple[datetime, str, T]:
+            glossary = self._read(path)
+            return glossary.created, glossary.id, shown(glossary)
+
+        rows = []
+        for path in self._folder_of(owner).glob("*.json"):
+            with suppress(UnknownGlossary):
+                rows.append(row(path))
+        return [shown_glossary for *_, shown_glossary in sorted(rows, key=lambda row: row[:2])]
+
+    def get(self, owner: str, glossary_id: str) -> Glossary:
+        return self._read(self._path(owner, glossary_id))
+
+    def find(self, owner: str, glossary_id: str, source: str, target: str) -> Mapping[str, str]:
+        """The entries for a translation of this pair; `InvalidRequest` where the glossary has none for it."""
+        glossary = self.get(owner, glossary_id)
+        if (dictionary := glossary.dictionary(source, target)) is not None:
+            return dictionary.entries
+        pairs = ", ".join(" → ".join(dictionary.pair) for dictionary in glossary.dictionaries[:20]) or "none"
+        raise InvalidRequest(
+            f"This glossary has no dictionary for {source} → {target}; its pairs: {pairs}.", field="glossary_id"
+        )
+
+    def rename(self, owner: str, glossary_id: str, name: str) -> Glossary:
+        with self._changing(owner, glossary_id) as glossary:
+            return self._save(owner, msgspec.structs.replace(glossary, name=name))
+
+    def merge(self, owner: str, glossary_id: str, dictionaries: Sequence[Dictionary]) -> Glossary:
+        """Existing terms get their new translation, the others are added."""
+        with self._changing(owner, glossary_id) as glossary:
+            for dictionary in dictionaries:
+                existing = next((d.entries for d in glossary.dictionaries if d.pair == dictionary.pair), {})
+                merged = msgspec.structs.replace(dictionary, entries=existing | dictionary.entries)
+                glossary = glossary.with_dictionary(merged)
+            return self._save(owner, glossary)
+
+    def put(self, owner: str, glossary_id: str, dictionary: Dictionary) -> Glossary:
+        """In place of the dictionary for the same pair, if there is one."""
+        with self._changing(owner, glossary_id) as glossary:
+            return self._save(owner, glossary.with_dictionary(dictionary))
+
+    def drop(self, owner: str, glossary_id: str, source: str, target: str) -> Glossary:
+        """Without the dictionary of this pair, which has to exist."""
+        with self._changing(owner, glossary_id) as glossary:
+            dropped = glossary.dictionary(source, target)
+            if dropped is None:
+                raise UnknownGlossary(f"This glossary has no dictionary for {source} → {target}.")
+            remaining = tuple(dictionary for dictionary in glossary.dictionaries if dictionary is not dropped)
+            return self._save(owner, msgspec.structs.replace(glossary, dictionaries=remaining))
+
+    def delete(self, owner: str, glossary_id: str) -> None:
+        with self._changing(owner, glossary_id), unavailable_if_unwritable(self._folder_of(owner)):
+            self._path(owner, glossary_id).unlink(missing_ok=True)
+
+    @contextmanager
+    def _changing(self, owner: str, glossary_id: str) -> Iterator[Glossary]:
+        """The glossary, under the lock of its owner's folder. For an unknown id no folder is made."""
+        with unavailable_if_unwritable(self._folder_of(owner)):
+            exists = self._path(owner, glossary_id).is_file()
+        if not exists:
+            raise _unknown_glossary()
+        with folder_lock(self._folder_of(owner)):
+            yield self.get(owner, glossary_id)
+
+    def _path(self, owner: str, glossary_id: str) -> Path:
+        if not _ID.fullmatch(glossary_id):
+            raise _unknown_glossary()
+        return self._folder_of(owner) / f"{glossary_id}.json"
+
+    def _folder_of(self, owner: str) -> Path:
+        return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+    def _read(self, path: Path) -> Glossary:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Glossary)
+        except (FileNotFoundError, NotADirectoryError):
+            raise _unknown_glossary() from None
+        except OSError as error:
+            logger.error("%s cannot be read: %s", path, error)
+            raise EngineUnavailable("This server cannot read glossaries in its folder PARLANCE_DATA.") from error
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            logger.error("%s is not a glossary of this server and is left out", path)
+            raise _unknown_glossary() from None
+
+    def _save(self, owner: str, glossary: Glossary) -> Glossary:
+        self._check(glossary)
+        content = msgspec.json.encode(glossary)
+        if len(content) > self._limits.file_bytes:
+            raise InvalidRequest(
+                f"This glossary would have {len(content):,} bytes; one may have {self._limits.file_bytes:,}. Make"
+                " several of it."
+            )
+        path = self._path(owner, glossary.id)
+        sizes = {other: other.stat().st_size for other in path.parent.glob("*.json")}
+        before = sizes.pop(path, 0)
+        if sum(sizes.values()) + len(content) > self._limits.bytes_per_owner and len(content) > before:
+            raise InvalidRequest(
+                "Your glossaries take all the room that one caller has"
+                f" ({self._limits.bytes_per_owner:,} bytes); delete some."
+            )
+        write_atomically(path, content)
+        return glossary
+
+    def _check(self, glossary: Glossary) -> None:
+        limits = self._limits
+        if not 1 <= len(glossary.name) <= limits.name_characters or not glossary.name.strip():
+            raise InvalidRequest(
+                f'"name" has {len(glossary.name):,} characters; names of glossaries have 1 to'
+                f" {limits.name_characters:,}, of which one is not white space.",
+                field="name",
+            )
+        if len(glossary.dictionaries) > limits.dictionaries:
+            raise InvalidRequest(
+                f"This glossary would have {len(glossary.dictionaries):,} dictionaries; one may have"
+                f" {limits.dictionaries:,}."
+            )
+        if len({dictionary.pair for dictionary in glossary.dictionaries}) < len(glossary.dictionaries):
+            raise InvalidRequest("Two dictionaries have the same pair; make one of them.", field="dictionaries")
+        for dictionary in glossary.dictionaries:
+            self._check_entries(dictionary.entries)
+
+    def _check_entries(self, entries: Mapping[str, str]) -> None:
+        if not 1 <= len(entries) <= self._limits.entries:
+            raise InvalidRequest(
+                f'"entries" has {len(entries):,} terms; one dictionary has 1 to {self._limits.entries:,}.',
+                field="entries",
+            )
+        for term in (term for entry in entries.items() for term in entry):
+            if not term.strip() or len(term.encode()) > self._limits.term_bytes:
+                raise InvalidRequest(
+                    f'"entries" has a term of {len(term.encode()):,} bytes; a term has 1 to'
+                    f" {self._limits.term_bytes:,}, and is more than white space.",
+                    field="entries",
+                )
+            if _CONTROL_CHARACTER.search(term):
+                raise InvalidRequest(
+                    '"entries" has a term with a control character; terms are text of one line.', field="entries"
+                )
+
+
+def _unknown_glossary() -> UnknownGlossary:
+    return UnknownGlossary("You have no glossary with this id; GET /v3/glossaries lists yours.")
+
+
+# Entries as lines ----------------------------------------------------------------------------------------------
 
 
 def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> dict[str, str]:
-    """Entries by their source term. Empty lines are skipped; of a csv line with four cells, as DeepL's site writes
-    them, the last two (its languages) are too. `InvalidRequest` names the line that cannot be read."""
-    rows = _tab_rows(lines) if form == "tsv" else csv.reader(io.StringIO(lines), skipinitialspace=True, strict=True)
+    """Entries by their source term. Empty lines are skipped, and in csv lines with four cells, as DeepL's site writes
+    them, the last two (languages). `InvalidRequest` names the line that cannot be read."""
+    rows: Iterable[list[str]]
+    if form == "tsv":
+        rows = (line.split("\t") for line in lines.replace("\r\n", "\n").split("\n"))
+    else:
+        rows = csv.reader(io.StringIO(lines), skipinitialspace=True, strict=True)
     entries: dict[str, str] = {}
     try:
         for number, row in enumerate(rows, 1):
@@ -109,228 +294,47 @@ def entries_as_tsv(entries: Mapping[str, str]) -> str:
     return "\n".join(f"{source}\t{target}" for source, target in entries.items())
 
 
-def _tab_rows(lines: str) -> list[list[str]]:
-    return [line.split("\t") for line in lines.replace("\r\n", "\n").split("\n")]
+# Files ---------------------------------------------------------------------------------------------------------
 
 
-T = TypeVar("T")
-
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-class Dictionary(msgspec.Struct, frozen=True):
-    """Of one pair: each source term and what it becomes. Language codes are as the caller spelt them, in small
-    letters, or as the loaded pair has them."""
-
-    source: str
-    target: str
-    entries: dict[str, str]
+@contextmanager
+def unavailable_if_unwritable(folder: Path) -> Iterator[None]:
+    """Raises `EngineUnavailable` where the folder cannot be written or the disk is full, which is not the request's
+    fault."""
+    try:
+        yield
+    except OSError as error:
+        logger.error("%s cannot be written: %s", folder, error)
+        raise EngineUnavailable(
+            "This server cannot keep glossaries: it cannot write to its folder PARLANCE_DATA."
+        ) from error
 
 
-class Glossary(msgspec.Struct, frozen=True):
-    """At most one dictionary for each pair."""
-
-    id: str
-    name: str
-    created: datetime
-    dictionaries: tuple[Dictionary, ...] = ()
-    format_version: int = 1
-
-    def dictionary(self, source: str, target: str) -> Dictionary | None:
-        """The one for this pair, or for the pair that is closest to it."""
-        for from_code in closest_codes(source, [each.source for each in self.dictionaries]):
-            of_source = {each.target: each for each in self.dictionaries if each.source == from_code}
-            for to_code in closest_codes(target, of_source):
-                return of_source[to_code]
-        return None
-
-    def with_dictionary(self, changed: Dictionary) -> Glossary:
-        """In the place of the one that has the same pair, or else as the last."""
-        pairs = [(each.source, each.target) for each in self.dictionaries]
-        pair = (changed.source, changed.target)
-        if pair not in pairs:
-            return msgspec.structs.replace(self, dictionaries=(*self.dictionaries, changed))
-        at = pairs.index(pair)
-        others = self.dictionaries
-        return msgspec.structs.replace(self, dictionaries=(*others[:at], changed, *others[at + 1 :]))
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """One holder at a time, among all threads and processes; makes the folder where it is missing. The lock is the
+    kernel's, which frees it when its process ends."""
+    with unavailable_if_unwritable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with unavailable_if_unwritable(folder):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class GlossaryLimits:
-    """Those of DeepL, but for the entries, which it counts in bytes alone, and for all of an owner's together."""
-
-    glossaries_per_owner: int = 1000
-    dictionaries: int = 100
-    entries: int = 20_000  # of one dictionary
-    term_bytes: int = 1024
-    name_characters: int = 1024
-    file_bytes: int = 10_000_000
-    bytes_per_owner: int = 50_000_000
-
-
-class GlossaryStore:
-    """All methods read or write files: call them in a thread. Those that take an id raise `UnknownGlossary`, those
-    that write `InvalidRequest` beyond a limit."""
-
-    def __init__(self, folder: Path, limits: GlossaryLimits | None = None) -> None:
-        self._folder = folder / "glossaries"
-        self._limits = limits or GlossaryLimits()
-
-    def add(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
-        glossary = Glossary(str(uuid.uuid4()), name, datetime.now(UTC), tuple(dictionaries))
-        with folder_lock(self._of(owner)):
-            if len(list(self._of(owner).glob("*.json"))) >= self._limits.glossaries_per_owner:
-                raise InvalidRequest(
-                    f"You have {self._limits.glossaries_per_owner:,} glossaries, the most that this server keeps for"
-                    " one; delete some."
-                )
-            return self._save(owner, glossary)
-
-    def all(self, owner: str, shown: Callable[[Glossary], T]) -> list[T]:
-        """What is shown of each, the oldest first; the entries of no more than one are in memory. A file that cannot
-        be read is left out, and the log says so."""
-
-        def row(path: Path) -> tuple[datetime, str, T] | None:
-            try:
-                glossary = self._read(path)
-            except UnknownGlossary:
-                return None
-            return glossary.created, glossary.id, shown(glossary)
-
-        rows = [found for path in self._of(owner).glob("*.json") if (found := row(path)) is not None]
-        return [each for _, _, each in sorted(rows, key=lambda found: found[:2])]
-
-    def get(self, owner: str, glossary_id: str) -> Glossary:
-        return self._read(self._path(owner, glossary_id))
-
-    def find(self, owner: str, glossary_id: str, source: str, target: str) -> Mapping[str, str]:
-        """The entries for a translation of this pair; `InvalidRequest` where the glossary has none for it."""
-        glossary = self.get(owner, glossary_id)
-        if (found := glossary.dictionary(source, target)) is not None:
-            return found.entries
-        there = ", ".join(f"{each.source} → {each.target}" for each in glossary.dictionaries[:20]) or "none"
-        raise InvalidRequest(
-            f"This glossary has no dictionary for {source} → {target}; its pairs: {there}.", field="glossary_id"
-        )
-
-    def rename(self, owner: str, glossary_id: str, name: str) -> Glossary:
-        with self._changing(owner, glossary_id) as glossary:
-            return self._save(owner, msgspec.structs.replace(glossary, name=name))
-
-    def merge(self, owner: str, glossary_id: str, dictionaries: Sequence[Dictionary]) -> Glossary:
-        """Terms that are there get their new translation, the others are added."""
-        with self._changing(owner, glossary_id) as glossary:
-            for each in dictionaries:
-                there = [d.entries for d in glossary.dictionaries if (d.source, d.target) == (each.source, each.target)]
-                entries = (there[0] if there else {}) | each.entries
-                glossary = glossary.with_dictionary(msgspec.structs.replace(each, entries=entries))
-            return self._save(owner, glossary)
-
-    def put(self, owner: str, glossary_id: str, dictionary: Dictionary) -> Glossary:
-        """In the place of whatever this pair had."""
-        with self._changing(owner, glossary_id) as glossary:
-            return self._save(owner, glossary.with_dictionary(dictionary))
-
-    def drop(self, owner: str, glossary_id: str, source: str, target: str) -> Glossary:
-        """Without the dictionary of this pair, which has to be there."""
-        with self._changing(owner, glossary_id) as glossary:
-            dropped = glossary.dictionary(source, target)
-            if dropped is None:
-                raise UnknownGlossary(f"This glossary has no dictionary for {source} → {target}.")
-            kept = tuple(each for each in glossary.dictionaries if each is not dropped)
-            return self._save(owner, msgspec.structs.replace(glossary, dictionaries=kept))
-
-    def delete(self, owner: str, glossary_id: str) -> None:
-        with self._changing(owner, glossary_id), unavailable_if_unwritable(self._of(owner)):
-            self._path(owner, glossary_id).unlink(missing_ok=True)
-
-    @contextmanager
-    def _changing(self, owner: str, glossary_id: str) -> Iterator[Glossary]:
-        """Alone with one that is there: for an unknown id no folder is made."""
-        with unavailable_if_unwritable(self._of(owner)):
-            there = self._path(owner, glossary_id).is_file()
-        if not there:
-            raise _unknown_glossary()
-        with folder_lock(self._of(owner)):
-            yield self.get(owner, glossary_id)
-
-    def _path(self, owner: str, glossary_id: str) -> Path:
-        if not _ID.fullmatch(glossary_id):
-            raise _unknown_glossary()
-        return self._of(owner) / f"{glossary_id}.json"
-
-    def _of(self, owner: str) -> Path:
-        return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
-
-    def _read(self, path: Path) -> Glossary:
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes beside `path` and renames, so that after a crash, and for readers, the file is either old or new."""
+    with unavailable_if_unwritable(path.parent):
+        descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Glossary)
-        except (FileNotFoundError, NotADirectoryError):
-            raise _unknown_glossary() from None
-        except OSError as error:
-            logger.error("%s cannot be read: %s", path, error)
-            raise EngineUnavailable("This server cannot read glossaries in its folder PARLANCE_DATA.") from error
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            logger.error("%s is not a glossary of this server and is left out", path)
-            raise _unknown_glossary() from None
-
-    def _save(self, owner: str, glossary: Glossary) -> Glossary:
-        self._check(glossary)
-        content = msgspec.json.encode(glossary)
-        if len(content) > self._limits.file_bytes:
-            raise InvalidRequest(
-                f"This glossary would have {len(content):,} bytes; one may have {self._limits.file_bytes:,}. Make"
-                " several of it."
-            )
-        path = self._path(owner, glossary.id)
-        sizes = {each: each.stat().st_size for each in path.parent.glob("*.json")}
-        before = sizes.pop(path, 0)
-        if sum(sizes.values()) + len(content) > self._limits.bytes_per_owner and len(content) > before:
-            raise InvalidRequest(
-                "Your glossaries take all the room that one caller has"
-                f" ({self._limits.bytes_per_owner:,} bytes); delete some."
-            )
-        write_atomically(path, content)
-        return glossary
-
-    def _check(self, glossary: Glossary) -> None:
-        limits = self._limits
-        if not 1 <= len(glossary.name) <= limits.name_characters or not glossary.name.strip():
-            raise InvalidRequest(
-                f'"name" has {len(glossary.name):,} characters; names of glossaries have 1 to'
-                f" {limits.name_characters:,}, of which one is not white space.",
-                field="name",
-            )
-        if len(glossary.dictionaries) > limits.dictionaries:
-            raise InvalidRequest(
-                f"This glossary would have {len(glossary.dictionaries):,} dictionaries; one may have"
-                f" {limits.dictionaries:,}."
-            )
-        pairs = [(each.source, each.target) for each in glossary.dictionaries]
-        if len(set(pairs)) < len(pairs):
-            raise InvalidRequest("Two dictionaries have the same pair; make one of them.", field="dictionaries")
-        for dictionary in glossary.dictionaries:
-            self._check_entries(dictionary.entries)
-
-    def _check_entries(self, entries: Mapping[str, str]) -> None:
-        if not 1 <= len(entries) <= self._limits.entries:
-            raise InvalidRequest(
-                f'"entries" has {len(entries):,} terms; one dictionary has 1 to {self._limits.entries:,}.',
-                field="entries",
-            )
-        for term in (term for entry in entries.items() for term in entry):
-            if not term.strip() or len(term.encode()) > self._limits.term_bytes:
-                raise InvalidRequest(
-                    f'"entries" has a term of {len(term.encode()):,} bytes; a term has 1 to'
-                    f" {self._limits.term_bytes:,}, and is more than white space.",
-                    field="entries",
-                )
-            if _CONTROL_CHARACTER.search(term):
-                raise InvalidRequest(
-                    '"entries" has a term with a control character; terms are text of one line.', field="entries"
-                )
-
-
-def _unknown_glossary() -> UnknownGlossary:
-    return UnknownGlossary("You have no glossary with this id; GET /v3/glossaries lists yours.")
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(aside).replace(path)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise

@@ -16,7 +16,7 @@ MAX_BYTES = 10_000_000
 
 
 class SuggestionsFull(Exception):
-    """The file is as large as it may become."""
+    """The file has reached its largest size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Suggestion:
 
 
 class SuggestionStore:
-    """Lines come whole: each is one write to a file that is only ever appended to, by threads and processes alike."""
+    """Each line is one write to a file that is only appended to, so that lines of threads and processes stay whole."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = folder / "suggestions.jsonl"

@@ -22,8 +22,8 @@ _MAX_PAUSE_S = 60.0
 
 
 class TranslatedFileStore:
-    """retention_s: how long a file is kept; max_total_bytes: of all of them. Methods that are not coroutines read and
-    write the disk: call them in a thread. Every process that has the folder serves the same files."""
+    """retention_s: how long a file is kept; max_total_bytes: of all files. Methods that are not coroutines read and
+    write the disk: call them in a thread. All processes that share the folder serve the same files."""
 
     def __init__(self, folder: Path, retention_s: float, max_total_bytes: int) -> None:
         self.retention_s = retention_s
@@ -33,7 +33,7 @@ class TranslatedFileStore:
 
     def keep(self, extension: str, content: bytes) -> str:
         """The name under which `content` can be read from now on. extension: with its dot. Raises `Overloaded` while
-        the others take all the room, `OSError` where the folder cannot be written."""
+        other files take all the room, `OSError` where the folder cannot be written."""
         name = secrets.token_urlsafe(32) + extension
         assert _NAME.fullmatch(name), extension
         with self._lock:
@@ -46,7 +46,7 @@ class TranslatedFileStore:
         return name
 
     def read(self, name: str) -> bytes | None:
-        """None: no such file, or no longer."""
+        """None where there is no such file, or it has expired."""
         if not _NAME.fullmatch(name):
             return None
         path = self._folder / name
@@ -58,10 +58,10 @@ class TranslatedFileStore:
     def remove_expired(self) -> None:
         for path, _, left_s in self._kept():
             if left_s <= 0:
-                path.unlink(missing_ok=True)  # another process may be quicker
+                path.unlink(missing_ok=True)  # another process may have removed it
 
     async def expire(self) -> None:
-        """Remove files as they grow too old, until cancelled; also those that an earlier process left."""
+        """Removes files as they expire, also those of an earlier process, until cancelled."""
         while True:
             try:
                 await asyncio.to_thread(self.remove_expired)
@@ -80,13 +80,13 @@ class TranslatedFileStore:
             )
 
     def _kept(self) -> list[tuple[Path, int, float]]:
-        """Each file, its size in bytes, and the seconds that it is kept on."""
-        found: list[tuple[Path, int, float]] = []
+        """Each file, its size in bytes, and the seconds until it expires."""
+        kept: list[tuple[Path, int, float]] = []
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             with suppress(FileNotFoundError):
                 if _NAME.fullmatch(path.name):
-                    found.append((path, path.stat().st_size, self._left_s(path)))
-        return found
+                    kept.append((path, path.stat().st_size, self._left_s(path)))
+        return kept
 
     def _left_s(self, path: Path) -> float:
         return self.retention_s - (time.time() - path.stat().st_mtime)
