@@ -243,9 +243,9 @@ def _gate(settings: Settings, counted: Metrics) -> AccessControl:
 
 def _counts(settings: Settings, counted: Metrics) -> UsageStore:
     if url := settings.redis_url.get_secret_value():
-        from app.access.redis_store import SharedCounts  # imported here: few servers are several
+        from app.access.redis_store import RedisStore  # imported here: few servers are several
 
-        return SharedCounts(url, counted.sharing_failed)
+        return RedisStore(url, counted.sharing_failed)
     return MemoryStore()
 
 

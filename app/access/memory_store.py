@@ -9,12 +9,12 @@ from typing import NamedTuple, Protocol
 
 from app.access.rate_limits import Period, Quota, Rate, Window, period_label, used_in_window
 
-MAX_CALLERS = 200_000  # of whom each window knows: beyond that, those who have not come for longest are forgotten
+MAX_CALLERS = 200_000  # in each window; beyond that, the callers that have been silent for longest are forgotten
 
 
 class Charge(NamedTuple):
-    """What one request would take: so many requests of each rate, so many characters of each quota. All or nothing.
-    It and the like are tuples, for one of each is made for every request."""
+    """The cost of one request: so many requests of each rate and so many characters of each quota, all or nothing. A
+    tuple, like `ChargeResult`, since one is made for every request."""
 
     caller: str
     rates: Sequence[Rate]
@@ -24,7 +24,7 @@ class Charge(NamedTuple):
 
 
 class ChargeResult(NamedTuple):
-    """charged: whether it fitted. windows, characters: as they are then, in the order of the rates and quotas."""
+    """charged: whether the cost fitted. windows, characters: what is used of the rates and quotas afterwards."""
 
     charged: bool
     now_s: float
@@ -33,9 +33,9 @@ class ChargeResult(NamedTuple):
 
 
 class UsageStore(Protocol):
-    """Each is atomic: of requests that come together, exactly so many get through as fit."""
+    """Every method is atomic: of simultaneous requests exactly as many are charged as fit."""
 
-    async def take(self, ask: Charge) -> ChargeResult: ...
+    async def take(self, charge: Charge) -> ChargeResult: ...
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None: ...
 
@@ -45,44 +45,43 @@ class UsageStore(Protocol):
 
 
 class MemoryStore:
-    """For one server, until it ends. `clock` gives seconds since 1970."""
+    """For one server, until it ends. clock: seconds since 1970."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, most_callers: int = MAX_CALLERS) -> None:
-        self._clock, self._most = clock, most_callers
-        # by window: caller -> (number of the span, taken in it, taken in the one before), the longest silent first
+    def __init__(self, clock: Callable[[], float] = time.time, max_callers: int = MAX_CALLERS) -> None:
+        self._clock, self._max_callers = clock, max_callers
+        # window in seconds -> caller -> (number of the span, taken in it, taken in the one before), the longest silent
+        # caller first
         self._windows: dict[int, OrderedDict[str, tuple[int, int, int]]] = {}
         self._characters: dict[tuple[str, Period], tuple[str, int]] = {}
 
-    async def take(self, ask: Charge) -> ChargeResult:
-        return self.take_now(ask)
-
-    def take_now(self, ask: Charge) -> ChargeResult:
-        now, fits = self._clock(), True
-        spans = [self._span(ask.caller, rate.window_s, now) for rate in ask.rates]
-        for rate, (_, current, previous) in zip(ask.rates, spans, strict=True):
-            if used_in_window(previous, current, now, rate.window_s) + ask.requests > rate.requests:
-                fits = False
-        counted = [self._counted(ask.caller, quota.period, now) for quota in ask.quotas]
-        for quota, have in zip(ask.quotas, counted, strict=True):
-            if have + ask.characters > quota.characters:
-                fits = False
+    async def take(self, charge: Charge) -> ChargeResult:
+        now = self._clock()
+        spans = [self._span(charge.caller, rate.window_s, now) for rate in charge.rates]
+        counted = [self._counted(charge.caller, quota.period, now) for quota in charge.quotas]
+        fits = all(
+            used_in_window(previous, current, now, rate.window_s) + charge.requests <= rate.requests
+            for rate, (_, current, previous) in zip(charge.rates, spans, strict=True)
+        ) and all(
+            used + charge.characters <= quota.characters for quota, used in zip(charge.quotas, counted, strict=True)
+        )
         if fits:
-            spans = [(index, current + ask.requests, previous) for index, current, previous in spans]
-            for rate, span in zip(ask.rates, spans, strict=True):
-                self._keep(ask.caller, rate.window_s, span)
-            counted = [have + ask.characters for have in counted]
-            for quota, have in zip(ask.quotas, counted, strict=True):
-                self._characters[ask.caller, quota.period] = period_label(quota.period, now), have
+            spans = [(index, current + charge.requests, previous) for index, current, previous in spans]
+            for rate, span in zip(charge.rates, spans, strict=True):
+                self._keep(charge.caller, rate.window_s, span)
+            counted = [used + charge.characters for used in counted]
+            for quota, used in zip(charge.quotas, counted, strict=True):
+                self._characters[charge.caller, quota.period] = period_label(quota.period, now), used
         windows = [
-            Window(rate, previous, current, now) for rate, (_, current, previous) in zip(ask.rates, spans, strict=True)
+            Window(rate, previous, current, now)
+            for rate, (_, current, previous) in zip(charge.rates, spans, strict=True)
         ]
         return ChargeResult(fits, now, tuple(windows), tuple(counted))
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:
         now = self._clock()
         for quota in quotas:
-            have = self._counted(caller, quota.period, now)
-            self._characters[caller, quota.period] = period_label(quota.period, now), max(0, have - characters)
+            used = self._counted(caller, quota.period, now)
+            self._characters[caller, quota.period] = period_label(quota.period, now), max(0, used - characters)
 
     async def characters(self, caller: str, period: Period) -> int:
         return self._counted(caller, period, self._clock())
@@ -91,27 +90,27 @@ class MemoryStore:
         pass
 
     def __len__(self) -> int:
-        """Windows that are kept."""
+        """How many windows of callers are kept."""
         return sum(len(spans) for spans in self._windows.values())
 
     def _span(self, caller: str, window_s: int, now: float) -> tuple[int, int, int]:
         index = int(now // window_s)
-        then, current, previous = self._windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
-        if then >= index:  # later: the clock was set back
-            return then, current, previous
-        return index, 0, current if then == index - 1 else 0
+        kept, current, previous = self._windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
+        if kept >= index:  # later: the clock was set back
+            return kept, current, previous
+        return index, 0, current if kept == index - 1 else 0
 
     def _keep(self, caller: str, window_s: int, span: tuple[int, int, int]) -> None:
-        """Also forgets who has not come for two windows: a flood's traces are gone as the flood is."""
+        """Also forgets up to two callers that have been silent for two windows, so that a flood leaves no trace."""
         spans = self._windows[window_s]
         spans[caller] = span
         spans.move_to_end(caller)
         for _ in range(2):
             oldest = next(iter(spans))
-            if spans[oldest][0] >= span[0] - 1 and len(spans) <= self._most:
+            if spans[oldest][0] >= span[0] - 1 and len(spans) <= self._max_callers:
                 break
             del spans[oldest]
 
     def _counted(self, caller: str, period: Period, now: float) -> int:
-        then, have = self._characters.get((caller, period), ("", 0))
-        return have if then == period_label(period, now) else 0
+        label, used = self._characters.get((caller, period), ("", 0))
+        return used if label == period_label(period, now) else 0

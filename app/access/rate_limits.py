@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 
 Period = Literal["day", "month"]
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
-_ROUNDING_S = 1e-5  # of a clock that has passed 10^9 seconds: who waits as told shall get through
+_ROUNDING_S = 1e-5  # of a double after 10^9 seconds, so that a client that waits `wait_s` is admitted
 _NO_LIMIT = "none"
-MAX_COUNT = 10**12  # what a double counts exactly, and a header can say
+MAX_COUNT = 10**12  # which a double counts exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,40 +69,36 @@ class Window(NamedTuple):
 
 
 def used_in_window(previous: int, current: int, now_s: float, window_s: int) -> int:
-    """As `take.lua` counts it too."""
+    """The same formula as in `take.lua`."""
     return math.floor(previous * (1 - (now_s % window_s) / window_s)) + current
 
 
 def parse_rates(text: str) -> tuple[Rate, ...]:
-    """Of "60/minute;1000/hour"; () of "none" and "". ValueError says what is wrong with it."""
-    found = [Rate(count, unit) for count, unit in _limits_of(text, tuple(_SECONDS), "60/minute;1000/hour")]
-    return tuple(found)
+    """Of "60/minute;1000/hour"; () of "none" and "". The ValueError's message is part of a sentence."""
+    return tuple(Rate(count, unit) for count, unit in _limits_of(text, tuple(_SECONDS), "60/minute;1000/hour"))
 
 
 def parse_quotas(text: str) -> tuple[Quota, ...]:
     """Of "500000/month;50000/day"; () of "none" and ""."""
     periods: dict[str, Period] = {"day": "day", "month": "month"}
-    return tuple(
-        Quota(count, periods[unit]) for count, unit in _limits_of(text, tuple(periods), "500000/month;50000/day")
-    )
+    limits = _limits_of(text, tuple(periods), "500000/month;50000/day")
+    return tuple(Quota(count, periods[unit]) for count, unit in limits)
 
 
 def _limits_of(text: str, units: tuple[str, ...], example: str) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
-    if text.strip() in ("", _NO_LIMIT):
-        return found
-    for part in text.split(";"):
+    limits: dict[str, int] = {}
+    for part in text.split(";") if text.strip() not in ("", _NO_LIMIT) else ():
         match = re.fullmatch(rf"\s*(\d{{1,13}})\s*/\s*({'|'.join(units)})\s*", part, re.ASCII)
         if not match or not 0 < int(match[1]) <= MAX_COUNT:
             raise ValueError(f'it takes a number from 1 per {", ".join(units)}, such as "{example}"')
-        if match[2] in [unit for _, unit in found]:
+        if match[2] in limits:
             raise ValueError(f'it has two limits per {match[2]}; it takes one, such as "{example}"')
-        found.append((int(match[1]), match[2]))
-    return found
+        limits[match[2]] = int(match[1])
+    return [(count, unit) for unit, count in limits.items()]
 
 
 def period_label(period: Period, now_s: float) -> str:
-    """Which period it is: 2026-11 or 2026-11-22."""
+    """The period's name: 2026-11 or 2026-11-22."""
     return _day_label(period, int(now_s // 86_400))
 
 

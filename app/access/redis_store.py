@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files
-from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -30,13 +29,17 @@ RETRY_PAUSE_S = 3.0
 _COUNTER_TTL_S: dict[Period, int] = {"day": 2 * 86_400, "month": 62 * 86_400}
 
 
+Command = tuple[str | int, ...]
+Answer = bytes | int | list["Answer"] | None
+
+
 class RedisUnreachable(Exception):
-    """Redis does not answer, or has not a moment ago."""
+    """Redis does not answer, or did not a moment ago."""
 
 
-class SharedCounts:
-    """failed: called for each message without an answer. clock: only tests have one of their own; Redis' own otherwise,
-    so that servers whose clocks differ agree."""
+class RedisStore:
+    """failed: called for each message without an answer. clock: for tests; else Redis' own, so that servers whose
+    clocks differ agree."""
 
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None
@@ -45,42 +48,46 @@ class SharedCounts:
             url,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
-            retry=Retry(NoBackoff(), 1),  # a connection that Redis has closed meanwhile is none that it refuses
+            retry=Retry(NoBackoff(), 1),  # Redis may have closed an idle connection
         )
         self._scripts: dict[str, str] = {}  # by their SHA-1, as Redis knows them
-        self._take, self._give_back = self._known("take.lua"), self._known("give_back.lua")
+        self._take_sha, self._give_back_sha = self._registered("take.lua"), self._registered("give_back.lua")
         self._failed, self._clock = failed, clock
-        self._alone = MemoryStore(clock or time.time)
-        self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
+        self._fallback = MemoryStore(clock or time.time)
+        self._waiting: list[tuple[Command, asyncio.Future[Answer]]] = []
         self._sender: asyncio.Task[None] | None = None
-        self._down, self._again_at_s = False, 0.0
+        self._down, self._retry_at_s = False, 0.0
 
-    async def take(self, ask: Charge) -> ChargeResult:
+    async def take(self, charge: Charge) -> ChargeResult:
         try:
-            answer = await self._asked(*self._command(ask))
+            answer = await self._answer(*self._take_command(charge))
         except RedisUnreachable:
-            return self._alone.take_now(ask)
-        fits, now, *rest = answer
-        now_s, count = float(now), 2 * len(ask.rates)
-        windows = [Window(rate, int(rest[2 * n + 1]), int(rest[2 * n]), now_s) for n, rate in enumerate(ask.rates)]
-        return ChargeResult(fits == 1, now_s, tuple(windows), tuple(int(each) for each in rest[count:]))
+            return await self._fallback.take(charge)
+        assert isinstance(answer, list)
+        fits, now_s, *counts = [float(number) for number in answer if isinstance(number, bytes | int)]
+        rates = len(charge.rates)
+        windows = [
+            Window(rate, int(counts[2 * n + 1]), int(counts[2 * n]), now_s) for n, rate in enumerate(charge.rates)
+        ]
+        return ChargeResult(fits == 1, now_s, tuple(windows), tuple(int(count) for count in counts[2 * rates :]))
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:
-        """Where Redis does not answer, to this server's own count, which is what was taken from since."""
+        """While Redis does not answer, to this server's own count, from which they were taken."""
         if not quotas or characters <= 0:
             return
         now = self._now_s()
         keys = [_quota_key(caller, quota.period, now) for quota in quotas]
         try:
-            await self._asked("EVALSHA", self._give_back, len(keys), *keys, characters)
+            await self._answer("EVALSHA", self._give_back_sha, len(keys), *keys, characters)
         except RedisUnreachable:
-            await self._alone.give_back(caller, quotas, characters)
+            await self._fallback.give_back(caller, quotas, characters)
 
     async def characters(self, caller: str, period: Period) -> int:
         try:
-            return max(0, int(await self._asked("GET", _quota_key(caller, period, self._now_s())) or 0))
+            count = await self._answer("GET", _quota_key(caller, period, self._now_s()))
         except RedisUnreachable:
-            return await self._alone.characters(caller, period)
+            return await self._fallback.characters(caller, period)
+        return max(0, int(count)) if isinstance(count, bytes | int) else 0
 
     async def close(self) -> None:
         if self._sender is not None:
@@ -89,7 +96,7 @@ class SharedCounts:
                 await self._sender
         await self._redis.aclose()
 
-    def _known(self, name: str) -> str:
+    def _registered(self, name: str) -> str:
         script = (files("app.access") / name).read_text(encoding="utf-8")
         sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
         self._scripts[sha] = script
@@ -98,78 +105,75 @@ class SharedCounts:
     def _now_s(self) -> float:
         return (self._clock or time.time)()
 
-    def _command(self, ask: Charge) -> tuple[Any, ...]:
+    def _take_command(self, charge: Charge) -> Command:
         now = self._now_s()
-        keys = [f"parlance:{{{ask.caller}}}:per-{rate.unit}" for rate in ask.rates]
-        keys += [_quota_key(ask.caller, quota.period, now) for quota in ask.quotas]
-        numbers = [each for rate in ask.rates for each in (rate.requests, rate.window_s)]
-        numbers += [each for quota in ask.quotas for each in (quota.characters, _COUNTER_TTL_S[quota.period])]
-        given = "" if self._clock is None else repr(now)
-        return "EVALSHA", self._take, len(keys), *keys, given, ask.requests, ask.characters, len(ask.rates), *numbers
+        keys = [f"parlance:{{{charge.caller}}}:per-{rate.unit}" for rate in charge.rates]
+        keys += [_quota_key(charge.caller, quota.period, now) for quota in charge.quotas]
+        numbers = [number for rate in charge.rates for number in (rate.requests, rate.window_s)]
+        numbers += [number for quota in charge.quotas for number in (quota.characters, _COUNTER_TTL_S[quota.period])]
+        cost = (charge.requests, charge.characters, len(charge.rates))
+        return "EVALSHA", self._take_sha, len(keys), *keys, "" if self._clock is None else repr(now), *cost, *numbers
 
-    async def _asked(self, *command: Any) -> Any:
-        """The answer to one command, which goes with all others that wait."""
+    async def _answer(self, *command: str | int) -> Answer:
+        """To one command, which is sent together with all others that wait."""
         now = time.monotonic()
-        if now < self._again_at_s:
+        if now < self._retry_at_s:
             raise RedisUnreachable
         if self._down:
-            self._again_at_s = now + RETRY_PAUSE_S  # this one looks whether it is back; the others go on alone
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._retry_at_s = now + RETRY_PAUSE_S  # only this command tries whether Redis is back
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
         if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send())
+            self._sender = asyncio.create_task(self._send_waiting())
         return await answer
 
-    async def _send(self) -> None:
+    async def _send_waiting(self) -> None:
         while self._waiting:
             sent, self._waiting = self._waiting, []
+            answers: Sequence[Answer | Exception]
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     answers = await self._answers([command for command, _ in sent])
-            except Exception as error:  # whatever it is, those who wait must hear of it
-                self._lost(error)
+            except Exception as error:  # of whatever kind: the requests that wait have to be answered
+                self._failed()
+                if not self._down:
+                    logger.warning(
+                        "Redis does not answer (%s): this server counts for itself until it does", type(error).__name__
+                    )
+                self._down, self._retry_at_s = True, time.monotonic() + RETRY_PAUSE_S
                 answers = [RedisUnreachable()] * len(sent)
             else:
-                self._back()
-            for (_, answer), found in zip(sent, answers, strict=True):
-                if answer.done():  # its client has left
+                if self._down:
+                    logger.warning("Redis answers again: limits and quotas are shared as before")
+                self._down, self._retry_at_s = False, 0.0
+            for (_, future), answer in zip(sent, answers, strict=True):
+                if future.done():  # the client has left
                     continue
-                if isinstance(found, Exception):
-                    answer.set_exception(found if isinstance(found, RedisUnreachable) else RedisUnreachable())
+                if isinstance(answer, Exception):
+                    future.set_exception(answer if isinstance(answer, RedisUnreachable) else RedisUnreachable())
                 else:
-                    answer.set_result(found)
+                    future.set_result(answer)
 
-    async def _answers(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        answers = await self._piped(commands)
-        missing = [n for n, each in enumerate(answers) if isinstance(each, NoScriptError)]
-        if missing:  # a Redis that has just started: none of it ran
-            for sha in {commands[n][1] for n in missing}:
+    async def _answers(self, commands: Sequence[Command]) -> list[Answer]:
+        answers = await self._pipelined(commands)
+        missing = [n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if missing:  # Redis has restarted, and ran none of these
+            for sha in {str(commands[n][1]) for n in missing}:
                 await self._redis.script_load(self._scripts[sha])
-            for n, answer in zip(missing, await self._piped([commands[n] for n in missing]), strict=True):
+            for n, answer in zip(missing, await self._pipelined([commands[n] for n in missing]), strict=True):
                 answers[n] = answer
-        for each in answers:
-            if isinstance(each, Exception):
-                raise each
-        return answers
+        received: list[Answer] = []
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+            received.append(answer)
+        return received
 
-    async def _piped(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    async def _pipelined(self, commands: Sequence[Command]) -> list[Answer | Exception]:
         async with self._redis.pipeline(transaction=False) as pipe:
             for command in commands:
                 pipe.execute_command(*command)
             return list(await pipe.execute(raise_on_error=False))
-
-    def _lost(self, error: Exception) -> None:
-        self._failed()
-        if not self._down:
-            logger.warning(
-                "Redis does not answer (%s): this server counts for itself until it does", type(error).__name__
-            )
-        self._down, self._again_at_s = True, time.monotonic() + RETRY_PAUSE_S
-
-    def _back(self) -> None:
-        if self._down:
-            logger.warning("Redis answers again: limits and quotas are shared as before")
-        self._down, self._again_at_s = False, 0.0
 
 
 def _quota_key(caller: str, period: Period, now_s: float) -> str:

@@ -1,4 +1,4 @@
-"""What was taken, in one process."""
+"""Usage counted in one process."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Clock:
 
 
 def take(counts: MemoryStore, requests: int = 1, characters: int = 0, caller: str = "a") -> tuple[bool, list[int]]:
-    taken = counts.take_now(Charge(caller, (MINUTE, HOUR), requests, (MONTH,), characters))
-    return taken.charged, [each.remaining for each in taken.windows] + [*taken.characters]
+    result = asyncio.run(counts.take(Charge(caller, (MINUTE, HOUR), requests, (MONTH,), characters)))
+    return result.charged, [window.remaining for window in result.windows] + [*result.characters]
 
 
 def test_all_or_nothing() -> None:
@@ -78,13 +78,16 @@ def test_a_clock_that_is_set_back_lets_nobody_through() -> None:
 
 def test_a_flood_of_addresses_is_forgotten() -> None:
     clock = Clock()
-    counts = MemoryStore(clock, most_callers=1000)
-    for n in range(5000):
-        counts.take_now(Charge(f"address-{n}", (MINUTE,), 1, (), 0))
+    counts = MemoryStore(clock, max_callers=1000)
+
+    async def flood(callers: list[str]) -> None:
+        for caller in callers:
+            await counts.take(Charge(caller, (MINUTE,), 1, (), 0))
+
+    asyncio.run(flood([f"address-{n}" for n in range(5000)]))
     assert len(counts) == 1000
     clock.now_s += 120
-    for n in range(600):
-        counts.take_now(Charge(f"later-{n}", (MINUTE,), 1, (), 0))
+    asyncio.run(flood([f"later-{n}" for n in range(600)]))
     assert len(counts) == 600
 
 

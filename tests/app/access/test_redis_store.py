@@ -19,7 +19,7 @@ from redis import Redis
 from app.access import redis_store
 from app.access.memory_store import Charge, MemoryStore
 from app.access.rate_limits import Quota, Rate
-from app.access.redis_store import SharedCounts
+from app.access.redis_store import RedisStore
 from tests.app.access.redis_server import RedisServer, redis_server
 from tests.app.access.test_memory_store import Clock
 from tests.app.api.client import Client
@@ -62,14 +62,14 @@ def test_it_counts_as_one_server_alone_does(redis: Redis, server: RedisServer) -
     alone = MemoryStore(clock)
 
     async def compare() -> int:
-        together = SharedCounts(server.url, clock=clock)
+        together = RedisStore(server.url, clock=clock)
         charged = 0
         for _ in range(2000):
             clock.now_s += chance.choice([0, 0, 0.25, 1, 7, 60, 3000])
             rates = chance.choice([(MINUTE, DAY), (MINUTE,), (DAY,), ()])
             quotas = chance.choice([(MONTH,), ()])
             ask = Charge(chance.choice("ab"), rates, chance.randint(1, 4), quotas, chance.randint(0, 9))
-            one, other = await together.take(ask), alone.take_now(ask)
+            one, other = await together.take(ask), await alone.take(ask)
             assert one == other._replace(now_s=one.now_s)
             charged += one.charged
         assert await together.characters("a", "month") == await alone.characters("a", "month")
@@ -81,7 +81,7 @@ def test_it_counts_as_one_server_alone_does(redis: Redis, server: RedisServer) -
 
 def test_a_request_is_one_command(redis: Redis, server: RedisServer) -> None:
     async def ask() -> None:
-        counts = SharedCounts(server.url)
+        counts = RedisStore(server.url)
         for _ in range(50):
             await counts.take(Charge("a", (MINUTE, DAY), 1, (MONTH,), 3))
         await counts.close()
@@ -96,7 +96,7 @@ def test_a_request_is_one_command(redis: Redis, server: RedisServer) -> None:
 
 def test_of_many_at_once_on_several_servers_exactly_so_many_get_through(redis: Redis, server: RedisServer) -> None:
     async def all_at_once() -> int:
-        servers = [SharedCounts(server.url) for _ in range(3)]
+        servers = [RedisStore(server.url) for _ in range(3)]
         ask = Charge("a", (Rate(100, "day"),), 1, (Quota(1000, "month"),), 2)
         taken = await asyncio.gather(*(each.take(ask) for each in servers for _ in range(200)))
         used = await servers[0].characters("a", "month")
@@ -110,7 +110,7 @@ def test_of_many_at_once_on_several_servers_exactly_so_many_get_through(redis: R
 
 def test_what_is_kept_ends_and_names_no_address(redis: Redis, server: RedisServer) -> None:
     async def ask() -> None:
-        counts = SharedCounts(server.url)
+        counts = RedisStore(server.url)
         await counts.take(Charge("address-1f", (MINUTE,), 1, (MONTH,), 3))
         await counts.give_back("address-1f", (MONTH,), 2)
         assert await counts.characters("address-1f", "month") == 1
@@ -128,7 +128,7 @@ def test_nothing_is_given_back_to_a_counter_that_has_ended_or_has_less(redis: Re
     day = Quota(100, "day")
 
     async def give() -> None:
-        counts = SharedCounts(server.url)
+        counts = RedisStore(server.url)
         await counts.give_back("a", (MONTH, day), 50)
         assert redis.keys() == [], "nobody has taken any"
         await counts.take(Charge("a", (), 1, (MONTH, day), 60))
@@ -148,7 +148,7 @@ def test_nothing_is_given_back_to_a_counter_that_has_ended_or_has_less(redis: Re
 
 def test_while_redis_is_gone_this_server_s_own_count_gets_its_characters_back(tmp_path: Path) -> None:
     async def outage(server: RedisServer) -> None:
-        counts = SharedCounts(server.url)
+        counts = RedisStore(server.url)
         server.stop()
         assert (await counts.take(Charge("a", (), 1, (MONTH,), 60))).charged
         assert not (await counts.take(Charge("a", (), 1, (MONTH,), 60))).charged
@@ -168,7 +168,7 @@ def test_a_redis_that_is_gone_stops_nobody_and_is_told_once(
     lost: list[None] = []
 
     async def outage(server: RedisServer) -> None:
-        counts = SharedCounts(server.url, lambda: lost.append(None))
+        counts = RedisStore(server.url, lambda: lost.append(None))
         ask = Charge("a", (MINUTE,), 1, (), 0)
         assert (await counts.take(ask)).windows[0].remaining == 9
         server.stop()
@@ -192,7 +192,7 @@ def test_a_redis_that_is_gone_stops_nobody_and_is_told_once(
 
 def test_a_redis_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(server: RedisServer) -> None:
-        counts = SharedCounts(server.url)
+        counts = RedisStore(server.url)
         ask = Charge("a", (MINUTE,), 1, (), 0)
         await counts.take(ask)
         server.process.send_signal(signal.SIGSTOP)
