@@ -70,7 +70,7 @@ def plain_settings(config: TranslatorConfig, file: str, vocabulary: int) -> dict
             for tokens in sorted({config.tokens_per_batch, PLAIN_TOKENS}):
                 settings[f"plain {precision}, {threads} threads, {tokens} tokens"] = PlainTraining(
                     *(file, (vocabulary, *sizes, shape.get("residual_dropout", 0.1)), config.label_smoothing),
-                    *(config.optimizer.rate, precision, threads, tokens),
+                    *(config.optimizer.learning_rate, precision, threads, tokens),
                 )
     return settings
 

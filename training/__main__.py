@@ -11,7 +11,7 @@ from contextlib import nullcontext, redirect_stderr
 
 import torch
 
-from training.cli.commands import COMMANDS
+from training.cli.commands import ADD_PARSERS
 from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
@@ -27,8 +27,8 @@ SHARED = ("translator", "lyrics")  # what torchrun can start several processes o
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m training", description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for add_parser in ADD_PARSERS:
+        add_parser(commands)
     return top
 
 

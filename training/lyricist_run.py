@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -10,7 +10,7 @@ from torch import nn
 from models.checkpoint import Checkpoint
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from training.checkpoint_metadata import lyricist_metadata
-from training.config.run_config import LyricsConfig
+from training.config.run_config import LyricsConfig, recorded
 from training.data.tokenizer_training import character_tokenizer, tokenizer_digest
 from training.errors import TrainingError, pluralize
 from training.evaluation.memorisation import measure_memorisation
@@ -44,7 +44,7 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
             LyricsTask(network, train_ids, valid_ids, config),
             config,
             title=f"lyrics ({network.config.cell})",
-            fingerprint=snapshot.fingerprint(asdict(config), [[train, valid]]),
+            fingerprint=snapshot.fingerprint(recorded(config), [[train, valid]]),
             vocabulary=tokenizer_digest(checkpoint.tokenizers),
             validator=validator,
         )
@@ -66,9 +66,9 @@ def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:
     """The text to train on and its end, held out. TrainingError if too little is left."""
     if config.newline_as_space:
         text = text.replace("\n", " ").replace("\r", " ")
-    text = text[: config.characters]
-    cut = len(text) - int(len(text) * config.valid_share)
-    least = config.rows * 2 + 1
+    text = text[: config.max_characters]
+    cut = len(text) - int(len(text) * config.valid_fraction)
+    least = config.batch_size * 2 + 1
     if cut < least:
         has = pluralize(cut, "character")
         raise TrainingError(f"The text has {has} to train on; recipe {config.recipe} needs {least:,}.")
@@ -80,10 +80,10 @@ def build_lyricist(config: LyricsConfig, vocabulary: int) -> RecurrentLanguageMo
         network = RecurrentLanguageModel(RecurrentConfig(vocabulary=vocabulary, **config.network))
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
-    if config.initial_deviation is not None:
+    if config.init_std is not None:
         for parameter in network.parameters():
             if parameter.dim() >= 2:
-                nn.init.normal_(parameter, 0, config.initial_deviation)
+                nn.init.normal_(parameter, 0, config.init_std)
             else:
                 nn.init.zeros_(parameter)
     return network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import torch
 
@@ -13,7 +13,7 @@ from models.networks.layers import TransformerConfig
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.checkpoint_metadata import translator_metadata, with_earlier_scores
-from training.config.run_config import TranslatorConfig
+from training.config.run_config import TranslatorConfig, recorded
 from training.data.segmentation import Segmentation, pair_ids
 from training.data.sentence_pairs import Pairs
 from training.data.tokenizer_training import fit_translator_tokenizers, tokenizer_digest
@@ -66,7 +66,7 @@ def train_translator(
             TranslationTask(network, segmentation.epoch, pair_ids(checkpoint, held_out) if held_out else None, config),
             config,
             title=f"{config.source_language}→{config.target_language}",
-            fingerprint=snapshot.fingerprint(asdict(config), _texts(train, valid)),
+            fingerprint=snapshot.fingerprint(recorded(config), _texts(train, valid)),
             vocabulary=tokenizer_digest(tokenizers),
             validator=validator,
         )
@@ -97,7 +97,7 @@ def _build_network(config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer]
 
 
 def _note_smaller_vocabulary(config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], run: TrainingRun) -> None:
-    wanted, largest = config.tokenizer.size, max(tokenizer.size for tokenizer in tokenizers.values())
+    wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
     if config.tokenizer.kind == "sentencepiece" and largest < wanted:
         run.workers.note(
             f"The corpus has enough for a vocabulary of {pluralize(largest, 'piece')}, fewer than the {wanted:,} asked"

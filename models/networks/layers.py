@@ -36,25 +36,36 @@ class TransformerConfig:
     source_vocabulary: int
     target_vocabulary: int
     pad: int = 0
-    d_model: int = 512  # the width of every layer's input and output
+    d_model: int = field(default=512, metadata={"help": "width of every layer's input and output"})
     encoder_layers: int = 6
     decoder_layers: int = 6
-    heads: int = 8
-    head_width: int = 64
-    d_ff: int = 2048  # the width inside the feed-forward layers
-    norm: NormPlacement = "post"  # layer norm behind each residual sum, as the paper has it, or before each layer
-    norm_epsilon: float = 1e-5
-    activation: Activation = "relu"
-    positions: PositionLayout = "interleaved"
-    scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), as the paper does
-    tied: Tied = "none"  # output: target table = output matrix; all: source too
-    output_bias: bool = False
-    attention_bias: bool = True
-    attention_scale: float | None = None  # None: 1/sqrt(head_width)
-    embedding_dropout: float = 0.1
-    residual_dropout: float = 0.1  # on what each layer adds
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    heads: int = field(default=8, metadata={"help": "attention heads of a layer"})
+    head_width: int = field(default=64, metadata={"help": "of each head's queries, keys and values"})
+    d_ff: int = field(default=2048, metadata={"help": "width inside the feed-forward layers"})
+    norm: NormPlacement = field(
+        default="post",
+        metadata={"help": "layer norm behind each residual sum, as the paper has it, or before each layer"},
+    )
+    norm_epsilon: float = field(default=1e-5, metadata={"help": "in the denominator of layer norm"})
+    activation: Activation = field(default="relu", metadata={"help": "of the feed-forward layers"})
+    positions: PositionLayout = field(
+        default="interleaved", metadata={"help": "layout of the sinusoids; marian: all sines, then all cosines"}
+    )
+    scale_embedding: bool = field(
+        default=True, metadata={"help": "multiply embeddings by sqrt(d_model), as the paper does"}
+    )
+    tied: Tied = field(
+        default="none", metadata={"help": "output: target embedding = output matrix; all: source embedding, too"}
+    )
+    output_bias: bool = field(default=False, metadata={"help": "add a bias to the logits"})
+    attention_bias: bool = field(default=True, metadata={"help": "add a bias in the projections of attention"})
+    attention_scale: float | None = field(
+        default=None, metadata={"help": "factor of the attention scores; none: 1/sqrt(head_width)"}
+    )
+    embedding_dropout: float = field(default=0.1, metadata={"help": "on the sum of embedding and positions"})
+    residual_dropout: float = field(default=0.1, metadata={"help": "on what each layer adds"})
+    attention_dropout: float = field(default=0.0, metadata={"help": "on the attention weights"})
+    activation_dropout: float = field(default=0.0, metadata={"help": "on the activations of the feed-forward layers"})
 
     def __post_init__(self) -> None:
         problems = [

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -61,22 +61,28 @@ FUSED: dict[cells.CellKind, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentConfig:
-    """embedding 0 feeds one-hot characters: their product with the input matrix is a row look-up, and is done
-    as one. recurrent_bias False keeps the second of PyTorch's two bias vectors at 0, as the formulae have it.
-
-    What follows acts in training alone. locked_dropout draws one mask for all steps of a window (Gal and Ghahramani
-    2016); recurrent_dropout is of the recurrent matrices' weights (DropConnect; Merity et al. 2017)."""
+    """embedding 0 feeds one-hot characters: their product with the input matrix is a row look-up, and is done as one.
+    Dropout of every kind acts in training alone."""
 
     vocabulary: int
     cell: cells.CellKind = "gru"
-    embedding: int = 128
-    hidden: int = 256
+    embedding: int = field(default=128, metadata={"help": "width of the character embedding; 0: one-hot characters"})
+    hidden: int = field(default=256, metadata={"help": "width of the hidden state"})
     layers: int = 1
-    recurrent_bias: bool = True
-    dropout: float = 0.0  # between layers, before the output and, unless that has its own, on the embedding
-    embedding_dropout: float | None = None
-    recurrent_dropout: float = 0.0
-    locked_dropout: bool = False
+    recurrent_bias: bool = field(
+        default=True, metadata={"help": "the second of PyTorch's two bias vectors, which the formulae do without"}
+    )
+    dropout: float = field(
+        default=0.0,
+        metadata={"help": "between layers, before the output and, unless that has its own, on the embedding"},
+    )
+    embedding_dropout: float | None = field(default=None, metadata={"help": "on the embedding; none: dropout"})
+    recurrent_dropout: float = field(
+        default=0.0, metadata={"help": "on the recurrent matrices (DropConnect; Merity et al. 2017)"}
+    )
+    locked_dropout: bool = field(
+        default=False, metadata={"help": "one dropout mask for all steps of a window (Gal and Ghahramani 2016)"}
+    )
 
     def __post_init__(self) -> None:
         problems = [

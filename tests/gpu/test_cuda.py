@@ -74,7 +74,7 @@ def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Pat
     config = recipes.tiny_translator()
     network = {**config.network, "d_model": 64, "head_width": 16, "encoder_layers": 2, "decoder_layers": 2}
     network |= {"embedding_dropout": 0.0, "residual_dropout": 0.0}
-    loop = replace(config.loop, max_epochs=150, average_decay=0.0, patience=0)
+    loop = replace(config.loop, max_epochs=150, ema_decay=0.0, patience=0)
     optimizer = replace(config.optimizer, warmup_updates=20)
     config = replace(config, network=network, loop=loop, optimizer=optimizer, label_smoothing=0.0)
     pairs = Pairs(GERMAN, ENGLISH, 0, "four sentences")

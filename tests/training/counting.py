@@ -49,7 +49,7 @@ class Counting:
         self.state = carried["state"]
 
 
-STEP_BY_ONE = OptimizerConfig(name="sgd", rate=1.0, clip_norm=0.0)
+STEP_BY_ONE = OptimizerConfig(name="sgd", learning_rate=1.0, clip_norm=0.0)
 
 
 def looping(

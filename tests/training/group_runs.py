@@ -32,7 +32,7 @@ def plain(**changes: Any) -> TranslatorConfig:
     """Without dropout, so that only rounding can differ; and without Adam, which makes full steps of a gradient that
     is nothing but rounding, as that of the keys' bias is."""
     network = {**translator().network, "embedding_dropout": 0.0, "residual_dropout": 0.0}
-    return translator(network=network, optimizer=OptimizerConfig(name="sgd", rate=0.5), **changes)
+    return translator(network=network, optimizer=OptimizerConfig(name="sgd", learning_rate=0.5), **changes)
 
 
 def own_folder(workers: Workers, out: Path) -> Path:

@@ -26,18 +26,18 @@ from training.config.run_config import LoopConfig, OptimizerConfig, TokenizerCon
 from training.loop import snapshot
 from training.loop import trainer as loops
 
-FALLING = OptimizerConfig(name="adamw", rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
-MUON = OptimizerConfig(name="muon", rate=1e-2, schedule="trapezoid", warmup_updates=3)
-ENDING = {"patience": 2, "cooldown": 0.3, "average_best": 3, "average_decay": 0.9}
+FALLING = OptimizerConfig(name="adamw", learning_rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
+MUON = OptimizerConfig(name="muon", learning_rate=1e-2, schedule="trapezoid", warmup_updates=3)
+ENDING = {"patience": 2, "cooldown": 0.3, "average_best": 3, "ema_decay": 0.9}
 KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "translator": (
         translate,
-        {"optimizer": FALLING, "loop": LoopConfig(**ENDING, validate_every_updates=5, accumulate=2)},
+        {"optimizer": FALLING, "loop": LoopConfig(**ENDING, validate_every_updates=5, gradient_accumulation=2)},
     ),
     "every regulariser": (
         translate,
         {
-            "tokenizer": TokenizerConfig(size=40, source_sampling=0.1, target_sampling=0.2),
+            "tokenizer": TokenizerConfig(vocab_size=40, source_sampling=0.1, target_sampling=0.2),
             "network": {**translator().network, "tied": "all", "attention_dropout": 0.1},
             "r_drop": 3.0,
             "r_drop_after_epochs": 2,

@@ -48,8 +48,8 @@ def sing_random(out: Path, epochs: int = 4, *, resume: bool = False, **changes: 
 def sing_unheard(out: Path, epochs: int = 4, *, resume: bool = False, **changes: Any) -> dict[str, Any]:
     """Nothing held out, SGD, LSTM: what the tutorials' recipes do."""
     network = {"cell": "lstm", "embedding": 0, "hidden": 8}
-    optimizer = OptimizerConfig(name="sgd", rate=0.5, clip_norm=0.1)
-    return sing(out, epochs, resume=resume, network=network, optimizer=optimizer, valid_share=0.0, **changes)
+    optimizer = OptimizerConfig(name="sgd", learning_rate=0.5, clip_norm=0.1)
+    return sing(out, epochs, resume=resume, network=network, optimizer=optimizer, valid_fraction=0.0, **changes)
 
 
 RUNS = [translate, sing, sing_random, sing_unheard]

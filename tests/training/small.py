@@ -34,8 +34,8 @@ def translator(**changes: Any) -> TranslatorConfig:
             "residual_dropout": 0.1,
         },
         tokens_per_batch=40,
-        optimizer=OptimizerConfig(rate=1e-2, schedule="inverse_sqrt", warmup_updates=3),
-        loop=LoopConfig(max_epochs=4, average_decay=0.9),
+        optimizer=OptimizerConfig(learning_rate=1e-2, schedule="inverse_sqrt", warmup_updates=3),
+        loop=LoopConfig(max_epochs=4, ema_decay=0.9),
     )
     return replace(config, **changes)
 
@@ -44,9 +44,9 @@ def lyricist(**changes: Any) -> LyricsConfig:
     config = LyricsConfig(
         recipe="small",
         network={"embedding": 8, "hidden": 8, "dropout": 0.1},
-        steps=5,
-        rows=4,
-        optimizer=OptimizerConfig(rate=1e-2),
+        bptt=5,
+        batch_size=4,
+        optimizer=OptimizerConfig(learning_rate=1e-2),
         loop=LoopConfig(max_epochs=4),
     )
     return replace(config, **changes)

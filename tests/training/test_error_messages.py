@@ -57,14 +57,14 @@ def test_no_marian_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_run_without_a_snapshot_leaves_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.rate=1e9", "--set", "optimizer.clip_norm=0"]
+    wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e9", "--set", "optimizer.clip_norm=0"]
     wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
     assert " at update " in refused(capsys, *TRANSLATE, *wild)
     assert not (here / "m").exists()
 
 
 def test_a_smaller_vocabulary_than_asked_for_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kind = ["--set", "tokenizer.kind=sentencepiece", "--vocabulary", "90000"]
+    kind = ["--set", "tokenizer.kind=sentencepiece", "--vocab-size", "90000"]
     assert main([*TRANSLATE, *SHORT, *kind]) == 0
     size = max(t.size for t in checkpoints.read(here / "m").tokenizers.values())
     assert size < 500

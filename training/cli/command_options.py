@@ -1,31 +1,111 @@
-"""Options that several commands share, and the configuration that they come to."""
+"""Options that several commands share, and what they come to: a configuration, cleaned corpora, a device."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
 
 import torch
 
 from training import output_folder
-from training.config import run_file
-from training.config.overrides import Config, Override, assemble, statements
-from training.config.overrides import Override as Statement
+from training.config.overrides import Config, Override, assemble, options_of, table_overrides, with_current_keys
+from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, raise_all
-from training.config.run_file import CorpusArgument, RunFile
+from training.config.run_file import CorpusArgument, RunFile, read_run_file
 from training.data.cleaning import clean, hold_out
 from training.data.corpus_loading import parse_columns, read_corpora, read_pairs
 from training.data.sentence_pairs import Pairs
 from training.distributed.process_group import Workers
-from training.errors import TrainingError
+from training.errors import CannotStart, TrainingError
 from training.report import progress_report
+from training.training_run import TrainingRun
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
-RULES = "broken, max-characters, identical-from, ratio, ratio-tolerance, duplicates, overlap, least-pairs"
+RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
+NO_END = 10_000  # epochs: a time limit replaces the recipe's number, unless that is given as well
+
+
+class OverrideAction(argparse.Action):
+    """An option that states one key of the configuration. Its value stays a text here, so that what is wrong with it
+    is reported together with all other problems."""
+
+    def __init__(self, *arguments: Any, key: str, current: str, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.key, self.current = key, current
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.overrides = [
+            *namespace.overrides,
+            Override(self.key, values, option_string or self.current, is_text=True),
+        ]
+        if option_string != self.current:
+            namespace.renamed = [*namespace.renamed, f"{option_string} is now called {self.current}"]
+
+
+def add_override(
+    command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str, *, formerly: str = ""
+) -> None:
+    """formerly: another spelling of the option, which the help does not list."""
+    for spelling in filter(None, (option, formerly)):
+        command.add_argument(
+            spelling,
+            action=OverrideAction,
+            key=key,
+            current=option,
+            dest="overrides",
+            default=(),
+            metavar=metavar,
+            help=text if spelling == option else argparse.SUPPRESS,
+        )
+
+
+def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Recipe[Config]], default: str) -> None:
+    names = ", ".join(sorted(recipes))
+    add_override(command, "--recipe", "recipe", "NAME", f"{names} (default: {default}); see `recipes`")
+    command.add_argument("--config", type=Path, metavar="FILE", help="options from a TOML file, such as a run.toml")
+    add_override(command, "--learning-rate", "optimizer.learning_rate", "RATE", "peak learning rate")
+    text = "any option of the configuration, such as optimizer.weight_decay=0.1; see `recipes --show NAME`"
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+    command.set_defaults(renamed=())
+
+
+def add_run(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--out", type=Path, help="the checkpoint folder to write")
+    add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", "stop after so long")
+    add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", "stop after so many passes over the corpus")
+    add_override(command, "--seed", "loop.seed", "SEED", "of every random choice (default: 1)")
+    command.add_argument("--resume", action="store_true", help="continue the unfinished run in --out")
+    command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
+    command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
+    command.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="share the run among N processes of this machine: one for each GPU, or for each core of a small CPU, where"
+        " they are faster than threads; every one does its part of each batch. torchrun does it for several machines:"
+        " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
+    )
+    add_device(command)
+    command.set_defaults(known=[option for action in command._actions for option in action.option_strings])
+
+
+def add_device(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    command.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
 
 
 def add_columns(command: argparse.ArgumentParser) -> None:
@@ -42,127 +122,8 @@ def add_cleaning(command: argparse.ArgumentParser) -> None:
     )
 
 
-def cleaning_of(settings: Sequence[str]) -> CleaningConfig:
-    """The rules of the options `--clean`. All problems are named in one TrainingError."""
-    config, problems = CleaningConfig(), []
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        try:
-            config = (
-                NO_CLEANING
-                if setting == "off"
-                else replace(config, **{name.replace("-", "_"): _rule_value(name, value)})
-            )
-        except ValueError as error:
-            problems.append(str(error))
-    raise_all([*problems, *config.problems()])
-    return config
-
-
-def _rule_value(name: str, value: str) -> Any:
-    kinds = {field.name: str(field.type) for field in fields(CleaningConfig)}
-    kind = kinds.get(name.replace("-", "_"))
-    if kind is None:
-        raise ValueError(f"--clean has no rule {name!r}; the rules are {RULES}")
-    if kind.startswith("Literal"):
-        return value
-    if kind == "bool":
-        if value in ("on", "off"):
-            return value == "on"
-        raise ValueError(f"--clean {name} takes on or off, not {value!r}")
-    if value == "off" and "None" in kind:
-        return None
-    try:
-        return float(value) if kind.startswith("float") else int(value)
-    except ValueError:
-        raise ValueError(f"--clean {name} takes a number{' or off' * ('None' in kind)}, not {value!r}") from None
-
-
-def read_run(
-    arguments: argparse.Namespace, cleaning: CleaningConfig, seed: int
-) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs."""
-    languages, columns = (arguments.source, arguments.target), parse_columns(arguments.columns)
-    valid, test = (
-        read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
-    )
-    train = clean(read_corpora(arguments.train, languages, columns), cleaning, validation=valid, test=test)
-    if valid is None:
-        train, valid = hold_out(train, seed)
-    return train, valid, test
-
-
-class OverrideAction(argparse.Action):
-    """An option that states one key of the configuration. It stays a text here: what is wrong with it is told
-    together with all the rest."""
-
-    def __init__(self, *arguments: Any, key: str, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.key = key
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        namespace.overrides = [*namespace.overrides, Statement(self.key, values, option_string, is_text=True)]
-
-
-def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
-    command.add_argument(
-        option, action=OverrideAction, key=key, dest="overrides", default=(), metavar=metavar, help=text
-    )
-
-
-def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Any], default: str) -> None:
-    names = ", ".join(sorted(recipes))
-    add_override(command, "--recipe", "recipe", "NAME", f"{names} (default: {default}); see `recipes`")
-    command.add_argument("--config", type=Path, metavar="FILE", help="options from a TOML file, such as a run.toml")
-    text = "any option of the configuration, such as optimizer.rate=1e-3; see `recipes --show NAME`"
-    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
-
-
-def add_run(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--out", type=Path, help="the checkpoint folder to write")
-    add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", "stop after so long")
-    add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", "stop after so many passes over the corpus")
-    add_override(command, "--seed", "loop.seed", "SEED", "of every random choice (default: 1)")
-    command.add_argument("--resume", action="store_true", help="go on where an earlier run of --out stands")
-    command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
-    command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
-    command.add_argument(
-        "--processes",
-        type=int,
-        default=1,
-        metavar="N",
-        help="share the run among N processes of this machine: one for each GPU, or for each core of a small CPU, where"
-        " they are faster than threads; every one does its part of each batch. torchrun does it for several machines:"
-        " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
-    )
-    add_device(command)
-    command.set_defaults(known=[option for action in command._actions for option in action.option_strings])
-
-
-def unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
-    """What the parser has not understood, each with the nearest option that it would have."""
-    for given in arguments.unknown:
-        name = given.partition("=")[0]
-        near = difflib.get_close_matches(name, arguments.known, 1, 0.75)
-        if given.startswith("-"):
-            yield f"{name} is no option" + (f", did you mean {near[0]}?" if near else "")
-    if arguments.unknown and not any(given.startswith("-") for given in arguments.unknown):
-        yield f"nothing is to be done with {' '.join(arguments.unknown)}"
-
-
-def check_out(arguments: argparse.Namespace) -> None:
-    """Before a large corpus is read for nothing; TrainingError if the run may not write there."""
-    if arguments.workers.writes:
-        output_folder.check_output_folder(arguments.out, resume=arguments.resume)
-
-
-def add_device(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    command.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
-
-
 def device_of(arguments: argparse.Namespace, recorded: Mapping[str, Any] | None = None) -> torch.device:
-    """recorded: the device and threads of a run that is to be repeated; the command line goes first."""
+    """recorded: the device and threads of a run that is repeated; the command line overrules them."""
     recorded = recorded or {}
     device = recorded.get("device", "auto") if arguments.device == "auto" else arguments.device
     threads = recorded.get("threads") if arguments.threads is None else arguments.threads
@@ -175,58 +136,169 @@ def device_of(arguments: argparse.Namespace, recorded: Mapping[str, Any] | None 
     return workers.device("cuda" if torch.cuda.is_available() and device != "cpu" else "cpu")
 
 
-NO_END = 10_000  # epochs: a time limit replaces the recipe's number, unless that is given as well
+def training_run(
+    arguments: argparse.Namespace, device: torch.device, data: Mapping[str, CorpusArgument]
+) -> TrainingRun:
+    return TrainingRun(
+        out=arguments.out,
+        device=device,
+        resume=arguments.resume,
+        workers=arguments.workers,
+        data=data,
+        licence=arguments.licence,
+        tensorboard=arguments.tensorboard,
+    )
 
 
-def build_config(
+def check_out(arguments: argparse.Namespace) -> None:
+    """TrainingError if the run may not write to --out; called before a large corpus is read in vain."""
+    if arguments.workers.writes:
+        output_folder.check_output_folder(arguments.out, resume=arguments.resume)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest(Generic[Config]):
+    """data: role -> corpus. machine: device and threads of the run file, if there is one. renamed: a sentence for each
+    option that was stated under a former name."""
+
+    config: Config
+    data: Mapping[str, CorpusArgument]
+    machine: Mapping[str, Any]
+    renamed: Sequence[str]
+
+    def note_renamed(self, workers: Workers) -> None:
+        if self.renamed:
+            workers.note(f"{'; '.join(self.renamed)}.")
+
+
+def build_request(
     arguments: argparse.Namespace,
-    recipes: Mapping[str, Callable[[], Config]],
+    recipes: Mapping[str, Recipe[Config]],
     default: str,
     data: Mapping[str, CorpusArgument | None],
-    needed: Mapping[str, str],
-    more: Sequence[Override] = (),
-    wrong_before: Sequence[str] = (),
-) -> tuple[Config, dict[str, CorpusArgument], RunFile]:
-    """The configuration, the data by role, and the file of --config. data: role -> what the command line names;
-    needed: key or role -> the option that gives it; more: what other options state; wrong_before: and what is wrong
-    with them."""
-    file = run_file.read_run_file(arguments.config, arguments.command) if arguments.config else RunFile()
+    required: Mapping[str, str],
+) -> RunRequest[Config]:
+    """The configuration that recipe, --config, options and --set come to. CannotStart lists every problem.
+
+    data: role -> corpus of the command line, None where the run file names it. required: key or role -> its option.
+    """
+    file = read_run_file(arguments.config, arguments.command) if arguments.config else RunFile()
     pairs = [(text, *text.partition("=")) for text in arguments.set]
-    stated = [
-        *statements(file.options, file.name),
-        *arguments.overrides,
-        *more,
-        *(Override(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
-    ]
-    found = {role: named or file.located(role) for role, named in data.items()}
-    problems = [*unknown_options(arguments), *wrong_before]
+    cleaning, cleaning_problems = cleaning_overrides(getattr(arguments, "clean", ()))
+    overrides, renamed = with_current_keys(
+        type(recipes[default]()),
+        [
+            *table_overrides(file.options, file.name),
+            *arguments.overrides,
+            *cleaning,
+            *(Override(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
+        ],
+    )
+    corpora = {role: named or file.located(role) for role, named in data.items()}
+    problems = [*_unknown_options(arguments), *cleaning_problems]
     if arguments.processes < 1:
         problems.append(f"--processes must be at least 1, not {arguments.processes}")
     problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
     problems += progress_report.tensorboard_problems() if arguments.tensorboard else []
-    stated_keys = {s.key for s in stated}
-    problems += [f"{option} is missing" for key, option in needed.items() if not (key in stated_keys or found.get(key))]
+    keys = {override.key for override in overrides}
+    problems += [f"{option} is missing" for key, option in required.items() if not (key in keys or corpora.get(key))]
     problems += ["--out is missing"] * (arguments.out is None)
-    base, wrong = _base(recipes, default, stated, file)
-    if not file.complete and "loop.max_minutes" in stated_keys and "loop.max_epochs" not in stated_keys:
-        stated.append(Override("loop.max_epochs", NO_END, "--max-minutes"))
-    config = assemble(base, [s for s in stated if s.key != "recipe"], [*problems, *wrong])
-    return config, {role: named for role, named in found.items() if named}, file
+    base, recipe_problems = _base_config(recipes, default, overrides, file)
+    if not file.complete and "loop.max_minutes" in keys and "loop.max_epochs" not in keys:
+        overrides.append(Override("loop.max_epochs", NO_END, "--max-minutes"))
+    overrides = [override for override in overrides if override.key != "recipe"]
+    config = assemble(base, overrides, [*problems, *recipe_problems])
+    given = {role: named for role, named in corpora.items() if named}
+    return RunRequest(config, given, file.machine, [*arguments.renamed, *renamed])
 
 
-def _base(
-    recipes: Mapping[str, Callable[[], Config]], default: str, stated: Sequence[Override], file: RunFile
+def _base_config(
+    recipes: Mapping[str, Recipe[Config]], default: str, overrides: Sequence[Override], file: RunFile
 ) -> tuple[Config, list[str]]:
     """What is not stated comes from here: the recipe, or neutral defaults under a file that is complete."""
-    names = [s for s in stated if s.key == "recipe"]
-    name = names[-1].value if names else default
+    names = [override.value for override in overrides if override.key == "recipe"]
+    name = names[-1] if names else default
+    base = recipes[default]()
     if file.complete:
-        kind, recorded = type(recipes[default]()), file.options.get("recipe", "")
-        wrong = f"--recipe {name} contradicts {file.name}, which states all options of recipe {recorded}"
-        return kind(recipe=str(recorded)), [wrong] if name != recorded else []
+        recipe = file.options.get("recipe", "")
+        problem = f"--recipe {name} contradicts {file.name}, which states all options of recipe {recipe}"
+        return type(base)(recipe=str(recipe)), [problem] if name != recipe else []
     if isinstance(name, str) and name in recipes:
         return recipes[name](), []
     near = difflib.get_close_matches(str(name), recipes, 1)
-    hint = f", did you mean {near[0]}?" if near else ""
-    return recipes[default](), [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{hint}"]
+    suggestion = f", did you mean {near[0]}?" if near else ""
+    return base, [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{suggestion}"]
+
+
+def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
+    """A sentence for each argument that the parser does not know, with the nearest option that it does know."""
+    options = [argument for argument in arguments.unknown if argument.startswith("-")]
+    for option in options:
+        name = option.partition("=")[0]
+        near = difflib.get_close_matches(name, arguments.known, 1, 0.75)
+        yield f"{name} is no option" + (f", did you mean {near[0]}?" if near else "")
+    if arguments.unknown and not options:
+        yield f"nothing is to be done with {' '.join(arguments.unknown)}"
+
+
+def cleaning_of(settings: Sequence[str]) -> CleaningConfig:
+    """The rules that the options `--clean` come to. CannotStart lists every problem."""
+    overrides, problems = cleaning_overrides(settings)
+    raise_all(problems)
+    values: dict[str, Any] = {override.key.partition(".")[2]: override.value for override in overrides}
+    return replace(CleaningConfig(), **values)
+
+
+def cleaning_overrides(settings: Sequence[str]) -> tuple[list[Override], list[str]]:
+    """What each --clean states of `cleaning`, and the problems of those that state nothing."""
+    overrides: list[Override] = []
+    problems: list[str] = []
+    for setting in settings:
+        try:
+            values = asdict(NO_CLEANING) if setting == "off" else dict([_cleaning_value(setting)])
+            raise_all(replace(CleaningConfig(), **values).problems())
+        except CannotStart as error:
+            problems += error.problems
+        except ValueError as error:
+            problems.append(str(error))
+        else:
+            overrides += [Override(f"cleaning.{name}", value, "--clean") for name, value in values.items()]
+    return overrides, problems
+
+
+def _cleaning_value(setting: str) -> tuple[str, Any]:
+    """RULE=VALUE -> the rule's field and its value. ValueError says what the rule takes."""
+    rule, _, value = setting.partition("=")
+    name = rule.replace("-", "_")
+    options = options_of(CleaningConfig)
+    if name not in options:
+        raise ValueError(f"--clean has no rule {rule!r}; the rules are {RULES}")
+    annotation = options[name].annotation
+    if get_origin(annotation) is Literal:
+        return name, value
+    if annotation is bool:
+        if value in ("on", "off"):
+            return name, value == "on"
+        raise ValueError(f"--clean {rule} takes on or off, not {value!r}")
+    kinds = get_args(annotation) or (annotation,)
+    optional = type(None) in kinds
+    if value == "off" and optional:
+        return name, None
+    try:
+        return name, float(value) if float in kinds else int(value)
+    except ValueError:
+        raise ValueError(f"--clean {rule} takes a number{' or off' * optional}, not {value!r}") from None
+
+
+def read_run_corpora(
+    data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
+) -> tuple[Pairs, Pairs | None, Pairs | None]:
+    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs. data: role ->
+    corpus or columns, as the command line names them."""
+    columns = parse_columns(data.get("columns"))
+    valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
+    train = clean(read_corpora(data["train"], languages, columns), cleaning, validation=valid, test=test)
+    if valid is None:
+        train, valid = hold_out(train, seed)
+    return train, valid, test

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import sacrebleu
 import torch
@@ -27,8 +27,11 @@ from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.scores import MAX_BEAM_SIZE
 
+if TYPE_CHECKING:
+    from training.cli.command_options import Commands
 
-def add_parser(commands: Any) -> None:
+
+def add_parser(commands: Commands) -> None:
     command = commands.add_parser("distil", help="have a translator translate a corpus for another one to learn from")
     command.set_defaults(run=run)
     command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from training.cli import command_options
 from training.data import corpus_statistics
@@ -13,10 +13,13 @@ from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora
 from training.data.corpus_readers import HUGGINGFACE_PREFIX, stem_suffix
 from training.errors import TrainingError
 
+if TYPE_CHECKING:
+    from training.cli.command_options import Commands
+
 AS_PAIRS = "To read pairs of texts, give --source and --target."
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Commands) -> None:
     command = commands.add_parser("inspect-corpus", help="say what is in a corpus, and train nothing")
     command.set_defaults(run=run)
     command.add_argument("corpus", nargs="+", help=f"pairs: {command_options.PAIRS}; or a text or a folder of texts")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from training.config.run_config import (
     CleaningConfig,
@@ -13,20 +15,35 @@ from training.config.run_config import (
     TranslatorConfig,
 )
 
+Config = TypeVar("Config", TranslatorConfig, LyricsConfig)
 
+
+@dataclass(frozen=True, slots=True)
+class Recipe(Generic[Config]):
+    """summary: for whom it is, in a sentence or two."""
+
+    summary: str
+    build: Callable[[], Config]
+
+    def __call__(self) -> Config:
+        return self.build()
+
+
+def recipe(summary: str) -> Callable[[Callable[[], Config]], Recipe[Config]]:
+    return lambda build: Recipe(summary, build)
+
+
+@recipe("Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.")
 def tiny_translator() -> TranslatorConfig:
-    """Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.
-
-    A wide network sees such a corpus too few times in an hour of a small machine: at the same cost 128 beats 256.
-    By measurement (`benchmarks/LOG.md`, Multi30k): Muon, with which two epochs came to 2.18 nats per held-out token
-    where Adam had 2.58; the choice by BLEU, which goes on rising while the held-out loss does too; dropout 0.2, with
-    which 20 epochs do not overfit. R-Drop is off: from epoch 8 of 22 on it gained 0.4 BLEU for 1.8 times the time, a
-    student of this recipe (`distil`) more for as much. An epoch of 30,000 pairs takes 1.2 to 1.8 minutes of one core,
-    and 20 of them are enough there; the 40 are for smaller corpora.
-    """
+    # A wide network sees such a corpus too few times in an hour of a small machine: at the same cost 128 beats 256. By
+    # measurement (`benchmarks/LOG.md`, Multi30k): Muon, with which two epochs came to 2.18 nats per held-out token
+    # where Adam had 2.58; the choice by BLEU, which goes on rising while the held-out loss does too; dropout 0.2, with
+    # which 20 epochs do not overfit. R-Drop is off: from epoch 8 of 22 on it gained 0.4 BLEU for 1.8 times the time, a
+    # student of this recipe (`distil`) more for as much. An epoch of 30,000 pairs takes 1.2 to 1.8 minutes of one core,
+    # and 20 of them are enough there; the 40 are for smaller corpora.
     return TranslatorConfig(
         recipe="tiny",
-        tokenizer=TokenizerConfig(size=4000),
+        tokenizer=TokenizerConfig(vocab_size=4000),
         network={
             "d_model": 128,
             "encoder_layers": 4,
@@ -40,17 +57,21 @@ def tiny_translator() -> TranslatorConfig:
             "residual_dropout": 0.2,
         },
         tokens_per_batch=2500,
-        optimizer=OptimizerConfig(name="muon", rate=8e-3, schedule="cosine", warmup_updates=200, final_fraction=0.02),
-        loop=LoopConfig(max_epochs=40, patience=15, choose_by="bleu", average_decay=0.995),
+        optimizer=OptimizerConfig(
+            name="muon", learning_rate=8e-3, schedule="cosine", warmup_updates=200, final_fraction=0.02
+        ),
+        loop=LoopConfig(max_epochs=40, patience=15, choose_by="bleu", ema_decay=0.995),
     )
 
 
+@recipe(
+    "Hundreds of thousands of pairs: 6+3 layers of width 384. Dropout and label smoothing as the published "
+    "recipes for IWSLT14 have them (160,000 pairs, 37 million parameters: 0.3 and 0.1)."
+)
 def small_translator() -> TranslatorConfig:
-    """Hundreds of thousands of pairs: 6+3 layers of width 384. Dropout and label smoothing as the published recipes
-    for IWSLT14 have them (160,000 pairs, 37 million parameters: 0.3 and 0.1)."""
     return TranslatorConfig(
         recipe="small",
-        tokenizer=TokenizerConfig(size=12_000),
+        tokenizer=TokenizerConfig(vocab_size=12_000),
         network={
             "d_model": 384,
             "encoder_layers": 6,
@@ -64,35 +85,35 @@ def small_translator() -> TranslatorConfig:
             "residual_dropout": 0.3,
         },
         tokens_per_batch=8192,
-        optimizer=OptimizerConfig(rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),
-        loop=LoopConfig(max_epochs=30, patience=5, average_decay=0.999),
+        optimizer=OptimizerConfig(learning_rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),
+        loop=LoopConfig(max_epochs=30, patience=5, ema_decay=0.999),
     )
 
 
+@recipe("Millions of pairs: the shape of Vaswani et al. 2017, pre-norm so that it needs no tuning to converge.")
 def base_translator() -> TranslatorConfig:
-    """Millions of pairs: the shape of Vaswani et al. 2017, pre-norm so that it needs no tuning to converge."""
     return TranslatorConfig(
         recipe="base",
-        tokenizer=TokenizerConfig(size=16_000),
+        tokenizer=TokenizerConfig(vocab_size=16_000),
         network={"norm": "pre", "tied": "all"},
         tokens_per_batch=25_000,
-        optimizer=OptimizerConfig(rate=7e-4, schedule="inverse_sqrt", warmup_updates=4000),
-        loop=LoopConfig(max_epochs=20, patience=5, average_decay=0.9999),
+        optimizer=OptimizerConfig(learning_rate=7e-4, schedule="inverse_sqrt", warmup_updates=4000),
+        loop=LoopConfig(max_epochs=20, patience=5, ema_decay=0.9999),
     )
 
 
+@recipe(
+    "The tutorial's network, word for word: words as tokens with P, S and E as pad, start and end, d_model 512, "
+    "d_ff 2048, 6+6 layers, 8 heads of 64, post-norm, dropout 0.1 on the embeddings alone, an unmasked source of "
+    "words and one P."
+)
 def classic_translator() -> TranslatorConfig:
-    """The tutorial's network, word for word: words as tokens with P, S and E as pad, start and end, d_model 512,
-    d_ff 2048, 6+6 layers, 8 heads of 64, post-norm, dropout 0.1 on the embeddings alone, an unmasked source of
-    words and one P.
-
-    Adam at a constant 1e-3, as the tutorial has it, gets stuck at every word equally likely. In a deep post-norm
-    stack the gradient at the start is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's
-    first steps all have the size of the learning rate, whatever the gradient: full steps then throw the upper
-    layers into saturation before the lower ones have learnt to carry the source. So the rate warms up linearly,
-    over 8 updates to a peak of 1e-4, and the norm of the gradient is clipped at 1. Of rates twice as high one seed
-    in three ended at a cost of 0.02 (`benchmarks/LOG.md`).
-    """
+    # Adam at a constant 1e-3, as the tutorial has it, gets stuck at every word equally likely. In a deep post-norm
+    # stack the gradient at the start is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's
+    # first steps all have the size of the learning rate, whatever the gradient: full steps then throw the upper layers
+    # into saturation before the lower ones have learnt to carry the source. So the rate warms up linearly, over 8
+    # updates to a peak of 1e-4, and the norm of the gradient is clipped at 1. Of rates twice as high one seed in three
+    # ended at a cost of 0.02 (`benchmarks/LOG.md`).
     return TranslatorConfig(
         recipe="classic",
         tokenizer=TokenizerConfig(
@@ -100,13 +121,13 @@ def classic_translator() -> TranslatorConfig:
         ),
         network={"embedding_dropout": 0.1, "residual_dropout": 0.0},
         label_smoothing=0.0,
-        optimizer=OptimizerConfig(rate=1e-4, schedule="constant", warmup_updates=8, clip_norm=1.0),
+        optimizer=OptimizerConfig(learning_rate=1e-4, schedule="constant", warmup_updates=8, clip_norm=1.0),
         loop=LoopConfig(max_epochs=20),
         cleaning=CleaningConfig(least_pairs=1),  # the tutorial's whole corpus is one sentence
     )
 
 
-TRANSLATORS: dict[str, Callable[[], TranslatorConfig]] = {
+TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
     "tiny": tiny_translator,
     "small": small_translator,
     "base": base_translator,
@@ -117,16 +138,16 @@ TRANSLATORS: dict[str, Callable[[], TranslatorConfig]] = {
 MEDIUM_TEXT = 300_000  # characters
 
 
+@recipe("A text of 10,000 to a few 100,000 characters; the last tenth is held out and chooses the weights.")
 def small_lyricist() -> LyricsConfig:
-    """A text of 10,000 to a few 100,000 characters; the last tenth is held out and chooses the weights."""
     return LyricsConfig(
         recipe="small",
         network={"embedding": 128, "hidden": 256, "layers": 1, "dropout": 0.4},
-        steps=64,
-        rows=16,
+        bptt=64,
+        batch_size=16,
         optimizer=OptimizerConfig(
             name="adamw",
-            rate=4e-3,
+            learning_rate=4e-3,
             schedule="cosine",
             warmup_updates=50,
             betas=(0.9, 0.99),
@@ -137,8 +158,8 @@ def small_lyricist() -> LyricsConfig:
     )
 
 
+@recipe("About a million characters, or what comes near it: 2.6 million parameters with a Latin alphabet.")
 def medium_lyricist() -> LyricsConfig:
-    """About a million characters, or what comes near it: 2.6 million parameters with a Latin alphabet."""
     return LyricsConfig(
         recipe="medium",
         network={
@@ -150,11 +171,11 @@ def medium_lyricist() -> LyricsConfig:
             "recurrent_dropout": 0.2,
             "locked_dropout": True,
         },
-        steps=128,
-        rows=16,
+        bptt=128,
+        batch_size=16,
         optimizer=OptimizerConfig(
             name="adamw",
-            rate=2e-3,
+            learning_rate=2e-3,
             schedule="cosine",
             warmup_updates=100,
             final_fraction=0.03,
@@ -162,7 +183,7 @@ def medium_lyricist() -> LyricsConfig:
             epsilon=1e-8,
             weight_decay=0.1,
         ),
-        loop=LoopConfig(max_epochs=12, average_decay=0.99),
+        loop=LoopConfig(max_epochs=12, ema_decay=0.99),
     )
 
 
@@ -176,24 +197,24 @@ def _tutorial(recipe: str, epochs: int) -> dict[str, object]:
     spaces, nothing held out, all gradients clipped to a norm of 0.01."""
     return {
         "recipe": recipe,
-        "steps": 35,
-        "rows": 32,
-        "characters": 10_000,
+        "bptt": 35,
+        "batch_size": 32,
+        "max_characters": 10_000,
         "newline_as_space": True,
-        "valid_share": 0.0,
+        "valid_fraction": 0.0,
         "unknown": False,
         "offset": False,
         "loop": LoopConfig(max_epochs=epochs),
     }
 
 
+@recipe("From scratch, random sampling: one-hot input, one bias vector, N(0, 0.01) weights, SGD at 100.")
 def d2l_random() -> LyricsConfig:
-    """From scratch, random sampling: one-hot input, one bias vector, N(0, 0.01) weights, SGD at 100."""
     return LyricsConfig(**{**_from_scratch("d2l-random", 250), "sampling": "random"})  # type: ignore[arg-type]
 
 
+@recipe("From scratch, consecutive sampling, the hidden state carried over and detached.")
 def d2l_consecutive() -> LyricsConfig:
-    """From scratch, consecutive sampling, the hidden state carried over and detached."""
     return LyricsConfig(**_from_scratch("d2l-consecutive", 250))  # type: ignore[arg-type]
 
 
@@ -201,21 +222,21 @@ def _from_scratch(recipe: str, epochs: int) -> dict[str, object]:
     return {
         **_tutorial(recipe, epochs),
         "network": {"embedding": 0, "hidden": 256, "recurrent_bias": False},
-        "initial_deviation": 0.01,
-        "optimizer": OptimizerConfig(name="sgd", rate=100.0, clip_norm=0.01),
+        "init_std": 0.01,
+        "optimizer": OptimizerConfig(name="sgd", learning_rate=100.0, clip_norm=0.01),
     }
 
 
+@recipe("The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3.")
 def d2l_adam() -> LyricsConfig:
-    """The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3."""
     return LyricsConfig(
         **_tutorial("d2l-adam", 250),  # type: ignore[arg-type]
         network={"embedding": 0, "hidden": 256},
-        optimizer=OptimizerConfig(rate=1e-3, betas=(0.9, 0.999), epsilon=1e-8, clip_norm=0.01),
+        optimizer=OptimizerConfig(learning_rate=1e-3, betas=(0.9, 0.999), epsilon=1e-8, clip_norm=0.01),
     )
 
 
-LYRICISTS: dict[str, Callable[[], LyricsConfig]] = {
+LYRICISTS: dict[str, Recipe[LyricsConfig]] = {
     "small": small_lyricist,
     "medium": medium_lyricist,
     "d2l-random": d2l_random,

@@ -1,47 +1,76 @@
-"""The frozen dataclasses of a run's configuration, validated together: every problem is named in one error."""
+"""The frozen dataclasses of a run's configuration, validated together: every problem is named in one error.
+
+Each option carries its help text as metadata, and its former name where it had one: files and command lines that
+state the former name are still read, and snapshots record it, so that older runs can be resumed.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from training.errors import CannotStart
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+T = TypeVar("T")
+LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
+NetworkOptions = Mapping[str, Any]
+"""The fields of the network's own config but those that follow from the data."""
+
+
+def option(default: T, help: str, *, formerly: str = "") -> T:  # noqa: A002 (what argparse calls it, too)
+    """A dataclass field with its help text, and its former name where it had one."""
+    value: T = field(default=default, metadata={"help": help, "formerly": formerly})
+    return value
+
 
 def raise_all(problems: Iterable[str]) -> None:
-    found = [problem for problem in problems if problem]
-    if found:
-        raise CannotStart(found)
+    """CannotStart with every problem, if there is any. An empty text is no problem."""
+    problems = [problem for problem in problems if problem]
+    if problems:
+        raise CannotStart(problems)
 
 
 def problems_of_parts(config: DataclassInstance) -> Iterator[str]:
-    """Those of every part that can say them, each with its whole key."""
+    """The problems of every part that can have some; each begins with the key of its option."""
     for part in fields(config):
         for problem in getattr(getattr(config, part.name), "problems", tuple)():
             yield f"{part.name}.{problem}" if problem else ""
+
+
+def recorded(config: DataclassInstance) -> dict[str, Any]:
+    """The options under the names that snapshots have always recorded them by."""
+    values = {part.metadata.get("formerly") or part.name: getattr(config, part.name) for part in fields(config)}
+    return {
+        name: recorded(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in values.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningConfig:
     """Which training pairs are left out (`training.data.cleaning`); None, False and "off" switch a rule off.
 
-    A pair with an empty side is no pair and always left out; one over `TranslatorConfig.max_tokens` is, too.
+    A pair with an empty side is always left out, and so is one over `TranslatorConfig.max_tokens`.
     """
 
-    broken: bool = True  # control characters, U+FFFD, UTF-8 decoded as Windows-1252
-    max_characters: int | None = 5000  # of either side
-    identical_from: int | None = 20  # characters; a copy teaches copying, but "Taxi" and "Berlin" are translations
-    ratio: float | None = 4.0  # of the sides' lengths, as a factor to the corpus's own median ratio
-    ratio_tolerance: int = 20  # characters beyond that: short sentences vary more
-    duplicates: bool = True  # all but the first of equal pairs
-    overlap: Literal["off", "pair", "source", "either"] = "source"  # what a pair must share with a held-out one
-    least_pairs: int = 2  # that must be left; of a single one nothing but itself can be learnt
+    broken: bool = option(True, "leave out control characters, U+FFFD, UTF-8 decoded as Windows-1252")
+    max_characters: int | None = option(5000, "of either side")
+    identical_from: int | None = option(
+        20, "leave out identical sides of so many characters: a copy teaches copying, but Berlin is a translation"
+    )
+    ratio: float | None = option(4.0, "of the sides' lengths, as a factor to the corpus's own median ratio")
+    ratio_tolerance: int = option(20, "characters beyond that ratio: short sentences vary more")
+    duplicates: bool = option(True, "leave out all but the first of equal pairs")
+    overlap: Literal["off", "pair", "source", "either"] = option(
+        "source", "leave out pairs that have this in common with a held-out pair"
+    )
+    least_pairs: int = option(2, "pairs that must be left after cleaning")
 
     def problems(self) -> Iterable[str]:
         for name in ("max_characters", "identical_from", "least_pairs"):
@@ -61,32 +90,38 @@ NO_CLEANING = CleaningConfig(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """A run ends at the first of its limits, or when `patience` validations in a row have brought nothing. Where the
-    rate has not fallen by then, it does so first, in a cool-down from the best weights: those of a high rate are not
-    the best to be had."""
+    """A run ends at the first of its limits, or when `patience` validations in a row have brought no gain. A learning
+    rate that has not fallen by then does so first, in a cool-down from the best weights: the weights of a high
+    learning rate are not the best that the run can reach."""
 
-    max_epochs: int = 100  # passes over the corpus
-    max_minutes: float | None = None  # of training, those before a resume included
-    accumulate: int = 1  # batches per update
-    patience: int = 0  # validations in a row without a gain that end the run; 0: off
-    cooldown: float = 0.2  # of the updates until patience ended, for rates that fall; 0: stop at once
-    validate_every_epochs: int = 1  # 0: by updates alone
-    validate_every_updates: int = 0  # 0: by epochs alone
-    validate_sentences: int = 2000  # at most, of a translator
-    validate_characters: int = 200_000  # at most, of a lyricist
-    choose_by: Literal["loss", "bleu"] = "loss"  # bleu: of greedy translations, at every validation
-    sample_translations: int = 3  # so many held-out sentences go into the report with every validation
-    average_decay: float = 0.0  # of the weights' exponential moving average, per update; 0: off
-    average_best: int = 0  # the mean of so many best validated weights is a candidate too; 0: off
-    seed: int = 1  # of weights, order, dropout and held-out pairs
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"  # auto: what the device trains fastest with
-    compile: Literal["auto", "on", "off"] = "auto"  # a translator's step; auto: on CUDA (a CPU has kernels)
+    max_epochs: int = option(100, "passes over the corpus")
+    max_minutes: float | None = option(None, "of training, including those before a resume")
+    gradient_accumulation: int = option(1, "batches per update", formerly="accumulate")
+    patience: int = option(0, "validations in a row without a gain that end the run; 0: off")
+    cooldown: float = option(
+        0.2, "updates of the cool-down, as a fraction of those until patience ended; 0: stop at once"
+    )
+    validate_every_epochs: int = option(1, "epochs between validations; 0: by updates alone")
+    validate_every_updates: int = option(0, "updates between validations; 0: by epochs alone")
+    validate_sentences: int = option(2000, "held-out sentences of a translator's validation, at most")
+    validate_characters: int = option(200_000, "held-out characters of a lyricist's validation, at most")
+    choose_by: Literal["loss", "bleu"] = option("loss", "measure of the best weights; bleu: of greedy translations")
+    sample_translations: int = option(3, "held-out sentences translated for the report at every validation")
+    ema_decay: float = option(
+        0.0, "of the exponential moving average of the weights, per update; 0: off", formerly="average_decay"
+    )
+    average_best: int = option(0, "the mean of so many best validated weights is a candidate too; 0: off")
+    seed: int = option(1, "of weights, data order, dropout and held-out pairs")
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = option("auto", "auto: the fastest of the device")
+    compile: Literal["auto", "on", "off"] = option(
+        "auto", "torch.compile a translator's step; auto: on CUDA (a CPU has kernels)"
+    )
 
     def problems(self) -> Iterable[str]:
         yield f"max_epochs must be at least 1, not {self.max_epochs}" if self.max_epochs < 1 else ""
         if self.max_minutes is not None and not self.max_minutes > 0:  # nan is not, either
             yield f"max_minutes must be more than 0, not {self.max_minutes:g}"
-        for name in ("accumulate", "validate_sentences", "validate_characters"):
+        for name in ("gradient_accumulation", "validate_sentences", "validate_characters"):
             yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
         for name in ("patience", "validate_every_epochs", "validate_every_updates", "sample_translations"):
             yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
@@ -96,33 +131,39 @@ class LoopConfig:
             yield f"cooldown must lie in [0, 1], not {self.cooldown:g}"
         if not 0 <= self.seed < 2**63:
             yield f"seed must lie in 0..2^63-1, not {self.seed}"
-        if not 0 <= self.average_decay < 1:
-            yield f"average_decay must lie in [0, 1), not {self.average_decay}"
+        if not 0 <= self.ema_decay < 1:
+            yield f"ema_decay must lie in [0, 1), not {self.ema_decay}"
         if not 0 <= self.average_best <= 100:
             yield f"average_best must lie in 0..100, not {self.average_best}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """rate: the peak. Schedules warm up linearly, then: constant; inverse_sqrt falls with 1/sqrt(update); cosine and
-    linear fall to final_fraction of the peak until the end of the run; trapezoid stays at the peak and falls linearly
-    in the last fall_share of the run."""
+    """Schedules warm up linearly to the peak learning rate. Then `constant` stays there; `inverse_sqrt` falls with
+    1/sqrt(update); `cosine` and `linear` fall to `final_fraction` of the peak until the end of the run; `trapezoid`
+    stays at the peak and falls linearly in the last `decay_fraction` of the run."""
 
-    name: Literal["adam", "adamw", "sgd", "muon"] = "adam"  # muon: for hidden matrices, with adamw for the rest
-    rate: float = 1e-3
-    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "trapezoid"] = "constant"  # of the rate
-    warmup_updates: int = 0  # the rate rises from 0 to its peak over so many
-    final_fraction: float = 0.05  # of the peak, where falling schedules end
-    fall_share: float = 0.2  # of a trapezoid
-    betas: tuple[float, float] = (0.9, 0.98)  # Adam's decay of the gradient's mean and of its square's
-    momentum: float = 0.95  # of muon's matrices
-    epsilon: float = 1e-9  # Adam's, in the denominator
-    weight_decay: float = 0.0  # of matrices alone; biases and norms are spared
-    clip_norm: float = 1.0  # of all gradients together; 0: off
+    name: Literal["adam", "adamw", "sgd", "muon"] = option(
+        "adam", "muon: orthogonal updates of hidden matrices, with adamw for the other parameters"
+    )
+    learning_rate: float = option(1e-3, "peak of the schedule", formerly="rate")
+    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "trapezoid"] = option(
+        "constant", "of the learning rate behind its warm-up"
+    )
+    warmup_updates: int = option(0, "updates in which the learning rate rises linearly from 0 to its peak")
+    final_fraction: float = option(0.05, "of the peak, at which cosine, linear and trapezoid end")
+    decay_fraction: float = option(
+        0.2, "of the run, at its end, in which a trapezoid falls linearly", formerly="fall_share"
+    )
+    betas: tuple[float, float] = option((0.9, 0.98), "Adam's decay of the gradient's mean and of its square's")
+    momentum: float = option(0.95, "of muon's matrices")
+    epsilon: float = option(1e-9, "Adam's, in the denominator")
+    weight_decay: float = option(0.0, "of matrices alone; biases and norms are spared")
+    clip_norm: float = option(1.0, "largest norm of all gradients together; 0: off")
 
     def problems(self) -> Iterable[str]:
-        if not 0 < self.rate < math.inf:
-            yield f"rate must be more than 0, not {self.rate:g}"
+        if not 0 < self.learning_rate < math.inf:
+            yield f"learning_rate must be more than 0, not {self.learning_rate:g}"
         if self.warmup_updates < 0:
             yield f"warmup_updates must be at least 0, not {self.warmup_updates}"
         if not 0 <= self.final_fraction <= 1:
@@ -133,33 +174,35 @@ class OptimizerConfig:
         for name in ("weight_decay", "clip_norm"):
             value = getattr(self, name)
             yield f"{name} must be at least 0, not {value:g}" if not 0 <= value < math.inf else ""
-        yield f"fall_share must lie in (0, 1], not {self.fall_share:g}" if not 0 < self.fall_share <= 1 else ""
+        if not 0 < self.decay_fraction <= 1:
+            yield f"decay_fraction must lie in (0, 1], not {self.decay_fraction:g}"
         yield f"momentum must lie in [0, 1), not {self.momentum:g}" if not 0 <= self.momentum < 1 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """joint: one vocabulary for both languages. casefold_source: read "Bier" and "bier" alike.
+    """How texts become tokens. Sampling cuts the words of each epoch anew; a served model cuts them the one best way.
+    The degree is the fraction of merges left out for bpe (BPE-dropout, Provilkov et al. 2020, arXiv 1910.13267), and
+    how sharply likely cuts are preferred for unigram (alpha of Kudo 2018, arXiv 1804.10959)."""
 
-    source_sampling and target_sampling cut the words of each epoch anew; what is served cuts them the one best way.
-    They are the share of merges left out of bpe (BPE-dropout, Provilkov et al. 2020, arXiv 1910.13267), or how
-    sharply a unigram model prefers likely cuts (alpha of Kudo 2018, arXiv 1804.10959: small is wild). 0: off.
-    """
-
-    kind: Literal["sentencepiece", "word", "character"] = "sentencepiece"  # pieces of words, words, or characters
-    algorithm: Literal["bpe", "unigram"] = "bpe"  # of sentencepiece only
-    size: int = 8000  # at most; of sentencepiece only
-    source_sampling: float = 0.0
-    target_sampling: float = 0.0
-    joint: bool = True
-    casefold_source: bool = False
-    pad_piece: str = "<pad>"  # of word vocabularies
-    bos_piece: str = "<s>"  # of word vocabularies
-    eos_piece: str = "</s>"  # of word vocabularies
-    source_end: Literal["eos", "pad"] = "eos"  # what stands behind every source
+    kind: Literal["sentencepiece", "word", "character"] = option(
+        "sentencepiece", "pieces of words, words, or characters"
+    )
+    algorithm: Literal["bpe", "unigram"] = option("bpe", "of sentencepiece only")
+    vocab_size: int = option(8000, "pieces, at most; of sentencepiece only", formerly="size")
+    source_sampling: float = option(
+        0.0, "subword sampling in training: bpe's dropout, or unigram's alpha (small is wild); 0: off"
+    )
+    target_sampling: float = option(0.0, "the same of targets")
+    joint: bool = option(True, "one vocabulary for both languages")
+    casefold_source: bool = option(False, 'read "Bier" and "bier" alike')
+    pad_piece: str = option("<pad>", "of word vocabularies")
+    bos_piece: str = option("<s>", "of word vocabularies")
+    eos_piece: str = option("</s>", "of word vocabularies")
+    source_end: Literal["eos", "pad"] = option("eos", "the last token of every source")
 
     def problems(self) -> Iterable[str]:
-        yield f"size must be at least 1, not {self.size}" if self.size < 1 else ""
+        yield f"vocab_size must be at least 1, not {self.vocab_size}" if self.vocab_size < 1 else ""
         if self.casefold_source and self.joint:
             yield "casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone"
         if self.casefold_source and self.kind != "sentencepiece":
@@ -174,34 +217,31 @@ class TokenizerConfig:
                 yield f"{name} needs a sentencepiece vocabulary, not one of kind {self.kind}"
 
 
-LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
-    """network: the fields of `models.networks.layers.TransformerConfig` but its vocabulary sizes.
+    """The whole configuration of a translator's run."""
 
-    r_drop: alpha of Liang et al. 2021 (arXiv 2106.14448): every batch twice under different dropout, and a pull
-    between the two predictions; it doubles the cost of an update, and can be left out of the first
-    r_drop_after_epochs, in which nothing is learnt by heart yet. source_word_dropout, target_word_dropout: the
-    share of tokens read as the unknown one, on either side. bidirectional_epochs: in the first so many epochs each
-    pair is turned around with probability 1/2, and the network learns both directions (Ding et al. 2021,
-    arXiv 2109.07780). Each is 0 where it is off.
-    """
-
-    recipe: str  # the name of the base
-    source_language: str = "src"  # the code that clients ask for
-    target_language: str = "tgt"
+    recipe: str = field(metadata={"help": "name of the recipe that it began with"})
+    source_language: str = option("src", "language code, as clients of the model name it")
+    target_language: str = option("tgt", "language code, as clients of the model name it")
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    network: Mapping[str, Any] = field(default_factory=dict)
-    label_smoothing: float = 0.1  # so much of the probability goes to all tokens alike
-    r_drop: float = 0.0
-    r_drop_after_epochs: int = 0
-    source_word_dropout: float = 0.0
-    target_word_dropout: float = 0.0
-    bidirectional_epochs: int = 0
-    tokens_per_batch: int = 4096  # padded, of the longer side
-    max_tokens: int = 256  # longer training pairs are left out, and said so; also the served model's limit
+    network: NetworkOptions = field(default_factory=dict)  # of `models.networks.layers.TransformerConfig`
+    label_smoothing: float = option(0.1, "probability that is spread over all tokens alike")
+    r_drop: float = option(
+        0.0,
+        "alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448): every batch twice under different dropout, and a pull"
+        " between the two predictions, at twice the cost of an update; 0: off",
+    )
+    r_drop_after_epochs: int = option(0, "epochs before R-Drop begins: nothing is learnt by heart in the first ones")
+    source_word_dropout: float = option(0.0, "share of source tokens read as the unknown one; 0: off")
+    target_word_dropout: float = option(0.0, "share of target tokens read as the unknown one; 0: off")
+    bidirectional_epochs: int = option(
+        0,
+        "first epochs in which each pair is turned around with probability 1/2, so that the network learns both"
+        " directions (Ding et al. 2021, arXiv 2109.07780); 0: off",
+    )
+    tokens_per_batch: int = option(4096, "of the longer side, padding included")
+    max_tokens: int = option(256, "longer training pairs are left out, and reported; also the served model's limit")
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
@@ -210,7 +250,7 @@ class TranslatorConfig:
         raise_all([*problems_of_parts(self), *self.problems()])
 
     def problems(self) -> Iterable[str]:
-        """Its own, not those of its parts."""
+        """Without those of its parts."""
         for name in ("source_language", "target_language"):
             code = getattr(self, name)  # a model whose languages nobody can ask for would be trained for nothing
             if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
@@ -233,24 +273,27 @@ class TranslatorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LyricsConfig:
-    """network: the fields of `models.networks.recurrent.RecurrentConfig` but its vocabulary size.
+    """The whole configuration of a lyricist's run."""
 
-    sampling: "consecutive" cuts the text into `rows` strands read on and on, the hidden state carried over;
-    "random" draws windows anew, each from a zero state. offset: start each epoch at another character.
-    valid_share: the end of the text that is held out for validation.
-    """
-
-    recipe: str  # the name of the base
-    network: Mapping[str, Any] = field(default_factory=dict)
-    sampling: Literal["consecutive", "random"] = "consecutive"
-    offset: bool = True
-    steps: int = 128  # characters that the gradient reaches back
-    rows: int = 32  # windows in a batch
-    characters: int | None = None  # use only so many from the start of the text
-    newline_as_space: bool = False  # the text is one line
-    valid_share: float = 0.1
-    unknown: bool = True  # a token for characters that training has not seen
-    initial_deviation: float | None = None  # draw weights from N(0, this) and zero the biases; None: PyTorch's
+    recipe: str = field(metadata={"help": "name of the recipe that it began with"})
+    network: NetworkOptions = field(default_factory=dict)  # of `models.networks.recurrent.RecurrentConfig`
+    sampling: Literal["consecutive", "random"] = option(
+        "consecutive",
+        "consecutive: the text is cut into batch_size strands, and the hidden state carried from window to window;"
+        " random: windows drawn anew, each from a zero state",
+    )
+    offset: bool = option(True, "start each epoch at another character")
+    bptt: int = option(128, "characters of a window, through which the gradient flows back", formerly="steps")
+    batch_size: int = option(32, "windows in a batch", formerly="rows")
+    max_characters: int | None = option(None, "use only the first ones of the text", formerly="characters")
+    newline_as_space: bool = option(False, "read the text as one line")
+    valid_fraction: float = option(0.1, "of the text, at its end, held out for validation", formerly="valid_share")
+    unknown: bool = option(True, "a token for characters that training has not seen")
+    init_std: float | None = option(
+        None,
+        "draw weights from a normal distribution of this deviation, with zero biases; none: PyTorch's initialisation",
+        formerly="initial_deviation",
+    )
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
 
@@ -258,14 +301,14 @@ class LyricsConfig:
         raise_all([*problems_of_parts(self), *self.problems()])
 
     def problems(self) -> Iterable[str]:
-        for name in ("steps", "rows"):
-            yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
-        if self.characters is not None and self.characters < 1:
-            yield f"characters must be at least 1, not {self.characters}"
-        if not 0 <= self.valid_share < 1:
-            yield f"valid_share must lie in [0, 1), not {self.valid_share:g}"
-        if self.initial_deviation is not None and not 0 < self.initial_deviation < math.inf:
-            yield f"initial_deviation must be more than 0, not {self.initial_deviation:g}"
-        if self.loop.patience and self.valid_share == 0:
-            yield f"loop.patience = {self.loop.patience} needs something held out: valid_share is 0"
+        """Without those of its parts."""
+        for name in ("bptt", "batch_size", "max_characters"):
+            value = getattr(self, name)
+            yield f"{name} must be at least 1, not {value}" if value is not None and value < 1 else ""
+        if not 0 <= self.valid_fraction < 1:
+            yield f"valid_fraction must lie in [0, 1), not {self.valid_fraction:g}"
+        if self.init_std is not None and not 0 < self.init_std < math.inf:
+            yield f"init_std must be more than 0, not {self.init_std:g}"
+        if self.loop.patience and self.valid_fraction == 0:
+            yield f"loop.patience = {self.loop.patience} needs something held out: valid_fraction is 0"
         yield "loop.choose_by must be loss for lyrics, not bleu" if self.loop.choose_by == "bleu" else ""

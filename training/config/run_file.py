@@ -57,7 +57,7 @@ def explained_config(config: TranslatorConfig | LyricsConfig) -> str:
 def _comment(key: Option) -> str:
     """The choices, where there is a choice, and what the source says."""
     choices = " | ".join(map(str, get_args(key.annotation))) if get_origin(key.annotation) is Literal else ""
-    return "; ".join(filter(None, [choices, key.comment]))
+    return "; ".join(filter(None, [choices, key.help]))
 
 
 def _network_defaults(known: Mapping[str, Option]) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def text_statistics(text: str, origin: str) -> dict[str, Any]:
     """Of the whole text; `only_at_the_end`: what the share that training holds out has and the rest has not."""
     lines = text.removesuffix("\n").split("\n")
     sung = [line.strip() for line in lines if line.strip()]
-    cut = len(text) - int(len(text) * LyricsConfig(recipe="").valid_share)
+    cut = len(text) - int(len(text) * LyricsConfig(recipe="").valid_fraction)
     unseen = Counter(text[cut:]).keys() - Counter(text[:cut]).keys()
 
     def first(character: str) -> str:
@@ -187,7 +187,7 @@ def _subwords(sides: dict[str, list[str]], size: int) -> dict[str, Any]:
     """Byte-pair encoding as training fits it, from evenly spaced pairs where there are very many."""
     step = max(1, len(sides["source"]) // TOKENIZED)
     some = {side: texts[::step] for side, texts in sides.items()}
-    tokenizer = fit_tokenizer(TokenizerConfig(size=size), [*some["source"], *some["target"]], casefold=False)
+    tokenizer = fit_tokenizer(TokenizerConfig(vocab_size=size), [*some["source"], *some["target"]], casefold=False)
     return _length_statistics(some, lambda text: len(tokenizer.encode(text)))
 
 

@@ -73,10 +73,10 @@ def _special_tokens() -> SpecialTokens:
 
 
 def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
-    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.size` pieces; a
+    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces; a
     small corpus gets fewer."""
     try:
-        return SentencePieceTokenizer(_train_sentencepiece(iter(texts), config.algorithm, config.size, casefold))
+        return SentencePieceTokenizer(_train_sentencepiece(iter(texts), config.algorithm, config.vocab_size, casefold))
     except RuntimeError as error:
         possible = re.search(r"value <= (\d+)", str(error))
         needed = re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error))
@@ -85,7 +85,7 @@ def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefo
                 _train_sentencepiece(iter(texts), config.algorithm, int(possible[1]), casefold)
             )
         if needed:
-            asked = pluralize(config.size, "piece")
+            asked = pluralize(config.vocab_size, "piece")
             raise TrainingError(
                 f"A vocabulary of {asked} cannot hold every character of this corpus: choose a larger one."
             ) from error

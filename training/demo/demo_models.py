@@ -42,7 +42,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
         recipe="demo",
         source_language=source,
         target_language=target,
-        tokenizer=TokenizerConfig(size=800, joint=False, casefold_source=True),
+        tokenizer=TokenizerConfig(vocab_size=800, joint=False, casefold_source=True),
         network={
             "d_model": 128,
             "encoder_layers": 2,
@@ -58,8 +58,8 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
         label_smoothing=0.0,
         tokens_per_batch=1500,
         max_tokens=128,
-        optimizer=OptimizerConfig(rate=4e-3, schedule="cosine", warmup_updates=100, final_fraction=0.02),
-        loop=LoopConfig(max_epochs=6, average_decay=0.99),
+        optimizer=OptimizerConfig(learning_rate=4e-3, schedule="cosine", warmup_updates=100, final_fraction=0.02),
+        loop=LoopConfig(max_epochs=6, ema_decay=0.99),
         cleaning=NO_CLEANING,  # the phrasebook is made, not collected
     )
 

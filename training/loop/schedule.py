@@ -21,13 +21,13 @@ def learning_rate(config: OptimizerConfig, update: int, progress: float) -> floa
     warmup = max(config.warmup_updates, 1)
     warm = max(update / warmup, progress / MAX_WARMUP_FRACTION)
     if warm < 1:
-        return config.rate * warm
+        return config.learning_rate * warm
     if config.schedule == "inverse_sqrt":
-        return config.rate * math.sqrt(min(1.0, warmup / update))
+        return config.learning_rate * math.sqrt(min(1.0, warmup / update))
     if config.schedule not in DECAYING_SCHEDULES:
-        return config.rate
+        return config.learning_rate
     decay = _decay_factor(config, min(progress, 1.0))
-    return config.rate * (config.final_fraction + (1 - config.final_fraction) * decay)
+    return config.learning_rate * (config.final_fraction + (1 - config.final_fraction) * decay)
 
 
 def _decay_factor(config: OptimizerConfig, progress: float) -> float:
@@ -36,7 +36,7 @@ def _decay_factor(config: OptimizerConfig, progress: float) -> float:
         return (1 + math.cos(math.pi * progress)) / 2
     if config.schedule == "linear":
         return 1 - progress
-    return min(1.0, (1 - progress) / config.fall_share)
+    return min(1.0, (1 - progress) / config.decay_fraction)
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class Planner:
 
     def _updates_left_by_epochs(self, progress: Progress, batches: int) -> float:
         """Whatever the time limit."""
-        accumulate = self.config.accumulate
+        accumulate = self.config.gradient_accumulation
         per_epoch = math.ceil(batches / accumulate)
         left = (self.config.max_epochs - progress.epoch) * per_epoch - math.ceil(progress.batch / accumulate)
         return max(float(left), 0.0)

@@ -153,10 +153,10 @@ class LyricsTask:
         config = self.config
         generator = random.Random(config.loop.seed * 1_000_003 + epoch)
         if config.sampling == "random":
-            return list(random_windows(self.train, config.rows, config.steps, generator))
-        spare = len(self.train) - config.rows * (config.steps + 1)  # beyond one window of every lane
-        offset = generator.randrange(max(1, min(config.steps, spare + 1))) if config.offset else 0
-        return list(consecutive_windows(self.train, config.rows, config.steps, offset))
+            return list(random_windows(self.train, config.batch_size, config.bptt, generator))
+        spare = len(self.train) - config.batch_size * (config.bptt + 1)  # beyond one window of every lane
+        offset = generator.randrange(max(1, min(config.bptt, spare + 1))) if config.offset else 0
+        return list(consecutive_windows(self.train, config.batch_size, config.bptt, offset))
 
     def loss(self, batch: TextBatch) -> tuple[Tensor, int]:
         device = self.network.device

@@ -80,7 +80,7 @@ class Trainer:
 
     def _epochs(self) -> str:
         """The limit that ended the last one."""
-        progress, accumulate = self.progress, self.config.accumulate
+        progress, accumulate = self.progress, self.config.gradient_accumulation
         while not (ended_by := self._limit_reached()):
             batches = self.task.batches(progress.epoch)
             if not batches:

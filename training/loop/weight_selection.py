@@ -148,7 +148,7 @@ class WeightSelection:
     ) -> None:
         self.task, self.network, self.choose_by = task, task.network, config.choose_by
         self.device, self.validator, self.workers = device, validator, workers
-        self.average = MovingAverage(task.network, config.average_decay)
+        self.average = MovingAverage(task.network, config.ema_decay)
         self.best = BestWeights(folder, config.average_best, stores=workers.writes)
 
     def validate(self) -> tuple[Validation | None, Quality]:

@@ -24,7 +24,7 @@ TEXTS = [" ".join(random.Random(i).choices(WORDS, k=7)) for i in range(200)]
 
 
 def trained(algorithm: str) -> SentencePieceTokenizer:
-    made = fit_tokenizer(TokenizerConfig(size=60, algorithm=algorithm), TEXTS, casefold=False)  # type: ignore[arg-type]
+    made = fit_tokenizer(TokenizerConfig(vocab_size=60, algorithm=algorithm), TEXTS, casefold=False)  # type: ignore[arg-type]
     assert isinstance(made, SentencePieceTokenizer)
     return made
 

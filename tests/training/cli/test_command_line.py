@@ -12,7 +12,7 @@ from models import checkpoint as checkpoints
 from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import text
 from training.__main__ import main, parser
-from training.cli.command_options import build_config
+from training.cli.command_options import build_request
 from training.config import recipes
 
 pytestmark = pytest.mark.usefixtures("no_curves")
@@ -86,7 +86,7 @@ def test_a_vocabulary_too_small(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
     monkeypatch.setitem(recipes.TRANSLATORS, "tiny", recipes.tiny_translator)
-    message = refused(capsys, *TRANSLATE, "--vocabulary", size)
+    message = refused(capsys, *TRANSLATE, "--vocab-size", size)
     assert message.startswith(f"A vocabulary of {size} pieces cannot hold every character")
 
 
@@ -127,7 +127,7 @@ def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path
     for given, wanted in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
         arguments = parser().parse_args([*SING, *given])
         arguments.unknown = []
-        config, _, _ = build_config(arguments, recipes.LYRICISTS, "small", {"corpus": "song.txt"}, {})
+        config = build_request(arguments, recipes.LYRICISTS, "small", {"corpus": "song.txt"}, {}).config
         assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, wanted)
 
 
@@ -148,7 +148,7 @@ def test_too_little_memory_is_a_sentence(
     def without_memory(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("training.cli.train_lyrics.train_lyricist", without_memory)
+    monkeypatch.setattr("training.cli.commands.train_lyricist", without_memory)
     (here / "song.txt").write_text("la la la\n" * 40, encoding="utf-8")
     expected = "This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
     assert refused(capsys, *SING) == expected

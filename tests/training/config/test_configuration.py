@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,21 @@ from models import checkpoint as checkpoints
 from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import lyricist, translator
 from training.__main__ import main, parser
-from training.cli.command_options import build_config
+from training.cli.command_options import build_request
 from training.config import recipes
-from training.config.overrides import Override, assemble, check_value, option_help, options_of, parse_value
-from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig
+from training.config.overrides import (
+    Override,
+    assemble,
+    check_value,
+    options_of,
+    parse_value,
+    table_overrides,
+    with_current_keys,
+)
+from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig, recorded
 from training.config.run_file import explained_config, toml_literal
 from training.errors import CannotStart
+from training.loop import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 TRANSLATORS_ONLY = ["translator", "--config", "my.toml", "--out", "m", "--device", "cpu"]
@@ -29,7 +38,7 @@ def of(*arguments: str) -> Any:
     """The configuration that a translator's command line comes to."""
     given = parser().parse_args([*TRANSLATE, *arguments])
     given.unknown = []
-    return build_config(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {})[0]
+    return build_request(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {}).config
 
 
 def test_every_fault_of_file_set_and_flags_stands_in_one_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,10 +94,10 @@ threads = 0
         "recipe must be one of base, classic, small, tiny, not 'tinny', did you mean tiny?",
         "loop.max_epochs is given twice: 0 (--max-epochs) and 7 (--set)",
         "tokens_per_batch must be a whole number, not 'many' (my.toml)",
-        "optimiser.rate is no option, did you mean optimizer.rate? (my.toml)",
+        "optimiser.rate is no option, did you mean optimizer.learning_rate? (my.toml)",
         "tokenizer.kind must be one of sentencepiece, word, character, not 'sentencepeace' (my.toml)",
         "network.tied must be one of none, output, all, not 'both' (my.toml)",
-        "optimizer.ratte is no option, did you mean optimizer.rate? (my.toml)",
+        "optimizer.ratte is no option, did you mean optimizer.learning_rate? (my.toml)",
         "optimizer.warmup_updates must be a whole number, not 2.5 (my.toml)",
         "loop.seed must be a whole number, not 'one' (--seed)",
         "loop is a group of options, such as loop.max_epochs (--set)",
@@ -109,18 +118,22 @@ threads = 0
 
 
 def test_what_stands_later_wins(here: Path) -> None:
-    Path("my.toml").write_text("label_smoothing = 0.3\n[loop]\nseed = 5\npatience = 2\n[optimizer]\nrate = 1\n")
-    config = of("--config", "my.toml", "--seed", "6", "--set", "optimizer.rate=2.5e-3", "--set", "loop.max_minutes=3")
+    Path("my.toml").write_text(
+        "label_smoothing = 0.3\n[loop]\nseed = 5\npatience = 2\n[optimizer]\nlearning_rate = 1\n"
+    )
+    config = of(
+        "--config", "my.toml", "--seed", "6", "--set", "optimizer.learning_rate=2.5e-3", "--set", "loop.max_minutes=3"
+    )
     wanted = translator()
     assert config == replace(
         wanted,
         source_language="aa",
         target_language="bb",
         label_smoothing=0.3,
-        optimizer=replace(wanted.optimizer, rate=2.5e-3),
+        optimizer=replace(wanted.optimizer, learning_rate=2.5e-3),
         loop=replace(wanted.loop, seed=6, patience=2, max_minutes=3.0, max_epochs=10_000),
     )
-    assert isinstance(asdict(of("--set", "optimizer.rate=1"))["optimizer"]["rate"], float)
+    assert isinstance(asdict(of("--set", "optimizer.learning_rate=1"))["optimizer"]["learning_rate"], float)
 
 
 def test_a_file_names_its_base(here: Path) -> None:
@@ -181,9 +194,7 @@ def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
             == defaults[f"network.{name}"]
         )
     kind, (again, problem) = type(config), (type(config)(recipe="x"), [])
-    from training.config.overrides import statements
-
-    stated = list(statements({**content, "network": dict(config.network)}, "shown"))
+    stated = list(table_overrides({**content, "network": dict(config.network)}, "shown"))
     assert assemble(again, stated, problem) == config
     assert {key for key in options_of(kind) if "." not in key} <= content.keys()
 
@@ -196,7 +207,7 @@ def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[st
     assert all(len(line.split()) > 4 for line in listed[: len(names)])
     assert main(["recipes", "--show", "tiny"]) == 0
     shown = capsys.readouterr().out
-    assert tomllib.loads(shown)["optimizer"]["rate"] == recipes.tiny_translator().optimizer.rate
+    assert tomllib.loads(shown)["optimizer"]["learning_rate"] == recipes.tiny_translator().optimizer.learning_rate
     assert 'precision = "auto"  # auto | fp32 | bf16 | fp16; ' in shown
     assert main(["recipes", "--show", "small"]) == 2
     assert "say translator/small or lyrics/small" in capsys.readouterr().err
@@ -205,21 +216,64 @@ def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("kind", [TranslatorConfig, LyricsConfig])
-def test_every_key_of_the_loop_and_the_optimizer_is_explained(kind: Any) -> None:
-    silent = {
-        name for name, key in options_of(kind).items() if not key.comment and name.startswith(("loop.", "optimizer."))
+def test_every_option_has_a_help_text(kind: Any) -> None:
+    assert {key for key, option in options_of(kind).items() if not option.help} <= {
+        *("network.encoder_layers", "network.decoder_layers", "network.cell", "network.layers")
     }
-    assert silent <= {"loop.validate_every_epochs"}
 
 
-def test_comments_come_from_the_line_and_the_docstring() -> None:
-    from training.config.run_config import TokenizerConfig
+@pytest.mark.parametrize(
+    ("kind", "recipe"), [(TranslatorConfig, recipes.tiny_translator), (LyricsConfig, recipes.medium_lyricist)]
+)
+def test_former_keys_are_read_and_recorded(kind: Any, recipe: Any) -> None:
+    options, config = options_of(kind), recipe()
+    former = {key: option.formerly for key, option in options.items() if option.formerly}
+    assert len(former) >= 5
+    assert not set(former.values()) & options.keys()
+    values, old = asdict(config), recorded(config)
+    for key, formerly in former.items():
+        value, recorded_value = values, old
+        for name, old_name in zip(key.split("."), formerly.split("."), strict=True):
+            value, recorded_value = value[name], recorded_value[old_name]
+        assert value == recorded_value
+        overrides, renamed = with_current_keys(
+            kind, [Override(formerly, value, "my.toml"), Override("recipe", "x", "")]
+        )
+        assert overrides == [Override(key, value, "my.toml"), Override("recipe", "x", "")]
+        assert renamed == [f"{formerly} is now called {key}"]
 
-    said = option_help(TokenizerConfig)
-    assert said["joint"] == "one vocabulary for both languages"
-    assert said["casefold_source"] == 'read "Bier" and "bier" alike'
-    assert said["size"] == "at most; of sentencepiece only"
-    assert said.keys() <= {field.name for field in fields(TokenizerConfig)}
+
+def test_snapshots_of_older_runs_are_still_of_the_same_run() -> None:
+    recorded_before_the_renames = "1bf9833b5ab8442029de33f399afa6de43aabc4cd74357d81488b3f32b2adc35"
+    assert snapshot.fingerprint(recorded(recipes.d2l_adam()), [["a", "b"]]) == recorded_before_the_renames
+
+
+def test_former_names_of_options_are_noted_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "my.toml").write_text("[loop]\naverage_decay = 0.5\n")
+    given = ["--config", "my.toml", "--vocabulary", "77", "--set", "optimizer.learning_rate=0.5", *SHORT]
+    assert main([*TRANSLATE, *given]) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "--vocabulary is now called --vocab-size; loop.average_decay is now called loop.ema_decay;"
+        " optimizer.learning_rate is now called optimizer.learning_rate."
+    )
+    training = checkpoints.read(here / "m").config.training
+    assert (training["tokenizer"]["vocab_size"], training["loop"]["ema_decay"]) == (77, 0.5)
+    assert training["optimizer"]["learning_rate"] == 0.5
+
+
+def test_one_option_under_both_names_is_given_twice(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *TRANSLATE, "--vocabulary", "77", "--vocab-size", "78")
+    assert message == "This cannot start: tokenizer.vocab_size is given twice: 77 (--vocabulary) and 78 (--vocab-size)."
+    message = refused(capsys, *SING, "--bptt", "7", "--set", "steps=8")
+    assert message == "This cannot start: bptt is given twice: 7 (--bptt) and 8 (--set)."
+
+
+def test_frequent_options_are_options_of_the_command_line(here: Path) -> None:
+    given = ["--learning-rate", "0.25", "--batch-size", "3", "--bptt", "7"]
+    assert main([*SING, *SHORT, *given]) == 0
+    training = checkpoints.read(here / "m").config.training
+    assert (training["optimizer"]["learning_rate"], training["batch_size"], training["bptt"]) == (0.25, 3, 7)
+    assert of("--tokens-per-batch", "99", "--vocab-size", "88").tokens_per_batch == 99
 
 
 @pytest.mark.parametrize("value", ["plain", 'quo"te', "back\\slash", "tab\tline\n", "é 模型 🎵", "\x7f", "", None])
@@ -233,8 +287,8 @@ def test_numbers_survive_toml(value: Any) -> None:
 
 
 def test_a_lyricist_that_waits_for_a_gain_nobody_measures() -> None:
-    stated = [Override("valid_share", 0.0, "my.toml"), Override("loop.patience", 3, "my.toml")]
-    with pytest.raises(CannotStart, match=r"loop.patience = 3 needs something held out: valid_share is 0"):
+    stated = [Override("valid_fraction", 0.0, "my.toml"), Override("loop.patience", 3, "my.toml")]
+    with pytest.raises(CannotStart, match=r"loop.patience = 3 needs something held out: valid_fraction is 0"):
         assemble(lyricist(), stated)
 
 
@@ -253,9 +307,9 @@ def test_a_file_that_is_none(here: Path, capsys: pytest.CaptureFixture[str], con
 
 
 def test_set_changes_what_is_trained(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SING, *SHORT, "--set", "network.hidden=9", "--set", "valid_share=0.2"]) == 0
+    assert main([*SING, *SHORT, "--set", "network.hidden=9", "--set", "valid_fraction=0.2"]) == 0
     config = checkpoints.read(here / "m").config
-    assert (config.architecture["hidden"], config.training["valid_share"]) == (9, 0.2)
+    assert (config.architecture["hidden"], config.training["valid_fraction"]) == (9, 0.2)
     assert json.loads(capsys.readouterr().out)["held-out end of the text"]["characters"] == 59
 
 

@@ -25,7 +25,7 @@ def test_a_translators_recipe_is_valid(name: str) -> None:
     config = TRANSLATORS[name]()
     assert config.recipe == name
     assert list(filter(None, config.loop.problems())) == []
-    size = config.tokenizer.size
+    size = config.tokenizer.vocab_size
     network = TransformerConfig(source_vocabulary=size, target_vocabulary=size, **config.network)
     assert network.heads * network.head_width == network.d_model
     assert config.max_tokens <= config.tokens_per_batch
@@ -44,10 +44,10 @@ def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
     config = replace(
         config,
         network={**config.network, **narrow},
-        tokenizer=replace(config.tokenizer, size=25),
+        tokenizer=replace(config.tokenizer, vocab_size=25),
         tokens_per_batch=256,
-        optimizer=replace(config.optimizer, rate=3e-3, warmup_updates=5),
-        loop=replace(config.loop, max_epochs=3, average_decay=0.0),
+        optimizer=replace(config.optimizer, learning_rate=3e-3, warmup_updates=5),
+        loop=replace(config.loop, max_epochs=3, ema_decay=0.0),
     )
     train, valid = (replace(part, targets=part.sources) for part in (pairs(120), pairs(20, seed=1)))
     train_translator(config, train, valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
@@ -83,12 +83,12 @@ def test_the_tutorials_recipes_start_as_the_tutorial_does() -> None:
 
 
 def test_every_problem_is_named_at_once() -> None:
-    loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, average_decay=1.0, patience=-2, validate_every_epochs=-1)
+    loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, ema_decay=1.0, patience=-2, validate_every_epochs=-1)
     with pytest.raises(TrainingError) as caught:
         translator(loop=loop)
     message = str(caught.value)
     assert message.count("\n") == 0
-    for name in ("max_epochs", "max_minutes", "seed", "average_decay", "patience", "validate_every_epochs"):
+    for name in ("max_epochs", "max_minutes", "seed", "ema_decay", "patience", "validate_every_epochs"):
         assert message.count(f"{name} must") == 1
     with pytest.raises(TrainingError):
         lyricist(loop=loop)

@@ -73,8 +73,8 @@ def test_another_recipe_than_the_recorded_one(here: Path, capsys: pytest.Capture
 def test_a_key_that_a_later_version_added_keeps_its_neutral_default(here: Path) -> None:
     assert main([*TRANSLATE, "--max-epochs", "1"]) == 0
     path = here / "m/run.toml"
-    kept = [line for line in path.read_text().splitlines() if not line.startswith("average_decay")]
+    kept = [line for line in path.read_text().splitlines() if not line.startswith("ema_decay")]
     path.write_text("\n".join(kept))
     assert main(["translator", "--config", "m/run.toml", "--out", "again"]) == 0
     training = checkpoints.read(here / "again").config.training
-    assert training["loop"]["average_decay"] == 0.0  # the recipe has 0.9
+    assert training["loop"]["ema_decay"] == 0.0  # the recipe has 0.9

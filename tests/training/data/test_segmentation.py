@@ -26,7 +26,7 @@ SENTENCES = Pairs(
 
 def segmentation(corpus: Pairs = SENTENCES, *, seed: int = 1, **options: Any) -> Segmentation:
     tokenizer = {name: options.pop(name) for name in TokenizerConfig.__slots__ if name in options}
-    tokenizer = TokenizerConfig(**{"size": 120, **tokenizer})
+    tokenizer = TokenizerConfig(**{"vocab_size": 120, **tokenizer})
     config = translator(tokenizer=tokenizer, loop=LoopConfig(seed=seed), **options)
     tokenizers = fit_translator_tokenizers(tokenizer, corpus.sources, corpus.targets)
     return Segmentation(
@@ -70,8 +70,8 @@ def test_only_the_side_that_asks_is_sampled() -> None:
 def test_how_many_merges_are_left_out() -> None:
     """One merge makes "ab": with a share of 0.3 left out, it stays in two pieces as often."""
     corpus = Pairs(["ab"] * 2000, ["ab"] * 2000)
-    whole = segmentation(corpus, size=8).best[0][0]
-    sampled = segmentation(corpus, size=8, source_sampling=0.3).epoch(0)[0]
+    whole = segmentation(corpus, vocab_size=8).best[0][0]
+    sampled = segmentation(corpus, vocab_size=8, source_sampling=0.3).epoch(0)[0]
     merges = len("▁ab") - (len(whole) - 1)
     assert merges >= 1
     kept = sum(source == whole for source in sampled) / 2000
@@ -105,7 +105,7 @@ def test_too_long_pairs_are_left_out_of_every_epoch() -> None:
 @pytest.mark.parametrize("number", [2, 5])
 def test_a_run_with_every_regulariser_is_resumed_bit_for_bit(tmp_path: Path, number: int) -> None:
     changes: dict[str, Any] = {
-        "tokenizer": TokenizerConfig(size=30, source_sampling=0.2, target_sampling=0.2),
+        "tokenizer": TokenizerConfig(vocab_size=30, source_sampling=0.2, target_sampling=0.2),
         "network": {**translator().network, "tied": "all", "attention_dropout": 0.1, "activation_dropout": 0.1},
         "r_drop": 2.0,
         "r_drop_after_epochs": 1,

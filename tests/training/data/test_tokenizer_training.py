@@ -29,47 +29,47 @@ def stored(tokenizer: Tokenizer, folder: Path) -> bytes:
 @pytest.mark.parametrize("kind", ["sentencepiece", "word", "character"])
 @pytest.mark.parametrize("joint", [True, False])
 def test_special_ids_are_the_same_in_every_vocabulary(kind: str, joint: bool) -> None:
-    for tokenizer in fitted(kind=kind, size=60, joint=joint):
+    for tokenizer in fitted(kind=kind, vocab_size=60, joint=joint):
         assert tokenizer.special == SPECIAL
         assert not set(tokenizer.encode("Ein Bier, bitte! A beer, please!")) & {0, 2, 3}
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "word", "character"])
 def test_a_text_comes_back(kind: str) -> None:
-    source, target = fitted(kind=kind, size=60, joint=False)
+    source, target = fitted(kind=kind, vocab_size=60, joint=False)
     assert source.decode([2, *source.encode("Ein Bier, bitte!"), 3, 0]) == "Ein Bier, bitte!"
     assert target.decode(target.encode("two beers please")) == "two beers please"
     assert source.unknown("Ein Bier, bitte!") == []
 
 
 def test_joint_is_one_vocabulary_and_separate_are_two() -> None:
-    source, target = fitted(size=60, joint=True)
+    source, target = fitted(vocab_size=60, joint=True)
     assert source is target
     assert source.unknown("Bier please") == []
-    source, target = fitted(size=60, joint=False)
+    source, target = fitted(vocab_size=60, joint=False)
     assert source.size <= 60
     assert source.unknown("Tagy") == ["y"]  # of the targets alone
     assert target.unknown("day Z") == ["Z"]
 
 
 def test_casefolded_sources_read_capitals_alike() -> None:
-    source, target = fitted(size=60, joint=False, casefold_source=True)
+    source, target = fitted(vocab_size=60, joint=False, casefold_source=True)
     assert source.encode("EIN Bier") == source.encode("ein bier")
     assert target.encode("A beer") != target.encode("a beer")
-    cased, _ = fitted(size=60, joint=False)
+    cased, _ = fitted(vocab_size=60, joint=False)
     assert cased.encode("Bier") != cased.encode("bier")
 
 
 def test_a_vocabulary_shrinks_to_what_the_corpus_can_fill() -> None:
-    source, _ = fitted(size=50_000, joint=True)
+    source, _ = fitted(vocab_size=50_000, joint=True)
     assert 40 < source.size < 200
-    assert fitted(size=40, joint=True)[0].size == 40
+    assert fitted(vocab_size=40, joint=True)[0].size == 40
 
 
 def test_a_unigram_vocabulary_shrinks_too_and_cuts_otherwise() -> None:
-    assert fitted(size=30, algorithm="unigram")[0].size == 30
-    unigram, bpe = (fitted(size=34, algorithm=algorithm)[0] for algorithm in ("unigram", "bpe"))
-    assert 30 < fitted(size=50_000, algorithm="unigram")[0].size < 200
+    assert fitted(vocab_size=30, algorithm="unigram")[0].size == 30
+    unigram, bpe = (fitted(vocab_size=34, algorithm=algorithm)[0] for algorithm in ("unigram", "bpe"))
+    assert 30 < fitted(vocab_size=50_000, algorithm="unigram")[0].size < 200
     assert unigram.decode(unigram.encode("zwei Biere bitte")) == "zwei Biere bitte"
     names = [{tokenizer.piece(i) for i in range(tokenizer.size)} for tokenizer in (unigram, bpe)]
     assert names[0] != names[1]
@@ -79,13 +79,13 @@ def test_a_unigram_vocabulary_shrinks_too_and_cuts_otherwise() -> None:
 @pytest.mark.parametrize("size", [-5, 0, 1, 2, 3, 4, 10])
 def test_a_vocabulary_too_small_for_the_characters(size: int, algorithm: str) -> None:
     with pytest.raises(TrainingError, match=f"^A vocabulary of {size} pieces? cannot hold every character") as caught:
-        fitted(size=size, algorithm=algorithm)
+        fitted(vocab_size=size, algorithm=algorithm)
     assert "INTERNAL" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "word", "character"])
 def test_fitting_is_deterministic(kind: str, tmp_path: Path) -> None:
-    options = {"kind": kind, "size": 50}
+    options = {"kind": kind, "vocab_size": 50}
     assert stored(fitted(**options)[0], tmp_path) == stored(fitted(**options)[0], tmp_path)
 
 

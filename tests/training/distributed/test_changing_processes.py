@@ -22,7 +22,7 @@ R_DROP = {"r_drop": 2.0, "r_drop_after_epochs": 1, "tokens_per_batch": 20}
 
 
 def limited(epochs: int, *, dropout: bool) -> TranslatorConfig:
-    loop = LoopConfig(max_epochs=epochs, average_decay=0.9, accumulate=2, sample_translations=0)
+    loop = LoopConfig(max_epochs=epochs, ema_decay=0.9, gradient_accumulation=2, sample_translations=0)
     return translator(loop=loop, **R_DROP) if dropout else plain(loop=loop, **R_DROP)
 
 

@@ -36,7 +36,7 @@ def assert_one_mind(weights: list[dict[str, Tensor]]) -> None:
 )
 def test_processes_take_the_updates_of_one(tmp_path: Path, count: int, tokens_per_batch: int, accumulate: int) -> None:
     """Batches of an odd number of rows, so that ranks have unlike tokens, or of fewer rows than there are ranks."""
-    limits = LoopConfig(max_epochs=8, average_decay=0.9, accumulate=accumulate, sample_translations=0)
+    limits = LoopConfig(max_epochs=8, ema_decay=0.9, gradient_accumulation=accumulate, sample_translations=0)
     config = plain(tokens_per_batch=tokens_per_batch, loop=limits)
     [one] = together(1, group_runs.translate, tmp_path / "one", config)
     several = together(count, group_runs.translate, tmp_path / "several", config)

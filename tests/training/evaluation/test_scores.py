@@ -34,12 +34,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b""))
         config = translator(
-            tokenizer=TokenizerConfig(size=60, joint=False), loop=LoopConfig(max_epochs=12), tokens_per_batch=200
+            tokenizer=TokenizerConfig(vocab_size=60, joint=False), loop=LoopConfig(max_epochs=12), tokens_per_batch=200
         )
         data = Pairs([f"{s}." for s in pairs(60).sources], [f"{s}." for s in pairs(60).sources])
         train_translator(config, data, None, TrainingRun(out=folder / "translator", device=CPU, quiet=True))
         train_lyricist(lyricist(), text(400), TrainingRun(out=folder / "lyricist", device=CPU, quiet=True), origin="")
-        strict = lyricist(unknown=False, valid_share=0.0, newline_as_space=True)
+        strict = lyricist(unknown=False, valid_fraction=0.0, newline_as_space=True)
         train_lyricist(strict, text(400), TrainingRun(out=folder / "strict", device=CPU, quiet=True), origin="")
     (folder / "test.tsv").write_text("".join(f"{s}.\t{s}.\n" for s in pairs(12, seed=5).sources))
     (folder / "song.txt").write_text(text(150, seed=3) + "äöü!")

@@ -21,7 +21,7 @@ from training.loop.tasks import TranslationTask
 SOURCES = [[4, 5, 3], [6, 3], [7, 8, 9, 4, 3], [5, 3], [9, 9, 3], [4, 3]]
 TARGETS = [[2, 5, 3], [2, 6, 7, 8, 9, 4, 5, 3], [2, 7, 3], [2, 3], [2, 8, 8, 8, 3], [2, 9, 4, 3]]
 # epsilon: the bias of attention's keys has no gradient but rounding, of which Adam must not make whole steps
-ADAM = OptimizerConfig(name="adamw", rate=1e-2, weight_decay=0.1, clip_norm=0.5, epsilon=1e-3)
+ADAM = OptimizerConfig(name="adamw", learning_rate=1e-2, weight_decay=0.1, clip_norm=0.5, epsilon=1e-3)
 
 
 class Given(TranslationTask):
@@ -40,7 +40,7 @@ def trained(groups: list[list[int]], accumulate: int, optimizer: OptimizerConfig
     network = Transformer(TransformerConfig(source_vocabulary=10, target_vocabulary=10, **shape))
     task = Given(network, (SOURCES, TARGETS), None, translator(label_smoothing=0.1, tokens_per_batch=99))
     task.groups = groups
-    outcome = looping(task, optimizer=optimizer, max_epochs=4, accumulate=accumulate).run()
+    outcome = looping(task, optimizer=optimizer, max_epochs=4, gradient_accumulation=accumulate).run()
     assert outcome.progress.update == 4 * -(-len(groups) // accumulate)
     return outcome.weights
 
@@ -62,12 +62,12 @@ def test_unequal_batches_would_differ_if_each_had_the_same_weight() -> None:
             return self.network.weight.sum() * (4.0 if batch else 0.0), 1 if batch else 3
 
     task = Unequal(batches=2)
-    looping(task, max_epochs=1, accumulate=2).run()
+    looping(task, max_epochs=1, gradient_accumulation=2).run()
     assert task.network.weight.item() == -1.0  # 4 of one token in four, not 2
 
 
 def test_the_last_group_of_an_epoch_may_be_smaller() -> None:
     task = Counting(batches=5)
-    outcome = looping(task, max_epochs=2, accumulate=2).run()
+    outcome = looping(task, max_epochs=2, gradient_accumulation=2).run()
     assert (outcome.progress.update, task.network.weight.item()) == (6, 6.0)
     assert outcome.progress.last_epoch_loss == pytest.approx(-(3 * 2 + 4 * 2 + 5 * 1) / 5)

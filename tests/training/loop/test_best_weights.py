@@ -93,7 +93,7 @@ def test_the_best_single_one_is_chosen_where_the_mean_is_no_better() -> None:
 
 @pytest.mark.slow
 def test_the_best_go_on_after_a_kill(tmp_path: Path) -> None:
-    loop = LoopConfig(average_decay=0.9, average_best=3, validate_every_updates=3)
+    loop = LoopConfig(ema_decay=0.9, average_best=3, validate_every_updates=3)
     translate(tmp_path / "whole", loop=loop)
     kept = snapshot.load(tmp_path / "whole")["best"]
     assert len(kept) == 3

@@ -25,8 +25,8 @@ def test_a_translator_learns_to_say_words_backwards(tmp_path: Path) -> None:
         network={**network, "embedding_dropout": 0.0, "residual_dropout": 0.0},
         label_smoothing=0.0,
         tokens_per_batch=128,
-        optimizer=OptimizerConfig(rate=1e-2, warmup_updates=10),
-        loop=LoopConfig(max_epochs=40, patience=0, average_decay=0.9),
+        optimizer=OptimizerConfig(learning_rate=1e-2, warmup_updates=10),
+        loop=LoopConfig(max_epochs=40, patience=0, ema_decay=0.9),
     )
     scores = train_translator(config, data, None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=data)
     found = scores["all of them (greedy)"]
@@ -40,8 +40,8 @@ def test_a_lyricist_learns_a_refrain(tmp_path: Path, cell: str) -> None:
     refrain = "la la li lu\n" * 200
     config = lyricist(
         network={"cell": cell, "embedding": 8, "hidden": 32},
-        steps=24,
-        optimizer=OptimizerConfig(rate=2e-2),
+        bptt=24,
+        optimizer=OptimizerConfig(learning_rate=2e-2),
         loop=LoopConfig(max_epochs=14),
     )
     scores = train_lyricist(config, refrain, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), origin="refrain")
@@ -49,7 +49,7 @@ def test_a_lyricist_learns_a_refrain(tmp_path: Path, cell: str) -> None:
     assert held_out["characters"] == 239
     assert held_out["nats_per_character"] < 0.05
     assert scores["training text, last epoch"]["nats_per_character"] < 0.05
-    untrained = replace(config, optimizer=OptimizerConfig(rate=1e-9), loop=LoopConfig(max_epochs=1))
+    untrained = replace(config, optimizer=OptimizerConfig(learning_rate=1e-9), loop=LoopConfig(max_epochs=1))
     before = train_lyricist(
         untrained, refrain, TrainingRun(out=tmp_path / "n", device=CPU, quiet=True), origin="refrain"
     )

@@ -52,7 +52,7 @@ class Slope:
         return self.network.weight.flatten().tolist()  # type: ignore[no-any-return]
 
 
-CLIPPED = OptimizerConfig(name="sgd", rate=1.0, clip_norm=1.0)
+CLIPPED = OptimizerConfig(name="sgd", learning_rate=1.0, clip_norm=1.0)
 
 
 @pytest.mark.parametrize("wanted", ["fp32", "bf16", "fp16"])
@@ -89,7 +89,7 @@ def test_no_scale_helps_forever(tmp_path: Path) -> None:
     assert task.weight() == [-3.0, -4.0]
 
 
-FP16 = {"loop": LoopConfig(average_decay=0.9, precision="fp16")}
+FP16 = {"loop": LoopConfig(ema_decay=0.9, precision="fp16")}
 
 
 def test_the_scale_goes_on_after_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from training.loop import snapshot
 from training.loop.optimizers import build_optimizer, hidden_matrices, orthogonalize, set_learning_rate
 
 pytestmark = pytest.mark.usefixtures("no_curves")
-MUON = OptimizerConfig(name="muon", rate=1e-2, weight_decay=0.1, betas=(0.9, 0.95), epsilon=1e-8)
+MUON = OptimizerConfig(name="muon", learning_rate=1e-2, weight_decay=0.1, betas=(0.9, 0.95), epsilon=1e-8)
 
 
 def transformer(tied: str) -> Transformer:

@@ -18,16 +18,16 @@ from training.loop.weight_selection import MovingAverage
 
 @pytest.mark.parametrize(("update", "wanted"), [(1, 0.1), (2, 0.2), (9, 0.9), (10, 1.0), (11, 1.0), (10**6, 1.0)])
 def test_a_constant_rate_after_its_warm_up(update: int, wanted: float) -> None:
-    assert learning_rate(OptimizerConfig(rate=1.0, warmup_updates=10), update, 0.0) == pytest.approx(wanted)
+    assert learning_rate(OptimizerConfig(learning_rate=1.0, warmup_updates=10), update, 0.0) == pytest.approx(wanted)
 
 
 def test_no_warm_up_starts_at_the_peak() -> None:
-    assert [learning_rate(OptimizerConfig(rate=0.3), n, 0.0) for n in (1, 2, 3)] == [0.3, 0.3, 0.3]
+    assert [learning_rate(OptimizerConfig(learning_rate=0.3), n, 0.0) for n in (1, 2, 3)] == [0.3, 0.3, 0.3]
 
 
 @pytest.mark.parametrize(("update", "wanted"), [(2, 0.5), (4, 1.0), (16, 0.5), (64, 0.25), (400, 0.1)])
 def test_inverse_sqrt_halves_when_the_updates_quadruple(update: int, wanted: float) -> None:
-    config = OptimizerConfig(rate=1.0, schedule="inverse_sqrt", warmup_updates=4)
+    config = OptimizerConfig(learning_rate=1.0, schedule="inverse_sqrt", warmup_updates=4)
     assert learning_rate(config, update, 0.0) == pytest.approx(wanted)
 
 
@@ -35,28 +35,30 @@ def test_inverse_sqrt_halves_when_the_updates_quadruple(update: int, wanted: flo
     ("progress", "wanted"), [(0.0, 2.0), (0.5, 1.1), (1.0, 0.2), (1.7, 0.2), (1 / 3, 0.2 + 1.8 * 0.75)]
 )
 def test_cosine_ends_at_its_final_fraction(progress: float, wanted: float) -> None:
-    config = OptimizerConfig(rate=2.0, schedule="cosine", final_fraction=0.1)
+    config = OptimizerConfig(learning_rate=2.0, schedule="cosine", final_fraction=0.1)
     assert learning_rate(config, 50, progress) == pytest.approx(wanted)
 
 
 def test_cosine_warms_up_too() -> None:
-    assert learning_rate(OptimizerConfig(rate=2.0, schedule="cosine", warmup_updates=8), 4, 0.01) == pytest.approx(1.0)
+    assert learning_rate(
+        OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_updates=8), 4, 0.01
+    ) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("progress", "wanted"), [(0.125, 1.0), (0.2, 1.6), (0.5, 1.0)])
 def test_a_run_that_is_shorter_than_its_warm_up_has_a_quarter_of_itself_for_it(progress: float, wanted: float) -> None:
-    config = OptimizerConfig(rate=2.0, schedule="cosine", warmup_updates=10_000, final_fraction=0.0)
+    config = OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_updates=10_000, final_fraction=0.0)
     assert learning_rate(config, 5, progress) == pytest.approx(wanted)
 
 
 def test_an_early_end_of_warm_up_does_not_pass_the_peak() -> None:
-    config = OptimizerConfig(rate=2.0, schedule="inverse_sqrt", warmup_updates=10_000)
+    config = OptimizerConfig(learning_rate=2.0, schedule="inverse_sqrt", warmup_updates=10_000)
     assert learning_rate(config, 5, 0.5) == 2.0
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_the_rate_of_an_update_is_the_one_applied(name: str) -> None:
-    optimizer = build_optimizer(OptimizerConfig(name=name, rate=1.0), nn.Linear(2, 2))  # type: ignore[arg-type]
+    optimizer = build_optimizer(OptimizerConfig(name=name, learning_rate=1.0), nn.Linear(2, 2))  # type: ignore[arg-type]
     set_learning_rate(optimizer, 0.125)
     assert {group["lr"] for group in optimizer.param_groups} == {0.125}
 
@@ -67,7 +69,7 @@ def test_weight_decay_falls_on_matrices_alone() -> None:
         for parameter in network.parameters():
             parameter.fill_(1.0)
             parameter.grad = torch.zeros_like(parameter)
-    build_optimizer(OptimizerConfig(name="adamw", rate=0.1, weight_decay=0.5), network).step()
+    build_optimizer(OptimizerConfig(name="adamw", learning_rate=0.1, weight_decay=0.5), network).step()
     values = {name: round(float(p.detach().mean()), 6) for name, p in network.named_parameters()}
     assert values == {"0.weight": 0.95, "1.weight": 0.95, "1.bias": 1.0, "2.weight": 1.0, "2.bias": 1.0}
 
@@ -84,7 +86,7 @@ def test_sgd_takes_the_plain_step() -> None:
     network = nn.Linear(1, 1, bias=False)
     network.weight.data.fill_(1.0)
     network.weight.grad = torch.full((1, 1), 0.25)
-    build_optimizer(OptimizerConfig(name="sgd", rate=2.0), network).step()
+    build_optimizer(OptimizerConfig(name="sgd", learning_rate=2.0), network).step()
     assert network.weight.item() == 0.5
 
 
@@ -168,4 +170,4 @@ def test_the_schedules_are_finite_everywhere() -> None:
     for schedule in ("constant", "inverse_sqrt", "cosine"):
         config = OptimizerConfig(schedule=schedule, warmup_updates=3)  # type: ignore[arg-type]
         values = [learning_rate(config, n, n / 100) for n in range(1, 101)]
-        assert all(math.isfinite(v) and 0 < v <= config.rate for v in values)
+        assert all(math.isfinite(v) and 0 < v <= config.learning_rate for v in values)

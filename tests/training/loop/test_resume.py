@@ -57,7 +57,7 @@ def test_a_run_killed_at_any_snapshot_goes_on_as_if_it_had_not(
 
 def test_a_run_killed_again_and_again(tmp_path: Path, whole: Callable[..., Path]) -> None:
     """With a falling rate that knows the end, and with log lines written after the snapshots."""
-    changes = {"optimizer": OptimizerConfig(rate=1e-2, schedule="cosine", warmup_updates=3)}
+    changes = {"optimizer": OptimizerConfig(learning_rate=1e-2, schedule="cosine", warmup_updates=3)}
     translate(tmp_path / "whole", **changes)
     resume = False
     for number in (3, 1, 4):
@@ -100,10 +100,10 @@ def test_the_log_within_an_epoch_is_the_same_after_a_resume(tmp_path: Path, monk
     [
         {"max_tokens": 255},
         {"label_smoothing": 0.2},
-        {"optimizer": OptimizerConfig(rate=1e-3)},
+        {"optimizer": OptimizerConfig(learning_rate=1e-3)},
         {"network": {**translator().network, "d_model": 32}},
-        {"loop": LoopConfig(average_decay=0.0)},
-        {"loop": LoopConfig(average_decay=0.9, seed=2)},
+        {"loop": LoopConfig(ema_decay=0.0)},
+        {"loop": LoopConfig(ema_decay=0.9, seed=2)},
     ],
 )
 def test_another_recipe_cannot_go_on(tmp_path: Path, change: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ def test_another_corpus_cannot_go_on_even_with_the_same_vocabulary(tmp_path: Pat
 
 def test_more_time_may_be_given_at_a_resume(tmp_path: Path) -> None:
     translate(tmp_path, 1)
-    config = translator(loop=LoopConfig(max_epochs=2, average_decay=0.9, max_minutes=60.0, patience=3))
+    config = translator(loop=LoopConfig(max_epochs=2, ema_decay=0.9, max_minutes=60.0, patience=3))
     train_translator(
         config, pairs(40), pairs(10, seed=1), TrainingRun(out=tmp_path, device=CPU, resume=True, quiet=True)
     )

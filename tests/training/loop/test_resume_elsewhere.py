@@ -24,7 +24,7 @@ from training.loop import snapshot
 from training.report.progress_report import ProgressReport
 
 pytestmark = pytest.mark.usefixtures("no_curves")
-PIECES = {"tokenizer": TokenizerConfig(size=40)}
+PIECES = {"tokenizer": TokenizerConfig(vocab_size=40)}
 
 
 def test_other_tokenizers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_processes_with_other_limits_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_promises_no_snapshot(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.rate=1e9", "--set", "optimizer.clip_norm=0"]
+    wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e9", "--set", "optimizer.clip_norm=0"]
     wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
     said = refused(capsys, *TRANSLATE, *wild)
     assert "lower the learning rate, warm up longer or clip more tightly, and start anew (the rate was" in said

@@ -34,8 +34,8 @@ def copier() -> TranslatorConfig:
         network={**network, "embedding_dropout": 0.0, "residual_dropout": 0.0},
         label_smoothing=0.0,
         tokens_per_batch=512,
-        optimizer=OptimizerConfig(rate=6e-3, schedule="cosine", warmup_updates=50),
-        loop=LoopConfig(max_epochs=9, average_decay=0.9),
+        optimizer=OptimizerConfig(learning_rate=6e-3, schedule="cosine", warmup_updates=50),
+        loop=LoopConfig(max_epochs=9, ema_decay=0.9),
     )
 
 

@@ -23,13 +23,13 @@ LINEAR = replace(STEP_BY_ONE, schedule="linear", final_fraction=0.0)
 
 @pytest.mark.parametrize(("progress", "wanted"), [(0.0, 2.0), (0.5, 1.1), (0.75, 0.65), (1.0, 0.2), (1.5, 0.2)])
 def test_linear_falls_to_its_final_fraction(progress: float, wanted: float) -> None:
-    config = OptimizerConfig(rate=2.0, schedule="linear", final_fraction=0.1)
+    config = OptimizerConfig(learning_rate=2.0, schedule="linear", final_fraction=0.1)
     assert learning_rate(config, 50, progress) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("progress", "wanted"), [(0.0, 2.0), (0.6, 2.0), (0.75, 2.0), (0.875, 1.1), (1.0, 0.2)])
 def test_a_trapezoid_falls_in_its_last_share(progress: float, wanted: float) -> None:
-    config = OptimizerConfig(rate=2.0, schedule="trapezoid", final_fraction=0.1, fall_share=0.25)
+    config = OptimizerConfig(learning_rate=2.0, schedule="trapezoid", final_fraction=0.1, decay_fraction=0.25)
     assert learning_rate(config, 50, progress) == pytest.approx(wanted)
 
 
@@ -76,12 +76,12 @@ def run(loop: Trainer, *, resume: bool = False) -> tuple[list[float], Outcome]:
     ],
 )
 def test_a_schedule_falls_until_the_last_epoch(schedule: str, wanted: list[float]) -> None:
-    optimizer = replace(LINEAR, schedule=schedule, fall_share=0.5)  # type: ignore[arg-type]
+    optimizer = replace(LINEAR, schedule=schedule, decay_fraction=0.5)  # type: ignore[arg-type]
     assert run(looping(Counting(batches=2), optimizer=optimizer, max_epochs=2))[0] == pytest.approx(wanted)
 
 
 def test_accumulated_batches_count_as_one_update() -> None:
-    rates, _ = run(looping(Counting(batches=4), optimizer=LINEAR, max_epochs=2, accumulate=2))
+    rates, _ = run(looping(Counting(batches=4), optimizer=LINEAR, max_epochs=2, gradient_accumulation=2))
     assert rates == pytest.approx([1.0, 0.75, 0.5, 0.25])
 
 
@@ -203,7 +203,7 @@ def test_patience_lets_a_high_rate_fall_from_the_best_weights_before_it_ends_the
 
 def test_the_moving_average_goes_back_to_the_best_weights_too() -> None:
     task = Counting([1.0, 2.0, 2.0, 2.0])
-    loop = looping(task, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=1 / 3, average_decay=0.5)
+    loop = looping(task, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=1 / 3, ema_decay=0.5)
     rates, _ = run(loop)
     best = 9 / 11 * rates[0]  # the average of update 1, whose decay is 2/11
     assert len(rates) == 4

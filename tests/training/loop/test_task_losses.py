@@ -95,7 +95,7 @@ def test_validation_is_without_smoothing_over_all_batches() -> None:
 
 def lyrics_task(cell: str, **changes: Any) -> LyricsTask:
     torch.manual_seed(0)
-    config = lyricist(rows=2, steps=4, offset=False, **changes)
+    config = lyricist(batch_size=2, bptt=4, offset=False, **changes)
     network = RecurrentLanguageModel(
         RecurrentConfig(vocabulary=7, cell=cell, embedding=5, hidden=6, layers=2)  # type: ignore[arg-type]
     )
@@ -138,7 +138,7 @@ def test_random_windows_carry_nothing() -> None:
 
 
 def test_offsets_differ_from_epoch_to_epoch_and_never_cost_the_last_window() -> None:
-    config = lyricist(rows=2, steps=40, loop=LoopConfig(seed=3))
+    config = lyricist(batch_size=2, bptt=40, loop=LoopConfig(seed=3))
     network = RecurrentLanguageModel(RecurrentConfig(vocabulary=7, embedding=5, hidden=6))
     for length in (82, 83, 100, 121, 300):  # 82 is one window of both strands and not a character more
         task = LyricsTask(network, torch.arange(length), None, config)

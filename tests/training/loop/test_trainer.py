@@ -53,7 +53,7 @@ def test_a_validation_that_is_not_a_number_is_no_gain() -> None:
 
 def test_validation_sees_and_keeps_the_average_and_training_goes_on_without_it() -> None:
     task = Counting([3.0, 1.0, 2.0])
-    outcome = looping(task, max_epochs=3, average_decay=0.25).run()
+    outcome = looping(task, max_epochs=3, ema_decay=0.25).run()
     first = 9 / 11  # 2/11 of 0, the rest of 1
     second = 0.25 * first + 0.75 * 2
     assert task.seen == pytest.approx([first, second, 0.25 * second + 0.75 * 3])

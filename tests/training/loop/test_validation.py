@@ -68,9 +68,9 @@ def test_training_does_not_notice_validation(
         torch.rand(7)
         return validate(self)  # type: ignore[no-any-return]
 
-    train(tmp_path / "never", loop=LoopConfig(average_decay=0.9, validate_every_updates=10**6))
+    train(tmp_path / "never", loop=LoopConfig(ema_decay=0.9, validate_every_updates=10**6))
     monkeypatch.setattr(task, "validate", drawing)
-    train(tmp_path / "often", loop=LoopConfig(average_decay=0.9, validate_every_updates=1))
+    train(tmp_path / "often", loop=LoopConfig(ema_decay=0.9, validate_every_updates=1))
     often, never = (snapshot.load(tmp_path / name) for name in ("often", "never"))
     assert len(validations(tmp_path / "often")) > len(validations(tmp_path / "never")) == 4
     for name, value in often["network"].items():
@@ -171,7 +171,9 @@ def test_at_most_so_many_characters_are_validated(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # whole runs, a killed one among them
 def test_a_run_chosen_by_bleu_goes_on_after_a_kill(tmp_path: Path) -> None:
-    loop = replace(translator().loop, choose_by="bleu", validate_every_updates=4, average_best=2, accumulate=2)
+    loop = replace(
+        translator().loop, choose_by="bleu", validate_every_updates=4, average_best=2, gradient_accumulation=2
+    )
     translate(tmp_path / "whole", loop=loop)
     with pytest.MonkeyPatch.context() as patch:
         kill_at(patch, 6)

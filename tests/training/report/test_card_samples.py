@@ -25,7 +25,7 @@ def best_and_last(folder: Path) -> tuple[int, int]:
 
 
 def test_a_translators(tmp_path: Path) -> None:
-    translate(tmp_path, 9, optimizer=OptimizerConfig(rate=0.02), loop=LoopConfig(sample_translations=2))
+    translate(tmp_path, 9, optimizer=OptimizerConfig(learning_rate=0.02), loop=LoopConfig(sample_translations=2))
     best, last = best_and_last(tmp_path)
     assert best < last
     checkpoint, valid = checkpoints.read(tmp_path), pairs(10, seed=1)
@@ -39,7 +39,7 @@ def test_a_translators(tmp_path: Path) -> None:
 
 
 def test_a_lyricists(tmp_path: Path) -> None:
-    sing(tmp_path, 8, optimizer=OptimizerConfig(rate=0.1))
+    sing(tmp_path, 8, optimizer=OptimizerConfig(learning_rate=0.1))
     best, last = best_and_last(tmp_path)
     assert best < last
     checkpoint = checkpoints.read(tmp_path)
