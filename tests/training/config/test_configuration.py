@@ -250,11 +250,11 @@ def test_snapshots_of_older_runs_are_still_of_the_same_run() -> None:
 
 def test_former_names_of_options_are_noted_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "my.toml").write_text("[loop]\naverage_decay = 0.5\n")
-    given = ["--config", "my.toml", "--vocabulary", "77", "--set", "optimizer.learning_rate=0.5", *SHORT]
+    given = ["--config", "my.toml", "--vocabulary", "77", "--set", "optimizer.rate=0.5", *SHORT]
     assert main([*TRANSLATE, *given]) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
         "--vocabulary is now called --vocab-size; loop.average_decay is now called loop.ema_decay;"
-        " optimizer.learning_rate is now called optimizer.learning_rate."
+        " optimizer.rate is now called optimizer.learning_rate."
     )
     training = checkpoints.read(here / "m").config.training
     assert (training["tokenizer"]["vocab_size"], training["loop"]["ema_decay"]) == (77, 0.5)
