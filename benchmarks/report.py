@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from training.report.card_writer import source_revision
+from training.report.environment import source_revision
 
 
 def environment() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from training.loop import snapshot
 from training.loop.progress import Outcome, Quality
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
-from training.report.card_facts import lyricist_facts
+from training.report.card_writer import lyricist_facts, model_card
 from training.training_run import TrainingRun
 
 
@@ -52,13 +52,13 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
             return {}
         scores = _scores(checkpoint, network, outcome, valid)
         characters = pluralize(len(train), "character")
+        data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
         card = replace(
-            lyricist_facts(config, scores, metadata.parameters, outcome, run),
-            data=f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out",
+            lyricist_facts(config, data, scores, metadata.parameters, outcome, run),
             memorised=measure_memorisation(checkpoint, network, train, valid, config.loop.seed),
             samples=validator().samples if valid else (),
         )
-        publish(run.out, replace(metadata, scores=scores), {"target": tokenizer}, network, card)
+        publish(run.out, replace(metadata, scores=scores), {"target": tokenizer}, network, model_card(card))
         return scores
 
 

@@ -18,7 +18,6 @@ from models.tokenizer import Tokenizer
 from training.config import run_file
 from training.errors import TrainingError
 from training.loop import snapshot
-from training.report.card_writer import CardFacts, model_card
 from training.report.curve_plot import draw_curves
 from training.report.progress_report import read_metrics
 
@@ -100,11 +99,11 @@ def save_weights(network: nn.Module, folder: Path, out: Path) -> None:
 
 
 def publish(
-    out: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer], network: nn.Module, card: CardFacts
+    out: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer], network: nn.Module, card: str
 ) -> None:
     """Weights, curves and card are made aside and then moved over; see `models.checkpoint.write`."""
     with staging_folder(out) as folder:
         save_weights(network, folder, out)
         draw_curves(read_metrics(out / "metrics.jsonl"), folder / "curves.png")
-        (folder / "README.md").write_text(model_card(card), encoding="utf-8")
+        (folder / "README.md").write_text(card, encoding="utf-8")
         checkpoints.write(folder, out, config, tokenizers)

@@ -1,10 +1,8 @@
-"""What every run shares: its output folder, the trainer with its report, and facts for the model card."""
+"""What every run shares: its output folder, and the trainer with its report."""
 
 from __future__ import annotations
 
-import shlex
 import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -18,7 +16,6 @@ from training.config import run_file
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.distributed.process_group import Workers, check_same_run, seed_rank
 from training.distributed.sharded_task import ShardedTask
-from training.errors import pluralize
 from training.loop.progress import Outcome, Validator
 from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
@@ -107,19 +104,3 @@ class TrainingRun:
 
 def parameter_count(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters())
-
-
-def outcome_sentence(outcome: Outcome) -> str:
-    """For the model card."""
-    progress = outcome.progress
-    skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
-    best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
-    return (
-        f"Trained for {progress.seconds / 60:.1f} minutes, {pluralize(progress.update, 'update')}{skipped},"
-        f" {pluralize(progress.epoch, 'whole epoch')}; ended by {outcome.ended_by}{best}."
-    )
-
-
-def command_line() -> str:
-    """In a form that can be repeated."""
-    return "python -m training " + shlex.join(sys.argv[1:])

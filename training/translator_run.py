@@ -24,7 +24,7 @@ from training.evaluation.scores import Scores, score_translator
 from training.loop import snapshot
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, publish
-from training.report.card_facts import translator_facts
+from training.report.card_writer import model_card, translator_facts
 from training.training_run import TrainingRun, parameter_count
 
 TEST_BEAM = 5
@@ -76,7 +76,7 @@ def train_translator(
         card = translator_facts(config, train, valid, segmentation.report, scores, metadata.parameters, outcome, run)
         card = replace(card, samples=validator.examples() if validator else ())
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else None
-        publish(run.out, replace(metadata, scores=scores, alignment=alignment), tokenizers, network, card)
+        publish(run.out, replace(metadata, scores=scores, alignment=alignment), tokenizers, network, model_card(card))
         return scores
 
 

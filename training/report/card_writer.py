@@ -3,105 +3,209 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import re
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+import yaml
 
-from training.config import run_file
+from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig
+from training.config.run_file import RUN_FILE
+from training.data.sentence_pairs import CorpusReport, Pairs
 from training.errors import pluralize
 from training.evaluation.memorisation import Overlap
 from training.evaluation.samples import escape_markdown, shorten_repetition
-
-
-@dataclass(frozen=True, slots=True)
-class CardFacts:
-    """left_out: of the training data, as a table, or "". languages: codes. memorised: what samples have in common with
-    the training text, and what held-out text has."""
-
-    title: str
-    summary: str
-    data: str
-    recipe: str
-    command: str
-    configuration: Mapping[str, Any]
-    scores: Mapping[str, Mapping[str, Any]]
-    parameters: int
-    training: str  # what ended it, after how long
-    device: str
-    limits: str
-    use: str = ""
-    left_out: str = ""
-    licence: str | None = None
-    languages: Sequence[str] = ()
-    task: str = ""  # as the Hub names it
-    memorised: tuple[Overlap, Overlap | None] | None = None
-    samples: Sequence[tuple[str, str, str]] = field(default=())
-
+from training.evaluation.scores import Scores
+from training.loop.progress import Outcome
+from training.report.environment import command_line, hardware_summary, source_revision
+from training.training_run import TrainingRun
 
 KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
     r"|cc-by(-nc)?(-sa|-nd)?-[34]\.0"
 )  # names that the Hub has a page for; others are "other" there, with a name of their own
+SIGNATURES = {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}  # -> the metric
 
 
-def front_matter(facts: CardFacts) -> str:
-    """YAML. Its texts are written as JSON's, which YAML reads alike: a language `no` is no truth value then."""
-    lines = ["---"]
-    if facts.licence:
-        known = KNOWN_LICENCES.fullmatch(facts.licence.lower())
-        lines += (
-            [f"license: {facts.licence.lower()}"] if known else ["license: other", _licence_name("license_name", facts)]
-        )
-    if facts.languages:
-        lines += ["language:", *(f"- {json.dumps(code.partition('-')[0].lower())}" for code in facts.languages)]
-    if facts.task:
-        lines.append(f"pipeline_tag: {facts.task}")
-    return "\n".join([*lines, "library_name: parlance", "---"])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardFacts:
+    """training: what ended the run, after how long. backend: which one computed the updates, and why. left_out: of the
+    training data, as a table, or "". languages: codes. task: as the Hub names it. memorised: overlap of generated text
+    with the training text, and that of held-out text. samples: (source, reference, output)."""
+
+    title: str
+    summary: str
+    limits: str
+    data: str
+    config: TranslatorConfig | LyricsConfig
+    command: str
+    scores: Scores
+    parameters: int
+    training: str
+    hardware: str
+    backend: str = ""
+    left_out: str = ""
+    licence: str | None = None
+    languages: Sequence[str] = ()
+    task: str = ""
+    memorised: tuple[Overlap, Overlap | None] | None = None
+    samples: Sequence[tuple[str, str, str]] = ()
 
 
-def _licence_name(name: str, facts: CardFacts) -> str:
-    return f"{name}: {json.dumps(facts.licence, ensure_ascii=False)}"
+def translator_facts(
+    config: TranslatorConfig,
+    train: Pairs,
+    valid: Pairs | None,
+    report: CorpusReport,
+    scores: Scores,
+    parameters: int,
+    outcome: Outcome,
+    run: TrainingRun,
+) -> CardFacts:
+    """Without samples."""
+    left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
+    validation = f"; validation on {valid.origin}" if valid else ""
+    return CardFacts(
+        title=f"{config.source_language} → {config.target_language}",
+        summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
+        limits=f"For sentences like those of its data. Up to {config.max_tokens} source tokens. It has seen nothing but"
+        " that data: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
+        data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{validation}",
+        left_out=report.table(),
+        languages=(config.source_language, config.target_language),
+        task="translation",
+        **_facts_of_run(config, scores, parameters, outcome, run),
+    )
 
 
-def scores_table(scores: Mapping[str, Mapping[str, Any]]) -> str:
+def lyricist_facts(
+    config: LyricsConfig, data: str, scores: Scores, parameters: int, outcome: Outcome, run: TrainingRun
+) -> CardFacts:
+    """Without samples and what was memorised."""
+    return CardFacts(
+        title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
+        summary="Continues a text, character by character.",
+        limits="For texts in the manner of its corpus. It knows the characters of its text and no others, and may"
+        " repeat passages of it.",
+        data=data,
+        task="text-generation",
+        **_facts_of_run(config, scores, parameters, outcome, run),
+    )
+
+
+def _facts_of_run(
+    config: TranslatorConfig | LyricsConfig, scores: Scores, parameters: int, outcome: Outcome, run: TrainingRun
+) -> dict[str, Any]:
+    return {
+        "config": config,
+        "command": command_line(),
+        "scores": scores,
+        "parameters": parameters,
+        "training": _outcome_sentence(outcome),
+        "hardware": hardware_summary(run.device, run.workers.count, run.workers.machines),
+        "licence": run.licence,
+    }
+
+
+def _outcome_sentence(outcome: Outcome) -> str:
+    progress = outcome.progress
+    skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
+    best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
+    return (
+        f"Trained for {progress.seconds / 60:.1f} minutes, {pluralize(progress.update, 'update')}{skipped},"
+        f" {pluralize(progress.epoch, 'whole epoch')}; ended by {outcome.ended_by}{best}."
+    )
+
+
+def model_card(facts: CardFacts) -> str:
+    """Markdown."""
+    config = facts.config
+    licence = f"`{facts.licence}`" if facts.licence else "not stated; that of the training data decides"
+    return f"""{front_matter(facts.licence, facts.languages, facts.task)}
+# {facts.title}
+
+{facts.summary}
+
+## Use and limits
+
+{facts.limits}
+
+## Scores
+
+{_scores_table(facts.scores)}
+## How it was made
+
+- Data: {facts.data}
+- Recipe: `{config.recipe}`, {facts.parameters:,} parameters, seed {config.loop.seed}
+- Command: `{facts.command}`
+- {_reproduction(config.loop)}
+- {facts.training}
+- Hardware: {facts.hardware}; torch {torch.__version__}, Python {platform.python_version()}
+{f"- Backend: {facts.backend}{chr(10)}" if facts.backend else ""}- Source revision: {source_revision()}
+- Licence: {licence}
+{_dropped_section(facts.left_out)}{_memorisation_section(facts.memorised)}{_samples_section(facts.samples)}
+## Configuration
+
+```json
+{json.dumps(asdict(config), ensure_ascii=False, indent=1)}
+```
+"""
+
+
+def front_matter(licence: str | None, languages: Sequence[str], task: str) -> str:
+    """YAML between two lines of hyphens."""
+    values: dict[str, object] = {}
+    if licence:
+        known = KNOWN_LICENCES.fullmatch(licence.lower())
+        values |= {"license": licence.lower()} if known else {"license": "other", "license_name": licence}
+    if languages:
+        values["language"] = [code.partition("-")[0].lower() for code in languages]
+    if task:
+        values["pipeline_tag"] = task
+    values["library_name"] = "parlance"
+    return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=math.inf)}---"
+
+
+def _reproduction(loop: LoopConfig) -> str:
+    holds = f"`{RUN_FILE}` beside this file holds every option"
+    if loop.max_minutes is None:
+        return f"Again, exactly: {holds}"
+    return f"Again, but for what a clock decided (`loop.max_minutes`): {holds}"
+
+
+def _dropped_section(table: str) -> str:
+    return f"\n## Left out of the training data\n\n{table}\n" if table else ""
+
+
+def _scores_table(scores: Scores) -> str:
     """One row for each text that was measured; signatures, which are long, below."""
     if not scores:
         return "Not scored: no held-out data was given.\n"
-    names = dict.fromkeys(n for row in scores.values() for n in row if not n.startswith("signature"))
-    parts = [_markdown_table(["measured on", *(n.replace("_", " ") for n in names)], _score_rows(scores, list(names)))]
-    signatures = {(n, row[n]) for row in scores.values() for n in row if n.startswith("signature")}
-    parts += [f"- {_signature_metric(name)}: `{signature}`\n" for name, signature in sorted(signatures)]
-    return "\n".join([parts[0], "".join(parts[1:])]) if signatures else parts[0]
+    names = dict.fromkeys(name for row in scores.values() for name in row if name not in SIGNATURES)
+    rows = [[title, *(str(row.get(name, "")) for name in names)] for title, row in scores.items()]
+    table = _markdown_table(["measured on", *(name.replace("_", " ") for name in names)], rows)
+    signatures = {(name, row[name]) for row in scores.values() for name in row if name in SIGNATURES}
+    listed = [f"- {SIGNATURES[name]}: `{signature}`\n" for name, signature in sorted(signatures)]
+    return "\n".join([table, "".join(listed)]) if signatures else table
 
 
-def _score_rows(scores: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Iterator[list[str]]:
-    for title, row in scores.items():
-        yield [title, *(str(row.get(name, "")) for name in names)]
-
-
-def _signature_metric(signature: str) -> str:
-    return {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}[signature]
-
-
-def memorisation_section(measured: tuple[Overlap, Overlap | None] | None) -> str:
+def _memorisation_section(measured: tuple[Overlap, Overlap | None] | None) -> str:
     if measured is None:
         return ""
-    texts = {"generated text": measured[0], "held-out text": measured[1]}
-    rows = (
+    overlaps = {"generated text": measured[0], "held-out text": measured[1]}
+    rows = [
         [
-            f"{name}, {pluralize(found.characters, 'character')}",
-            f"{pluralize(len(found.longest), 'character')}: {json.dumps(found.longest, ensure_ascii=False)}",
-            *("–" if share is None else f"{share:.2%}" for share in found.shares.values()),
+            f"{name}, {pluralize(overlap.characters, 'character')}",
+            f"{pluralize(len(overlap.longest), 'character')}: {json.dumps(overlap.longest, ensure_ascii=False)}",
+            *("–" if share is None else f"{share:.2%}" for share in overlap.shares.values()),
         ]
-        for name, found in texts.items()
-        if found is not None
-    )
+        for name, overlap in overlaps.items()
+        if overlap is not None
+    ]
     spans = [f"spans of {length} that are copies" for length in measured[0].shares]
     return f"""
 ## Memorisation
@@ -111,81 +215,22 @@ What stands word for word in the training text. Held-out text was copied from no
 {_markdown_table(["text", "longest copied span", *spans], rows)}"""
 
 
-def samples_section(samples: Sequence[tuple[str, str, str]]) -> str:
+def _samples_section(samples: Sequence[tuple[str, str, str]]) -> str:
     if not samples:
         return ""
-    reference = any(wanted for _, wanted, _ in samples)
-    head = ["source", "reference", "model"] if reference else ["opening", "model"]
+    with_references = any(reference for _, reference, _ in samples)
+    head = ["source", "reference", "model"] if with_references else ["opening", "model"]
     lines = [head, ["---"] * len(head)]
-    texts = ((source, wanted, shorten_repetition(made)) for source, wanted, made in samples)
-    lines += [[*map(escape_markdown, text if reference else (text[0], text[2]))] for text in texts]
+    for source, reference, output in samples:
+        cells = [source, reference, output] if with_references else [source, output]
+        lines.append([escape_markdown(cell) for cell in [*cells[:-1], shorten_repetition(output)]])
     return "\n## Samples\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _markdown_table(head: Sequence[str], rows: Iterator[list[str]]) -> str:
+def _markdown_table(head: Sequence[str], rows: Iterable[list[str]]) -> str:
     lines = [list(head), ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(_markdown_cell(cell) for cell in line)} |\n" for line in lines)
 
 
 def _markdown_cell(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
-
-
-def source_revision() -> str:
-    """The revision of this source tree, or "unknown" where there is none (an installed package)."""
-    try:
-        result = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],  # noqa: S607
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return result.stdout.strip()
-
-
-def model_card(facts: CardFacts) -> str:
-    loop = facts.configuration.get("loop", {})
-    licence = f"`{facts.licence}`" if facts.licence else "not stated; that of the training data decides"
-    return f"""{front_matter(facts)}
-# {facts.title}
-
-{facts.summary}
-
-## Use and limits
-
-{" ".join(filter(None, [facts.use, facts.limits]))}
-
-## Scores
-
-{scores_table(facts.scores)}
-## How it was made
-
-- Data: {facts.data}
-- Recipe: `{facts.recipe}`, {facts.parameters:,} parameters, seed {loop.get("seed", "unknown")}
-- Command: `{facts.command}`
-- {_reproduction(loop)}
-- {facts.training}
-- Hardware: {facts.device}; torch {torch.__version__}, Python {platform.python_version()}
-- Source revision: {source_revision()}
-- Licence: {licence}
-{_dropped_section(facts.left_out)}{memorisation_section(facts.memorised)}{samples_section(facts.samples)}
-## Configuration
-
-```json
-{json.dumps(facts.configuration, ensure_ascii=False, indent=1)}
-```
-"""
-
-
-def _reproduction(loop: Mapping[str, Any]) -> str:
-    holds = f"`{run_file.RUN_FILE}` beside this file holds every option"
-    if loop.get("max_minutes") is None:
-        return f"Again, exactly: {holds}"
-    return f"Again, but for what a clock decided (`loop.max_minutes`): {holds}"
-
-
-def _dropped_section(table: str) -> str:
-    return f"\n## Left out of the training data\n\n{table}\n" if table else ""

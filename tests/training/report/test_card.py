@@ -13,6 +13,7 @@ import yaml
 from tests.training.cli.commands import SHORT, SING, TRANSLATE
 from tests.training.runs import sing
 from training.__main__ import main
+from training.config.run_config import LoopConfig, LyricsConfig
 from training.evaluation.memorisation import Overlap, corpus_overlap
 from training.report.card_writer import CardFacts, model_card
 
@@ -21,13 +22,12 @@ FACTS = CardFacts(
     title="T",
     summary="S.",
     data="D",
-    recipe="r",
+    config=LyricsConfig(recipe="r", loop=LoopConfig(seed=7)),
     command="c",
-    configuration={"loop": {"seed": 7}},
     scores={},
     parameters=3,
     training="Trained.",
-    device="a machine",
+    hardware="a machine",
     limits="L.",
 )
 
@@ -63,6 +63,12 @@ def test_a_bare_card_has_no_empty_sections() -> None:
         "## How it was made",
         "## Configuration",
     ]
+
+
+def test_the_backend_is_named_with_its_reason() -> None:
+    said = "PyTorch: a module's forward is changed"
+    assert f"\n- Backend: {said}\n- Source revision: " in model_card(replace(FACTS, backend=said))
+    assert "Backend" not in model_card(FACTS)
 
 
 def test_cells_stay_cells() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.registry.model_card import licence
-from training.report.card_writer import CardFacts, front_matter
+from training.report.card_writer import front_matter
 
 
 def card(folder: Path, text: str | bytes) -> str | None:
@@ -54,9 +54,9 @@ def test_a_card_without_a_head(tmp_path: Path, text: str | bytes) -> None:
 
 @pytest.mark.parametrize("stated", ["mit", "CC-BY-4.0", "Für Freunde: alles", None])
 def test_it_reads_what_training_writes(tmp_path: Path, stated: str | None) -> None:
-    texts = dict.fromkeys(("title", "summary", "data", "recipe", "command", "training", "device", "limits"), "-")
-    facts = CardFacts(**texts, configuration={}, scores={}, parameters=1, languages=("de",), licence=stated)
-    assert card(tmp_path, front_matter(facts)) == ("cc-by-4.0" if stated == "CC-BY-4.0" else stated)
+    assert card(tmp_path, front_matter(stated, ["de"], "translation")) == (
+        "cc-by-4.0" if stated == "CC-BY-4.0" else stated
+    )
 
 
 def test_nothing_in_the_place_of_a_card_is_waited_for(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
-"""What a run ran on, for its card: processor, cores and threads, memory, GPUs, versions."""
+"""What a run ran on and from: processor, cores and threads, memory, GPUs, source revision, command line."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -45,3 +48,23 @@ def _memory_size() -> str:
     except (AttributeError, ValueError, OSError):
         return ""
     return f", {size / GIB:.0f} GiB of memory"
+
+
+def source_revision() -> str:
+    """The revision of this source tree, or "unknown" where there is none (an installed package)."""
+    try:
+        result = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return result.stdout.strip()
+
+
+def command_line() -> str:
+    """In a form that can be repeated."""
+    return "python -m training " + shlex.join(sys.argv[1:])
