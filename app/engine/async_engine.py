@@ -63,31 +63,31 @@ class AsyncEngine:
             slots=options.slots_per_model * len(names),
             max_queue_age_s=options.max_queue_age_s,
         )
-        self.devices = Supervisor(
+        self.supervisor = Supervisor(
             names,
             configure=options.configure(),
             start_timeout_s=options.worker_start_timeout_s,
             hang_timeout_s=options.worker_hang_timeout_s,
             to_load=lambda: {edition.key: load_again_message(edition) for edition in self.library.checkpoints.values()},
-            on_reply=lambda message: self.switchboard.reply(message),
+            on_reply=lambda message: self.dispatcher.reply(message),
             on_failure=lambda key, problem: self.library.drop(m.plain_name(key), problem),
             on_death=self._device_died,
-            on_beat=self._device_beat,
+            on_heartbeat=self._device_beat,
         )
-        self.switchboard = Dispatcher(
-            self.devices, options.request_timeout_s, self.metrics, self.admission.retry_after_s
+        self.dispatcher = Dispatcher(
+            self.supervisor, options.request_timeout_s, self.metrics, self.admission.retry_after_s
         )
         longest_s = 2 * options.request_timeout_s + 1  # attention asks twice
-        self.shelf = ModelLifecycle(options.checkpoints, self._known, self.devices, longest_s)
+        self.shelf = ModelLifecycle(options.checkpoints, self._known, self.supervisor, longest_s)
         self.entrance = Entrance(self._known, self.shelf, self.admission, options.max_queue_age_s)
         self._translating = TranslationTask(
-            self.entrance, self.switchboard, options.beam_size, options.length_penalty, options.slots_per_model
+            self.entrance, self.dispatcher, options.beam_size, options.length_penalty, options.slots_per_model
         )
-        self._aligning = AlignmentTask(self.entrance, self.switchboard)
-        self._continuing = GenerationTask(self.entrance, self.switchboard)
-        self._attending = AttentionTask(self.entrance, self.switchboard, self._translating)
-        self._tracing = GatesTask(self.entrance, self.switchboard)
-        self._scoring = ScoreTask(self.entrance, self.switchboard)
+        self._aligning = AlignmentTask(self.entrance, self.dispatcher)
+        self._continuing = GenerationTask(self.entrance, self.dispatcher)
+        self._attending = AttentionTask(self.entrance, self.dispatcher, self._translating)
+        self._tracing = GatesTask(self.entrance, self.dispatcher)
+        self._scoring = ScoreTask(self.entrance, self.dispatcher)
         self._told: tuple[tuple[list[ModelVersion], list[set[str]]], list[ModelInfo]] = ([], []), []
         self._journals = CurveReader()
         self._read = False
@@ -105,39 +105,39 @@ class AsyncEngine:
         if self.entrance.draining:
             return
         if self.library.checkpoints:
-            self.devices.spawn_all()
+            self.supervisor.spawn_all()
         else:
-            self.devices.leave_idle()
+            self.supervisor.leave_idle()
 
     async def drain(self) -> None:
         """Refuse new work and be ready for none; what is in flight may finish until the drain timeout."""
         self.entrance.draining = True
         if self._starting is not None:
             await self._starting
-        await self.switchboard.drain(self.options.drain_timeout_s)
+        await self.dispatcher.drain(self.options.drain_timeout_s)
 
     async def stop(self) -> None:
         """Drain, then end the processes."""
         await self.drain()
         await self.shelf.stop()
-        await self.devices.stop()
+        await self.supervisor.stop()
 
     def _device_beat(self, device: str, beat: m.Heartbeat) -> None:
-        self.metrics.beat(device, beat)
-        for lane in beat.lanes:
-            self.admission.wasted(m.plain_name(lane.model), lane.done.cancelled_work)
+        self.metrics.heartbeat(device, beat)
+        for statistics in beat.models:
+            self.admission.wasted(m.plain_name(statistics.model), statistics.done.cancelled_work)
 
     def _device_died(self, device: str) -> None:
-        count = self.metrics.device_gone if self.entrance.draining else self.metrics.device_died
+        count = self.metrics.device_stopped if self.entrance.draining else self.metrics.device_died
         count(device)
-        self.switchboard.device_died(device)
+        self.dispatcher.device_died(device)
 
     # What is loaded ---------------------------------------------------------------------------------------
 
     def status(self) -> PoolStatus:
-        devices = {name: device.state for name, device in self.devices.all.items()}
-        able = [device for device in self.devices.all.values() if device.state == "ready" and device.loaded]
-        problems = [*self.library.problems.values(), *self.devices.problems()]
+        devices = {name: device.state for name, device in self.supervisor.devices.items()}
+        able = [device for device in self.supervisor.devices.values() if device.state == "ready" and device.loaded]
+        problems = [*self.library.problems.values(), *self.supervisor.problems()]
         if self._read and not self.library.checkpoints and not self.library.problems:
             problems.append("Every model was unloaded; load one to be ready again.")
         if self.entrance.draining:
@@ -147,7 +147,10 @@ class AsyncEngine:
 
     def models(self) -> list[ModelInfo]:
         """The models that at least one device has loaded."""
-        held = list(self.library.checkpoints.values()), [set(device.loaded) for device in self.devices.all.values()]
+        held = (
+            list(self.library.checkpoints.values()),
+            [set(device.loaded) for device in self.supervisor.devices.values()],
+        )
         if held != self._told[0]:  # every request asks, and it seldom changes
             infos = [self._info(edition) for edition in held[0]]
             self._told = held, [info for info in infos if info.devices]
@@ -155,7 +158,7 @@ class AsyncEngine:
 
     def _info(self, checkpoint: ModelVersion) -> ModelInfo:
         config = checkpoint.config
-        holders = [device for device in self.devices.all.values() if checkpoint.key in device.loaded]
+        holders = [device for device in self.supervisor.devices.values() if checkpoint.key in device.loaded]
         precisions = dict.fromkeys(device.precisions[checkpoint.key] for device in holders)
         return ModelInfo(
             name=checkpoint.name,

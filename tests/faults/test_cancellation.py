@@ -173,15 +173,15 @@ class Held(NamedTuple):
 def held(running: Running) -> Held:
     """Once nothing is in work any more."""
     pool = running.pool
-    device = pool.devices.all["cpu"]
-    running.until(lambda: not pool.switchboard._waiters, "a waiter was left")
+    device = pool.supervisor.devices["cpu"]
+    running.until(lambda: not pool.dispatcher.pending, "a waiter was left")
     running.until(lambda: not any(lane.rows or lane.waiting for lane in lanes(pool)), "a slot was left")
     for each in (pool.admission.all, *pool.admission.models.values()):
         assert (pool.admission.tokens, each.requests, each.work, each.rows) == (0, 0, 0, 0)
     assert device.outstanding_tokens == 0
     assert not pool.shelf._users
     assert not any(pool.metrics.by_model.inflight.values())
-    for family in pool.metrics.gauges.collect():
+    for family in pool.metrics.collector.collect():
         assert family.name in ("parlance:slots",) or not any(sample.value for sample in family.samples), family
     assert device.process is not None
     assert device.process.pid is not None
@@ -203,7 +203,7 @@ def held(running: Running) -> Held:
 def lanes(pool: AsyncEngine) -> list[Any]:
     """As the device has said after everything that it was sent: what it says is as old as its last beat."""
     time.sleep(1.5)
-    return [lane for versions in pool.metrics.gauges.lanes["cpu"].values() for lane in versions]
+    return [lane for versions in pool.metrics.collector.statistics["cpu"].values() for lane in versions]
 
 
 async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:

@@ -6,17 +6,17 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
 from app.engine import errors
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_metrics import RequestMetrics, begin_siblings
+from app.engine.metrics.request_metrics import RequestMetrics, SiblingGroup
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
 
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Part = Literal["whole", "search", "look"]
-_siblings: ContextVar[int] = ContextVar("_siblings", default=0)  # the number of a request with several sequences
-_requests = itertools.count(1)
+_siblings: ContextVar[SiblingGroup | None] = ContextVar("_siblings", default=None)
+_group_numbers = itertools.count(1)
 
-ERRORS: dict[str, Callable[..., errors.EngineError]] = {
+ERRORS: dict[str, type[errors.EngineError]] = {
     cls.code: cls
     for cls in (errors.InvalidRequest, errors.UnknownModel, errors.DeadlineExceeded, errors.EngineUnavailable)
 }
@@ -39,174 +39,191 @@ class WorkerLost(errors.EngineUnavailable):
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """One message to a device whose answer is awaited; `writing` hears its tokens as they come."""
+    """One message to a device whose answer is awaited. output: takes its tokens as they come."""
 
     device: str
     model: str
-    future: asyncio.Future[Any]
-    meter: RequestMetrics
-    writing: OutputProcessor | None = None
+    future: asyncio.Future[m.Finished | m.Seen | None]
+    metrics: RequestMetrics
+    output: OutputProcessor | None = None
+
+    def fail(self, error: errors.EngineError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class Dispatcher:
-    """retry_after_s: what is told to a request of that model, by its plain name, that its device had no slot for in
-    time."""
+    """retry_after_s: of a model by its plain name, for a request that its device had no slot for in time."""
 
     def __init__(
         self,
-        devices: Supervisor,
+        supervisor: Supervisor,
         timeout_s: float,
         metrics: Metrics,
         retry_after_s: Callable[[str], int] = lambda model: 1,
     ) -> None:
-        self.devices, self.timeout_s, self.metrics, self.retry_after_s = devices, timeout_s, metrics, retry_after_s
-        self._waiters: dict[int, PendingRequest] = {}
+        self._supervisor, self._timeout_s, self._metrics = supervisor, timeout_s, metrics
+        self._retry_after_s = retry_after_s
+        self._pending: dict[int, PendingRequest] = {}
         self._ids = itertools.count(1)
 
+    @property
+    def pending(self) -> int:
+        """Messages whose answers are awaited."""
+        return len(self._pending)
+
+    @overload
     async def ask(
-        self, message: m.Decode | m.Look, work: int, writing: OutputProcessor | None = None, part: Part = "whole"
-    ) -> Any:
-        """Send to the device with the least work and wait; whoever stops waiting frees the slots. None: a stop string
-        has ended the writing; with an answer it is finished. work: tokens to read and, probably, to write. The id and
-        the deadline are set here.
+        self, message: m.Decode, work: int, output: OutputProcessor | None = None, part: Part = "whole"
+    ) -> m.Finished | None: ...
 
-        A request whose device dies before anybody heard of it is sent once more, if another device has its model
-        right now; nobody is kept waiting for a process that may not come back. part: a look at what was searched for
-        first is one request of two messages, and is counted so.
+    @overload
+    async def ask(self, message: m.Attend, work: int, *, part: Part = "whole") -> m.Attention: ...
+
+    @overload
+    async def ask(self, message: m.Walk, work: int, *, part: Part = "whole") -> m.Walked: ...
+
+    @overload
+    async def ask(self, message: m.Trace, work: int) -> m.Traced: ...
+
+    @overload
+    async def ask(self, message: m.Score, work: int) -> m.Scored: ...
+
+    @overload
+    async def ask(self, message: m.Align, work: int, *, part: Part = "whole") -> m.Aligned: ...
+
+    async def ask(
+        self, message: m.Decode | m.Look, work: int, output: OutputProcessor | None = None, part: Part = "whole"
+    ) -> m.Finished | m.Seen | None:
+        """Send to the device with the least work and wait for the answer, up to the time limit; leaving early frees
+        the slots. None: a stop string has ended the text of `output`; with an answer that text is finished. work:
+        tokens to read and, probably, to write. The id and the deadline of the message are set here.
+
+        A request whose device dies before any of its tokens was shown is sent once more, if another device has its
+        model right now; it does not wait for a process that may not come back. part: an inspection of a translation
+        that was searched for first is one request of two messages, and is counted so.
         """
+        siblings, deadline = _siblings.get(), time.monotonic() + self._timeout_s
+        if siblings is not None and isinstance(message, m.Decode):
+            message = msgspec.structs.replace(message, siblings=siblings.number)
         tokens = 0 if part == "look" else m.read_tokens(message)
-        with self.metrics.request(message.model, tokens, goes_on=part == "search") as meter:
-            result = await self._asked(message, work, writing, meter)
-            if writing is not None and isinstance(result, m.Finished) and result.hypotheses:
-                best = result.hypotheses[0]
-                writing.finish(best.tokens, best.token_log_probabilities, best.top)
-                if writing.stopped:  # within the tokens that came with the answer
-                    meter.ended(len(writing.tokens))
-            meter.answered(result)
-            return result
+        with self._metrics.request(message.model, tokens, final=part != "search", siblings=siblings) as metrics:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    try:
+                        answer = await self._exchange(message, deadline, work, output, metrics)
+                    except WorkerLost:
+                        if self._supervisor.least_busy(message.model) is None:
+                            raise
+                        if output is not None and not output.restart():
+                            raise
+                        log.info("a request for %s goes to another device", m.plain_name(message.model))
+                        answer = await self._exchange(message, deadline, work, output, metrics)
+            except TimeoutError:
+                raise errors.DeadlineExceeded(
+                    f"The answer did not come within {self._timeout_s:g} seconds;"
+                    " send a shorter text or try again later."
+                ) from None
+            if output is not None and isinstance(answer, m.Finished) and answer.hypotheses:
+                best = answer.hypotheses[0]
+                output.finish(best.tokens, best.token_log_probabilities, best.top)
+                if output.stopped:  # within the tokens that came with the answer
+                    metrics.stopped(len(output.tokens))
+            metrics.answered(answer)
+            return answer
 
-    async def _asked(
-        self, message: m.Decode | m.Look, work: int, writing: OutputProcessor | None, meter: RequestMetrics
-    ) -> Any:
-        """Ask, and once more where that is possible, until the deadline."""
-        deadline = time.monotonic() + self.timeout_s
-        if isinstance(message, m.Decode):
-            message = msgspec.structs.replace(message, siblings=_siblings.get())
-        try:
-            async with asyncio.timeout(self.timeout_s):  # begins before the deadline is told, so that it ends before it
-                try:
-                    return await self._ask(message, deadline, work, writing, meter)
-                except WorkerLost:
-                    if self.devices.least_busy(message.model) is None or not (writing is None or writing.restart()):
-                        raise
-                log.info("a request for %s goes to another device", m.plain_name(message.model))
-                return await self._ask(message, deadline, work, writing, meter)
-        except TimeoutError:
-            raise errors.DeadlineExceeded(
-                f"The answer did not come within {self.timeout_s:g} seconds; send a shorter text or try again later."
-            ) from None
-
-    async def _ask(
+    async def _exchange(
         self,
         message: m.Decode | m.Look,
         deadline: float,
         work: int,
-        writing: OutputProcessor | None,
-        meter: RequestMetrics,
-    ) -> Any:
-        device = self.devices.least_busy(message.model)
+        output: OutputProcessor | None,
+        metrics: RequestMetrics,
+    ) -> m.Finished | m.Seen | None:
+        device = self._supervisor.least_busy(message.model)
         if device is None or device.process is None:
             name = m.plain_name(message.model)
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, process = next(self._ids), device.process
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiters[request] = PendingRequest(device.name, message.model, future, meter, writing)
+        future: asyncio.Future[m.Finished | m.Seen | None] = asyncio.get_running_loop().create_future()
+        self._pending[request] = PendingRequest(device.name, message.model, future, metrics, output)
         device.outstanding_tokens += work
-        answered = False
-        meter.sent(device.name)
+        answer = None
+        metrics.sent(device.name)
         try:
             process.send([msgspec.structs.replace(message, id=request, deadline=deadline)])
-            result = await future
-            answered = result is not None
-            return result
+            answer = await future
+            return answer
         finally:
-            del self._waiters[request]
+            del self._pending[request]
             if device.process is process:  # its successor begins without our work
                 device.outstanding_tokens = max(0, device.outstanding_tokens - work)
-                if not answered:
+                if answer is None:
                     process.send([m.Cancel(request)])
 
     def reply(self, message: m.FromDevice) -> None:
+        """A message of a device about a request; those about requests that have left are dropped."""
         match message:
             case m.Tokens():
                 for request, tokens in message.tokens.items():
-                    waiter = self._waiters.get(request)
-                    if waiter is not None and waiter.writing is not None and not waiter.future.done():
-                        waiter.meter.heard(len(tokens))
-                        nats = message.log_probabilities.get(request, ())
-                        self._hear(waiter, waiter.writing, tokens, nats, message.top.get(request, ()))
+                    pending = self._pending.get(request)
+                    if pending is not None and pending.output is not None and not pending.future.done():
+                        pending.metrics.received(len(tokens))
+                        self._feed(pending, pending.output, message, request)
             case m.Failed():
-                if waiter := self._waiters.get(message.id):
-                    self._fail(waiter, self._error(message, waiter.model))
+                if pending := self._pending.get(message.id):
+                    pending.fail(self._error(message, pending.model))
             case m.Finished() | m.Attention() | m.Walked() | m.Traced() | m.Scored() | m.Aligned():
-                waiter = self._waiters.get(message.id)
-                if waiter is not None and not waiter.future.done():
-                    waiter.future.set_result(message)
+                pending = self._pending.get(message.id)
+                if pending is not None and not pending.future.done():
+                    pending.future.set_result(message)
 
-    def _hear(
-        self,
-        waiter: PendingRequest,
-        writing: OutputProcessor,
-        tokens: list[int],
-        nats: Sequence[float],
-        top: Sequence[m.TopTokens],
-    ) -> None:
-        """What one listener cannot take fails its own request, not the reading of all answers."""
+    def _feed(self, pending: PendingRequest, output: OutputProcessor, message: m.Tokens, request: int) -> None:
+        """An error in one request's output fails that request, not the reading of all answers."""
+        tokens = message.tokens[request]
         try:
-            if writing.feed(tokens, nats, top):
-                waiter.meter.ended(len(writing.tokens))
-                waiter.future.set_result(None)
+            if output.feed(tokens, message.log_probabilities.get(request, ()), message.top.get(request, ())):
+                pending.metrics.stopped(len(output.tokens))
+                pending.future.set_result(None)
         except errors.EngineFailed as error:
-            self._fail(waiter, error)
+            pending.fail(error)
         except Exception as error:
             log.exception("tokens %s could not be taken", tokens)
-            self._fail(waiter, errors.EngineFailed(f"The tokens {tokens} could not be taken: {error}."))
+            pending.fail(errors.EngineFailed(f"The tokens {tokens} could not be taken: {error}."))
 
     def _error(self, message: m.Failed, model: str) -> errors.EngineError:
         if message.code == errors.Overloaded.code:
-            return errors.Overloaded(message.reason, retry_after_s=self.retry_after_s(m.plain_name(model)))
+            return errors.Overloaded(message.reason, retry_after_s=self._retry_after_s(m.plain_name(model)))
         return ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
 
-    def _fail(self, waiter: PendingRequest, error: errors.EngineError) -> None:
-        if not waiter.future.done():
-            waiter.future.set_exception(error)
-
     def device_died(self, device: str) -> None:
-        """Everything in flight there ends at once: somewhere else, or with an error that says to try again."""
-        for waiter in list(self._waiters.values()):
-            if waiter.device == device:
-                self._fail(waiter, WorkerLost("The device process ended; please try again.", reason="device_died"))
+        """Everything in flight there ends at once: on another device, or with an error that says to try again."""
+        for pending in list(self._pending.values()):
+            if pending.device == device:
+                pending.fail(WorkerLost("The device process ended; please try again.", reason="device_died"))
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait for what is in flight, but not for ever: the rest is told to try again."""
+        """Wait for what is in flight, at most so long; the rest fails with an error that says to try again."""
         end = time.monotonic() + timeout_s
-        while self._waiters and (left := end - time.monotonic()) > 0:  # one answer may need another question
-            await asyncio.wait([waiter.future for waiter in self._waiters.values()], timeout=left)
-        for waiter in list(self._waiters.values()):
-            over = errors.EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
-            self._fail(waiter, over)
+        while self._pending and (left := end - time.monotonic()) > 0:  # an inspection follows its search
+            await asyncio.wait([pending.future for pending in self._pending.values()], timeout=left)
+        for pending in list(self._pending.values()):
+            message = "The service is shutting down; try again in a moment."
+            pending.fail(errors.EngineUnavailable(message, reason="draining"))
 
 
 async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Results in order; when one fails the others are cancelled, and its own error is raised."""
-    begin_siblings()
+    """The sequences of one request: results in order; when one fails the others are cancelled, and its own error is
+    raised."""
     coroutines = list(work)
     if len(coroutines) == 1:  # most requests have one text, which needs no task of its own
         return [await coroutines[0]]
-    _siblings.set(next(_requests))
+    token = _siblings.set(SiblingGroup(next(_group_numbers)))
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in coroutines]
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
     except* errors.EngineError as failures:
         raise failures.exceptions[0] from None
+    finally:
+        _siblings.reset(token)
     return [task.result() for task in tasks]

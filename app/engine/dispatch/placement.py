@@ -9,8 +9,8 @@ MAX_CPU_WORKERS = 4
 
 
 def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
-    """ "auto": every CUDA device, or else the CPU. The front end must not load torch to find out, so it asks
-    the driver's own list of devices. With several CPU workers "cpu" becomes cpu:0, cpu:1, …"""
+    """The devices of the setting; "auto" is every CUDA device, or else the CPU. The front end must not load torch to
+    find out, so it reads the driver's own list of devices. With several CPU workers "cpu" becomes cpu:0, cpu:1, …"""
     names = [f"cuda:{i}" for i in range(cuda_device_count())] or ["cpu"]
     if setting != "auto":
         names = list(dict.fromkeys(name.strip() for name in setting.split(",") if name.strip()))
@@ -38,12 +38,12 @@ def threads_each(cpu_threads: int, cpu_workers: int) -> int:
 
 
 def inspection_threads(cpu_threads: int) -> int:
-    """Threads of a look at one sentence; 0: as many as for all else, which somebody has set."""
+    """Threads of an inspection; 0: as many as for all else, where a setting says how many."""
     return 0 if cpu_threads else cores()
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ HEALTHY_S = 30.0  # a process that was ready for so long starts the pauses from 
 class Device:
     """One device and the process that serves it now. Times are CLOCK_MONOTONIC seconds.
 
-    loading: loads that the process has not answered, and who waits for each;  failed: model -> why it has it not.
+    loading: loads without an answer yet, each with the future that awaits it;  failed: model -> reason.
     precisions: model -> what it decodes in there, of all that this device ever loaded and that was not unloaded.
     pause_s: how long to wait before the next start;  deaths: in a row, without HEALTHY_S of readiness between.
     """
@@ -50,8 +50,7 @@ class Device:
     load_began: float = 0.0
     ready_at: float | None = None
 
-    def answered(self, model: str, problem: EngineError | None) -> None:
-        """A load has come to its end."""
+    def load_ended(self, model: str, problem: EngineError | None) -> None:
         waiter = self.loading.pop(model, None)
         if waiter is not None and not waiter.done():
             waiter.set_result(problem)
@@ -73,9 +72,10 @@ class Device:
 
 
 class Supervisor:
-    """`to_load` is asked at every start: name -> what a process must load. configure: what every process is told.
+    """configure: the first message to every process, but for its device. to_load: called at every start; name -> what
+    a process must load.
 
-    on_reply gets messages about requests, on_beat a device's name and its statistics; on_failure a model that no
+    on_reply gets messages about requests, on_heartbeat a device's name and its statistics; on_failure a model that no
     device could load; on_death a device whose process has just ended with whatever was in flight on it.
     """
 
@@ -90,31 +90,31 @@ class Supervisor:
         on_reply: Callable[[m.FromDevice], None],
         on_failure: Callable[[str, str], None],
         on_death: Callable[[str], None],
-        on_beat: Callable[[str, m.Heartbeat], None] = lambda name, beat: None,
+        on_heartbeat: Callable[[str, m.Heartbeat], None],
     ) -> None:
-        self.all = {name: Device(name) for name in names}
+        self.devices = {name: Device(name) for name in names}
         self._configure = configure
         self._start_timeout_s, self._hang_timeout_s = start_timeout_s, hang_timeout_s
-        self._to_load, self._on_reply, self._on_beat = to_load, on_reply, on_beat
-        self._on_failure, self._on_death_of = on_failure, on_death
+        self._to_load, self._on_reply, self._on_heartbeat = to_load, on_reply, on_heartbeat
+        self._on_failure, self._on_death = on_failure, on_death
         self._tasks: set[asyncio.Task[None]] = set()
-        self._coming: dict[str, m.Load] = {}  # loaded at run time, and not yet what `to_load` says
+        self._coming: dict[str, m.Load] = {}  # loaded at run time, and not yet among `to_load`
         self._stopping = self._spawned = False
 
     def spawn_all(self) -> None:
         self._spawned = True
-        for device in self.all.values():
+        for device in self.devices.values():
             device.state = "starting"
             self._in_background(self._spawn(device))
         self._in_background(self._watch())
 
     def leave_idle(self) -> None:
-        """There is nothing to load, so no process is started before there is."""
-        for device in self.all.values():
+        """For want of models: processes are started with the first load."""
+        for device in self.devices.values():
             device.state = "stopped"
 
-    def _in_background(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -125,7 +125,7 @@ class Supervisor:
         device.failed.clear()
         device.state = "starting"
         device.heard_at = device.load_began = time.monotonic()
-        process = WorkerProcess(device.name, on_message=self._heard, on_death=self._died)
+        process = WorkerProcess(device.name, on_message=self._on_message, on_death=self._died)
         device.process = process
         try:
             await process.start([msgspec.structs.replace(self._configure, device=torch_device(device.name))])
@@ -145,8 +145,8 @@ class Supervisor:
             expected = time.monotonic() + interval
             await asyncio.sleep(interval)
             asleep = max(0.0, time.monotonic() - expected)
-            for device in list(self.all.values()):
-                device.heard_at += asleep  # what was said meanwhile is still to be read
+            for device in list(self.devices.values()):
+                device.heard_at += asleep  # messages that came meanwhile are still to be read
                 device.load_began += asleep
                 self._end_if_overdue(device)
 
@@ -166,26 +166,26 @@ class Supervisor:
         device.heard_at = device.load_began = now  # once is enough
         self._in_background(device.process.kill())
 
-    def _heard(self, name: str, message: m.FromDevice) -> None:
-        device = self.all[name]
+    def _on_message(self, name: str, message: m.FromDevice) -> None:
+        device = self.devices[name]
         device.heard_at = time.monotonic()
         match message:
             case m.Heartbeat():
-                self._on_beat(name, message)
+                self._on_heartbeat(name, message)
                 return
             case m.Started():
                 log.info("%s runs in process %s", name, device.process.pid if device.process else "?")
             case m.Loaded():
                 log.info("%s loaded %s in %.2f s", name, message.name, message.seconds)
-                if message.name in self._coming or message.name in self._to_load():  # nobody unloaded it meanwhile
+                if message.name in self._coming or message.name in self._to_load():  # not unloaded meanwhile
                     device.loaded.add(message.name)
                     device.precisions[message.name] = message.precision
-                device.answered(message.name, None)
+                device.load_ended(message.name, None)
             case m.LoadFailed():
                 log.error("%s did not load %s: %s", name, message.name, message.reason)
                 device.failed[message.name] = message.reason
-                device.answered(message.name, CheckpointRefused(message.reason))
-                if message.name not in self._coming and all(message.name in d.failed for d in self.all.values()):
+                device.load_ended(message.name, CheckpointRefused(message.reason))
+                if message.name not in self._coming and all(message.name in d.failed for d in self.devices.values()):
                     self._on_failure(message.name, message.reason)
             case _:
                 self._on_reply(message)
@@ -194,7 +194,7 @@ class Supervisor:
             device.state, device.ready_at = "ready", time.monotonic()
 
     def _died(self, name: str) -> None:
-        device = self.all[name]
+        device = self.devices[name]
         device.process, device.outstanding_tokens = None, 0
         device.loaded.clear()
         if device.healthy:
@@ -203,8 +203,8 @@ class Supervisor:
         device.ready_at = None
         for model in list(device.loading):
             reason = f"The process of {name} ended while it loaded {m.plain_name(model)}; try again in a moment."
-            device.answered(model, EngineUnavailable(reason))
-        self._on_death_of(name)
+            device.load_ended(model, EngineUnavailable(reason))
+        self._on_death(name)
         if self._stopping:
             return
         device.state, device.deaths = "restarting", device.deaths + 1
@@ -220,31 +220,34 @@ class Supervisor:
 
     def least_busy(self, model: str) -> Device | None:
         """The device with that model and the least outstanding tokens; None if none can take work now."""
-        able = [d for d in self.all.values() if model in d.loaded]
-        return min(able, key=lambda d: d.outstanding_tokens) if able else None
+        least: Device | None = None
+        for device in self.devices.values():
+            if model in device.loaded and (least is None or device.outstanding_tokens < least.outstanding_tokens):
+                least = device
+        return least
 
     def problems(self) -> list[str]:
         """One sentence for each device that is down and each model that one of several could not load."""
-        down = [problem for device in self.all.values() if (problem := device.problem)]
+        down = [problem for device in self.devices.values() if (problem := device.problem)]
         return down + [
             f"{device.name} does not have {m.plain_name(model)}: {reason}"
-            for device in self.all.values()
+            for device in self.devices.values()
             for model, reason in device.failed.items()
             if model in self._to_load()
         ]
 
     async def load(self, message: m.Load) -> None:
         """Load one more version on every device that is ready; processes that start meanwhile load it too. Raises
-        what kept one of them from it. Ends by the start timeout, since whoever takes longer is ended. Whatever comes
-        of it, `settle` or `unload` must follow."""
-        awaited = [device for device in self.all.values() if device.state == "ready" or not self._spawned]
+        the first problem of any of them. Ends by the start timeout, since a process that takes longer is ended.
+        `settle` or `unload` must follow, whatever the outcome."""
+        awaited = [device for device in self.devices.values() if device.state == "ready" or not self._spawned]
         if not awaited or self._stopping:
             raise EngineUnavailable("No device is ready to load a model; try again in a few seconds.")
         self._coming[message.name] = message
         if not self._spawned:
             self.spawn_all()
         waiting = [self._expect(device, message.name) for device in awaited]
-        for device in self.all.values():
+        for device in self.devices.values():
             if device.process is not None and device.state in ("ready", "starting"):
                 device.loading.setdefault(message.name, None)
                 device.process.send([message])
@@ -265,7 +268,7 @@ class Supervisor:
 
     def unload(self, model: str) -> None:
         self._coming.pop(model, None)
-        for device in self.all.values():
+        for device in self.devices.values():
             device.loaded.discard(model)
             device.precisions.pop(model, None)
             device.failed.pop(model, None)
@@ -277,6 +280,6 @@ class Supervisor:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(d.process.stop(5.0) for d in self.all.values() if d.process))
-        for device in self.all.values():
+        await asyncio.gather(*(d.process.stop(5.0) for d in self.devices.values() if d.process))
+        for device in self.devices.values():
             device.state = "stopped"

@@ -9,16 +9,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import FrameProtocol
 
 log = logging.getLogger(__name__)
 
-POLL_INTERVAL_S = 0.01  # whether a process that was told to end has ended
-REAP_TIMEOUT_S = 5.0  # a killed process ends at once, unless a driver holds it in the kernel: nobody waits for that
+POLL_INTERVAL_S = 0.01  # of the check whether an ended process has gone
+REAP_TIMEOUT_S = 5.0  # a killed process ends at once, unless a driver holds it in the kernel
 
 
 class WorkerProcess:
@@ -34,22 +33,24 @@ class WorkerProcess:
         self.device, self._on_message, self._on_death = device, on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
-        self._over = asyncio.Event()  # the process has ended, and all that it said was heard
+        self._over = asyncio.Event()  # the process has ended, and all its messages were handled
         self._reaping: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    async def start(self, first: list[m.ToDevice]) -> None:
+    async def start(self, first: Sequence[m.ToDevice]) -> None:
         """Spawn and send `first`. The process inherits nothing but its socket, standard output and error."""
         ours, theirs = socket.socketpair()
         with theirs:
             loop = asyncio.get_running_loop()  # connected first: so it is closed whatever comes next
-            transport, _ = await loop.create_connection(lambda: FrameProtocol(self._hear, self._ended), sock=ours)
+            transport, _ = await loop.create_connection(
+                lambda: FrameProtocol(self._on_frame, self._on_connection_lost), sock=ours
+            )
             try:
-                # Not asyncio's: uvloop forks, and the child first does what libraries have asked for after a fork. That
-                # of OpenTelemetry starts a thread and never comes back, and the event loop waits for the child.
+                # Not asyncio's: uvloop forks, and the child first runs what libraries have registered for after a fork.
+                # OpenTelemetry's starts a thread and never comes back, and the event loop waits for the child.
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "app.engine.worker.worker_main", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
@@ -63,17 +64,17 @@ class WorkerProcess:
         self._transport = transport
         self.send(first)
 
-    def send(self, messages: list[Any]) -> None:
+    def send(self, messages: Sequence[m.ToDevice]) -> None:
         """Hand over without waiting: what is in flight is bounded by admission, not here."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(m.frame(messages))
 
-    def _hear(self, body: bytes) -> None:
+    def _on_frame(self, body: bytes) -> None:
         for message in m.from_device(body):
             self._on_message(self.device, message)
 
-    def _ended(self) -> None:
-        if self._process is not None:  # or it was never started, which `start` tells
+    def _on_connection_lost(self) -> None:
+        if self._process is not None:  # else `start` raises
             self._reaping = asyncio.get_running_loop().create_task(self._reap(), name=f"reap {self.device}")
 
     async def _reap(self) -> None:
@@ -86,7 +87,7 @@ class WorkerProcess:
     async def kill(self) -> None:
         """End the process now, stopped or not, and reap it."""
         if self._transport is not None:
-            self._transport.abort()  # nobody reads what it might still hold
+            self._transport.abort()  # what it might still hold is not wanted
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             if not await self._ends_within(REAP_TIMEOUT_S):

@@ -18,17 +18,25 @@ from prometheus_client.registry import Collector
 from app.engine.errors import EngineError
 from app.engine.interface import Engine
 from app.engine.metrics.families import LABELS, PREFIX, REFUSED, SeriesByModel
-from app.engine.metrics.request_metrics import RequestMetrics
+from app.engine.metrics.request_metrics import RequestMetrics, SiblingGroup
 from app.engine.protocol import messages as m
 
 
+@lru_cache(maxsize=1024)
+def served_name(model: str) -> str:
+    """The name that clients use of a loaded version: demo-de-en of demo-de-en@2."""
+    return re.sub(r"@\d+$", "", model)
+
+
 class EngineCollector(Collector):
-    """inflight: (model, device) -> sequences that the front end waits for, exact at any time. lanes: device -> model
-    -> the last beat's statistics of each of its versions, up to a beat old. deaths: device -> processes that ended."""
+    """Gauges that are computed at each scrape and never kept: so none can drift, and all are 0 when the engine is idle.
+
+    inflight: (model, device) -> sequences that the front end waits for, exact at any time. statistics: device -> model
+    -> those of each of its versions in the last heartbeat. deaths: device -> processes that ended."""
 
     def __init__(self, inflight: Mapping[tuple[str, str], int]) -> None:
         self.inflight = inflight
-        self.lanes: dict[str, dict[str, list[m.ModelStatistics]]] = {}
+        self.statistics: dict[str, dict[str, list[m.ModelStatistics]]] = {}
         self.deaths: Tally[str] = Tally()
         self.engine: Engine | None = None
 
@@ -36,56 +44,49 @@ class EngineCollector(Collector):
         return []  # so that nothing is collected when this is registered
 
     def collect(self) -> Iterator[Metric]:
-        running = _model_gauge("num_requests_running", "Sequences in the slots of a device.")
-        waiting = _model_gauge("num_requests_waiting", "Sequences that a device has not begun to read.")
-        slots = _model_gauge("slots", "Sequences that a model can work on at once.")
-        used = _model_gauge("slots_used", "Slots that are taken; a beam of k takes k.")
-        usage = _model_gauge("kv_cache_usage_perc", "Share of the slots that are taken; 1 is all of them.")
+        def gauge(name: str, text: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(PREFIX + name, text, labels=LABELS)
+
+        running = gauge("num_requests_running", "Sequences in the slots of a device.")
+        waiting = gauge("num_requests_waiting", "Sequences that a device has not begun to read.")
+        slots = gauge("slots", "Sequences that a model can work on at once.")
+        used = gauge("slots_used", "Slots that are taken; a beam of k takes k.")
+        usage = gauge("kv_cache_usage_perc", "Share of the slots that are taken; 1 is all of them.")
         for model, device in sorted(self.loaded()):
             labels, inflight = (model, device), self.inflight.get((model, device), 0)
-            lanes = self.lanes.get(device, {}).get(model, [])
-            queued = min(inflight, sum(lane.waiting for lane in lanes))
+            versions = self.statistics.get(device, {}).get(model, [])
+            queued = min(inflight, sum(version.waiting for version in versions))
             waiting.add_metric(labels, queued)
             running.add_metric(labels, inflight - queued)
-            if lanes:
-                room, taken = sum(lane.slots for lane in lanes), sum(lane.rows for lane in lanes)
-                taken = taken if inflight else 0  # a beat is old news; nobody waits for what it tells of
+            if versions:
+                room = sum(version.slots for version in versions)
+                # the last heartbeat may tell of sequences that have ended since
+                taken = sum(version.rows for version in versions) if inflight else 0
                 slots.add_metric(labels, room)
                 used.add_metric(labels, taken)
                 usage.add_metric(labels, taken / room if room else 0)
         yield from (running, waiting, slots, used, usage)
-        yield from self._devices()
+        if self.engine is not None:
+            yield from self._devices(self.engine)
 
     def loaded(self) -> set[tuple[str, str]]:
         """Every (model, device) that takes requests or still has some."""
-        found = {pair for pair, count in self.inflight.items() if count}
-        found |= {(model, device) for device, models in self.lanes.items() for model in models}
+        pairs = {pair for pair, count in self.inflight.items() if count}
+        pairs |= {(model, device) for device, models in self.statistics.items() for model in models}
         if self.engine is not None:
-            found |= {(info.name, device) for info in self.engine.models() for device in info.devices}
-        return found
+            pairs |= {(info.name, device) for info in self.engine.models() for device in info.devices}
+        return pairs
 
-    def _devices(self) -> Iterator[Metric]:
-        if self.engine is None:
-            return
+    def _devices(self, engine: Engine) -> Iterator[Metric]:
         ready = GaugeMetricFamily(f"{PREFIX}device_ready", "1: takes requests.", labels=["device"])
         loaded = GaugeMetricFamily(f"{PREFIX}models_loaded", "Models that a device has loaded.", labels=["device"])
         deaths = CounterMetricFamily(f"{PREFIX}device_deaths", "Device processes that ended.", labels=["device"])
-        models = self.engine.models()
-        for device, state in self.engine.status().devices.items():
+        models = engine.models()
+        for device, state in engine.status().devices.items():
             ready.add_metric([device], float(state == "ready"))
             loaded.add_metric([device], sum(device in info.devices for info in models))
             deaths.add_metric([device], self.deaths[device])
         yield from (ready, loaded, deaths)
-
-
-def _model_gauge(name: str, text: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(PREFIX + name, text, labels=LABELS)
-
-
-@lru_cache(maxsize=1024)
-def served_name(model: str) -> str:
-    """The name that clients use of a loaded version: demo-de-en of demo-de-en@2."""
-    return re.sub(r"@\d+$", "", model)
 
 
 class Metrics:
@@ -115,24 +116,25 @@ class Metrics:
             ["route", "method", "status"],
             registry=self.registry,
         )
-        self._answers = cache(self._http.labels)
-        self.gauges = EngineCollector(self.by_model.inflight)
-        self.registry.register(self.gauges)
+        self._http_series = cache(self._http.labels)
+        self.collector = EngineCollector(self.by_model.inflight)
+        self.registry.register(self.collector)
 
     def watch(self, engine: Engine) -> None:
         """At each scrape, say which devices are ready and what they have loaded."""
-        self.gauges.engine = engine
+        self.collector.engine = engine
 
     def scrape(self) -> CollectorRegistry:
         """The registry, after each loaded model has got its series."""
-        for model, device in self.gauges.loaded():
+        for model, device in self.collector.loaded():
             self.by_model.series(model, device)
         return self.registry
 
-    def request(self, model: str, tokens: int, *, goes_on: bool = False) -> RequestMetrics:
-        """One sequence is about to be asked of a model, which has so many tokens to read. goes_on: for a request that
-        asks for more then, and ends with that."""
-        return RequestMetrics(self.by_model, served_name(model), tokens, goes_on=goes_on)
+    def request(
+        self, model: str, tokens: int, *, final: bool = True, siblings: SiblingGroup | None = None
+    ) -> RequestMetrics:
+        """One sequence that is about to be sent to a model, which has so many tokens to read."""
+        return RequestMetrics(self.by_model, served_name(model), tokens, final=final, siblings=siblings)
 
     def refused(self, error: EngineError) -> None:
         """A request is answered with this error. One that reached a device has been counted there."""
@@ -145,27 +147,28 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int) -> None:
         """route: its template, never a client's path."""
-        self._answers(route, method, str(status)).inc()
+        self._http_series(route, method, str(status)).inc()
 
-    def beat(self, device: str, beat: m.Heartbeat) -> None:
-        """What the device has done since its last beat, and how full it is now."""
-        lanes: dict[str, list[m.ModelStatistics]] = {}
-        for lane in beat.lanes:
-            lanes.setdefault(served_name(lane.model), []).append(lane)
-            series = self.by_model.series(served_name(lane.model), device)
-            for seconds in lane.done.step_seconds:
+    def heartbeat(self, device: str, beat: m.Heartbeat) -> None:
+        """What the device has done since its last heartbeat, and how full it is now."""
+        versions: dict[str, list[m.ModelStatistics]] = {}
+        for statistics in beat.models:
+            name = served_name(statistics.model)
+            versions.setdefault(name, []).append(statistics)
+            series, done = self.by_model.series(name, device), statistics.done
+            for seconds in done.step_seconds:
                 series.step.observe(seconds)
-            series.step_rows.inc(lane.done.step_rows)
-            series.prefill_tokens.inc(lane.done.read_tokens)
-            series.padded_tokens.inc(lane.done.padded_tokens)
-            series.cancelled_tokens.inc(lane.done.cancelled_tokens)
-        self.gauges.lanes[device] = lanes
+            series.step_rows.inc(done.step_rows)
+            series.prefill_tokens.inc(done.read_tokens)
+            series.padded_tokens.inc(done.padded_tokens)
+            series.cancelled_tokens.inc(done.cancelled_tokens)
+        self.collector.statistics[device] = versions
 
     def device_died(self, device: str) -> None:
-        """Its process ended, and nobody had asked it to."""
-        self.gauges.deaths[device] += 1
-        self.device_gone(device)
+        """Its process ended, and it was not asked to."""
+        self.collector.deaths[device] += 1
+        self.device_stopped(device)
 
-    def device_gone(self, device: str) -> None:
+    def device_stopped(self, device: str) -> None:
         """Its process is over: it holds nothing any more."""
-        self.gauges.lanes.pop(device, None)
+        self.collector.statistics.pop(device, None)

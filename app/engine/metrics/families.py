@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
@@ -59,25 +58,26 @@ class ModelSeries:
     """The series of one model on one device, all at 0 from the start, so that rates see the first event too."""
 
     def __init__(self, families: Families, model: str, device: str) -> None:
-        def one(family: Any, reason: str | None = None) -> Any:
-            return family.labels(model, device, *([] if reason is None else [reason]))
+        def by_reason(family: Counter, reasons: tuple[str, ...]) -> Callable[[str], Counter]:
+            series = cache(lambda reason: family.labels(model, device, reason))  # reasons are ours, so they are few
+            for reason in reasons:
+                series(reason)
+            return series
 
-        def by_reason(family: Counter) -> Callable[[str], Any]:
-            return cache(lambda reason: family.labels(model, device, reason))  # reasons are ours, so they are few
-
-        self.prompt_tokens, self.generation_tokens = one(families.prompt_tokens), one(families.generation_tokens)
-        self.cancelled_tokens = one(families.cancelled_tokens)
-        self.queue, self.first, self.gap = one(families.queue), one(families.first), one(families.gap)
-        self.whole, self.step, self.step_rows = one(families.whole), one(families.step), one(families.step_rows)
-        self.prefill_tokens, self.padded_tokens = one(families.prefill_tokens), one(families.padded_tokens)
-        self.success, self.failure = by_reason(families.success), by_reason(families.failure)
-        self.cancelled = by_reason(families.cancelled)
-        for reason in FINISHED:
-            self.success(reason)
-        for reason in FAILED:
-            self.failure(reason)
-        for reason in CANCELLED:
-            self.cancelled(reason)
+        self.prompt_tokens = families.prompt_tokens.labels(model, device)
+        self.generation_tokens = families.generation_tokens.labels(model, device)
+        self.cancelled_tokens = families.cancelled_tokens.labels(model, device)
+        self.queue = families.queue.labels(model, device)
+        self.first = families.first.labels(model, device)
+        self.gap = families.gap.labels(model, device)
+        self.whole = families.whole.labels(model, device)
+        self.step = families.step.labels(model, device)
+        self.step_rows = families.step_rows.labels(model, device)
+        self.prefill_tokens = families.prefill_tokens.labels(model, device)
+        self.padded_tokens = families.padded_tokens.labels(model, device)
+        self.success = by_reason(families.success, FINISHED)
+        self.failure = by_reason(families.failure, FAILED)
+        self.cancelled = by_reason(families.cancelled, CANCELLED)
 
 
 class SeriesByModel:
@@ -92,5 +92,5 @@ class SeriesByModel:
     def series(self, model: str, device: str) -> ModelSeries:
         key = (model, device)
         if key not in self._series:
-            self._series[key] = ModelSeries(self._families, *key)
+            self._series[key] = ModelSeries(self._families, model, device)
         return self._series[key]

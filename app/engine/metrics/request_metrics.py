@@ -4,120 +4,126 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextvars import ContextVar
+from dataclasses import dataclass
 
 from app.engine.errors import DeadlineExceeded, EngineError, Overloaded
 from app.engine.metrics.families import ModelSeries, SeriesByModel
 from app.engine.protocol import messages as m
 
-_siblings_failed: ContextVar[list[bool] | None] = ContextVar("_siblings_failed", default=None)
+INSPECTIONS = {
+    m.Attention: "attention",
+    m.Walked: "walkthrough",
+    m.Traced: "gates",
+    m.Scored: "score",
+    m.Aligned: "alignment",
+}
 
 
-def begin_siblings() -> None:
-    """What starts from here are the sequences of one request: when one fails, the others are cancelled with it."""
-    _siblings_failed.set([])
+@dataclass(slots=True)
+class SiblingGroup:
+    """The sequences of one request, by a number of its own. failed: one of them has, and the others are cancelled."""
+
+    number: int
+    failed: bool = False
 
 
 class RequestMetrics:
     """One sequence until its end, which is exactly one of: answered, cancelled, failed; or never sent, which counts
-    nothing. A context: what leaves it unanswered is how it ended. goes_on: more is asked for the same request, so that
-    an answer is no end of it, and its times are those of nobody's answer; its tokens count."""
+    nothing. A context manager: leaving it without an answer counts how the sequence ended. final: False for the search
+    that precedes an inspection; its tokens are counted, its latency is not."""
 
-    def __init__(self, by_model: SeriesByModel, model: str, tokens: int, *, goes_on: bool = False) -> None:
-        self._by_model, self._model, self._read, self._goes_on = by_model, model, tokens, goes_on
-        self._heard = self._written = 0  # tokens that came, and those of them that are in the answer
+    def __init__(
+        self,
+        by_model: SeriesByModel,
+        model: str,
+        tokens: int,
+        *,
+        final: bool = True,
+        siblings: SiblingGroup | None = None,
+    ) -> None:
+        self._by_model, self._model, self._prompt_tokens = by_model, model, tokens
+        self._final, self._siblings = final, siblings
+        self._received = self._written = 0  # tokens that came, and how many of them are in the answer
         self._stopped = False  # by a stop string
         self._began_s, self._first_s, self._first_observed = time.monotonic(), 0.0, False
         self._device: str | None = None
+        self._series: ModelSeries | None = None  # of the model on that device
 
     def __enter__(self) -> RequestMetrics:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self._device is not None:
-            self._count(error)
-            self._leave()
+        if self._series is not None:
+            self._ended_without_answer(self._series, error)
+            self._leave(self._series)
 
     def sent(self, device: str) -> None:
         """To a device, or to another after the first was lost: then it begins again."""
-        if self._device is None:
-            self._by_model.series(self._model, device).prompt_tokens.inc(self._read)
-        else:
+        if self._device is not None:
             self._by_model.inflight[self._model, self._device] -= 1
-        self._device, self._heard, self._written, self._first_s = device, 0, 0, 0.0
-        self._stopped = False
+        first = self._series is None
+        self._device, self._series = device, self._by_model.series(self._model, device)
+        if first:
+            self._series.prompt_tokens.inc(self._prompt_tokens)
+        self._received, self._written, self._first_s, self._stopped = 0, 0, 0.0, False
         self._by_model.inflight[self._model, device] += 1
 
-    def heard(self, tokens: int) -> None:
-        """So many have come. The first is counted now: a reader who leaves has waited for it like any other."""
-        if not self._heard:
+    def received(self, tokens: int) -> None:
+        """So many tokens have come. The first is counted now: a reader who leaves has waited for it like any other."""
+        if not self._received:
             self._first_s = time.monotonic() - self._began_s
             self._observe_first(self._first_s)
-        self._heard += tokens
-        self._written = self._heard
+        self._received += tokens
+        self._written = self._received
 
-    def ended(self, tokens: int) -> None:
-        """The text ends after so many of them: those that came with the last of these are no part of the answer."""
+    def stopped(self, tokens: int) -> None:
+        """A stop string ends the text after so many tokens: those that came with the last of these are no part of the
+        answer."""
         self._written, self._stopped = tokens, True
 
-    def answered(self, answer: m.Finished | m.Seen | str | None) -> None:
-        """None, or the text before it: a stop string has come, and the rest is not wanted."""
-        assert self._device is not None, "nobody was asked"
-        series = self._by_model.series(self._model, self._device)
-        match answer:
-            case m.Attention():
-                series.success("attention").inc()
-            case m.Walked():
-                series.success("walkthrough").inc()
-            case m.Traced():
-                series.success("gates").inc()
-            case m.Scored():
-                series.success("score").inc()
-            case m.Aligned():
-                series.success("alignment").inc()
-            case m.Finished():
-                best = answer.hypotheses[0] if answer.hypotheses else None
-                self._heard = len(best.tokens) if best else 0
-                self._written = self._written if self._stopped else self._heard
-                if self._goes_on:
-                    self._leave()
-                    return
+    def answered(self, answer: m.Finished | m.Seen | None) -> None:
+        """None: a stop string has ended the text, and the rest is not wanted."""
+        assert self._series is not None, "the sequence was never sent"
+        series, timing = self._series, None
+        if isinstance(answer, m.Finished):
+            best = answer.hypotheses[0] if answer.hypotheses else None
+            self._received = len(best.tokens) if best else 0
+            if not self._stopped:
+                self._written = self._received
+            timing = answer.timing
+            if self._final:
                 series.success("stop" if self._stopped or (best and best.finished) else "length").inc()
-                self._observe(series, answer.timing)
-            case _:
-                series.success("stop").inc()
-                series.cancelled("stop_string").inc()
-                self._observe(series, None)
-        self._leave()
-
-    def _observe(self, series: ModelSeries, timing: m.Timing | None) -> None:
-        """The device's own times, where it tells them: they have no transfer in them."""
-        first_s, whole_s = self._first_s, time.monotonic() - self._began_s
-        series.whole.observe(whole_s)
-        if timing is not None:
-            first_s, whole_s = timing.first_token_s, timing.total_s
-            series.queue.observe(timing.queued_s)
-        if first_s:
-            self._observe_first(first_s)
-            if self._heard > 1:
-                series.gap.observe((whole_s - first_s) / (self._heard - 1))
+        elif answer is None:
+            series.success("stop").inc()
+            series.cancelled("stop_string").inc()
+        else:
+            series.success(INSPECTIONS[type(answer)]).inc()
+        if self._final and (answer is None or isinstance(answer, m.Finished)):
+            first_s, whole_s = self._first_s, time.monotonic() - self._began_s
+            series.whole.observe(whole_s)
+            if timing is not None:  # the device's own times: they have no transfer in them
+                first_s, whole_s = timing.first_token_s, timing.total_s
+                series.queue.observe(timing.queued_s)
+            if first_s:
+                self._observe_first(first_s)
+                if self._received > 1:
+                    series.gap.observe((whole_s - first_s) / (self._received - 1))
+        self._leave(series)
 
     def _observe_first(self, first_s: float) -> None:
         """Once, wherever the sequence goes on."""
         if not self._first_observed:
-            assert self._device is not None
-            self._by_model.series(self._model, self._device).first.observe(first_s)
+            assert self._series is not None
+            self._series.first.observe(first_s)
             self._first_observed = True
 
-    def _count(self, error: BaseException | None) -> None:
-        """An end without an answer. None: whoever waited went away."""
-        assert self._device is not None
-        series, siblings_failed = self._by_model.series(self._model, self._device), _siblings_failed.get()
+    def _ended_without_answer(self, series: ModelSeries, error: BaseException | None) -> None:
         if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
-            series.cancelled("sibling" if siblings_failed else "disconnect").inc()
+            failed = self._siblings is not None and self._siblings.failed
+            series.cancelled("sibling" if failed else "disconnect").inc()
             return
-        if siblings_failed is not None:
-            siblings_failed.append(True)
+        if self._siblings is not None:
+            self._siblings.failed = True
         match error:
             case Overloaded():  # a refusal still, if a late one: the device had no slot for it in time
                 error.reason = "queue_age"
@@ -131,9 +137,9 @@ class RequestMetrics:
             case _:
                 series.failure("internal_error").inc()
 
-    def _leave(self) -> None:
+    def _leave(self, series: ModelSeries) -> None:
         """The device has nothing more to do for it."""
         assert self._device is not None
-        self._by_model.series(self._model, self._device).generation_tokens.inc(self._written)
+        series.generation_tokens.inc(self._written)
         self._by_model.inflight[self._model, self._device] -= 1
-        self._device = None
+        self._device = self._series = None

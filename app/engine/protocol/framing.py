@@ -1,16 +1,20 @@
-"""Frames in a stream of bytes, handled in the same turn of the event loop in which they arrive.
+"""Frames in a stream of bytes: a 4-byte big-endian length, then that many bytes.
 
-A stream reader would wake a task for them, which then waits behind every request that has come meanwhile."""
+They are handled in the same turn of the event loop in which they arrive. A stream reader would wake a task for them,
+which then waits behind every request that has come meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Iterator
 
-from app.engine.protocol import messages as m
-
 log = logging.getLogger(__name__)
+
+HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 1 << 30
 
 
 class FrameSplitter:
@@ -24,21 +28,23 @@ class FrameSplitter:
         """Of the frames that are whole now. ValueError if one is announced that is too long."""
         self._parts.append(data)
         self._length += len(data)
-        while self._length >= m.HEADER.size and (end := self._end()) <= self._length:
+        while self._length >= HEADER.size:
+            if len(self._parts[0]) < HEADER.size:
+                self._parts = [b"".join(self._parts)]
+            (length,) = HEADER.unpack_from(self._parts[0])
+            if length > MAX_FRAME_BYTES:
+                raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
+            end = HEADER.size + length
+            if self._length < end:
+                return
             whole = b"".join(self._parts)
             self._parts, self._length = [whole[end:]], len(whole) - end
-            yield whole[m.HEADER.size : end]
-
-    def _end(self) -> int:
-        """Of the first frame."""
-        if len(self._parts[0]) < m.HEADER.size:
-            self._parts = [b"".join(self._parts)]
-        return m.HEADER.size + m.body_length(self._parts[0][: m.HEADER.size])
+            yield whole[HEADER.size : end]
 
 
 class FrameProtocol(asyncio.Protocol):
     """on_body gets the body of each frame; on_end is called once, when the other end has closed, when the connection is
-    lost, or when what came cannot be understood."""
+    lost, or when a frame cannot be understood."""
 
     def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_body, self._on_end = on_body, on_end

@@ -1,15 +1,16 @@
 """Messages between the front end and a device process: named, typed, msgpack; never pickle.
 
-A frame is a 4-byte big-endian length and one msgpack array of messages. Times are CLOCK_MONOTONIC seconds,
-which all processes of a machine share."""
+A frame holds one msgpack array of messages. Times are CLOCK_MONOTONIC seconds, which all processes of a machine share.
+"""
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
+from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
 from app.engine.protocol.inspection_messages import Align as Align
 from app.engine.protocol.inspection_messages import Aligned as Aligned
 from app.engine.protocol.inspection_messages import Attend as Attend
@@ -24,8 +25,6 @@ from app.engine.protocol.inspection_messages import Traced as Traced
 from app.engine.protocol.inspection_messages import Values as Values
 from app.engine.protocol.inspection_messages import Walk as Walk
 
-HEADER = struct.Struct(">I")
-MAX_FRAME_BYTES = 1 << 30
 TopTokens = list[tuple[int, float]]  # tokens with their log-probabilities in nats, best first
 
 
@@ -212,7 +211,7 @@ class ModelStatistics(Message, frozen=True, tag=True, array_like=True):
 class Heartbeat(Message, frozen=True, tag=True, array_like=True):
     """The main loop is alive."""
 
-    lanes: list[ModelStatistics]
+    models: list[ModelStatistics]
 
 
 class Attention(Message, frozen=True, tag=True, array_like=True):
@@ -237,8 +236,8 @@ ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
 FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Seen
 
 _encoder = msgspec.msgpack.Encoder()
-_to_device = msgspec.msgpack.Decoder(list[ToDevice])
-_from_device = msgspec.msgpack.Decoder(list[FromDevice])
+to_device = msgspec.msgpack.Decoder(list[ToDevice]).decode  # the body of a frame -> its messages
+from_device = msgspec.msgpack.Decoder(list[FromDevice]).decode
 
 
 def read_tokens(message: Decode | Look) -> int:
@@ -256,34 +255,14 @@ def read_tokens(message: Decode | Look) -> int:
             return sum(len(pair.source) + len(pair.target) for pair in message.pairs)
 
 
-def versioned(name: str, version: int) -> str:
-    """The name under which devices know one version of a model."""
-    return f"{name}@{version}"
-
-
 def plain_name(key: str) -> str:
     """The model's name for people, without its version."""
     return key.rpartition("@")[0] or key
 
 
-def frame(messages: list[Any]) -> bytes:
+def frame(messages: Sequence[ToDevice | FromDevice]) -> bytes:
     """One frame, ready to be written."""
     body = _encoder.encode(messages)
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
     return HEADER.pack(len(body)) + body
-
-
-def body_length(header: bytes) -> int:
-    length = int(HEADER.unpack(header)[0])
-    if length > MAX_FRAME_BYTES:
-        raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
-    return length
-
-
-def to_device(body: bytes) -> list[ToDevice]:
-    return _to_device.decode(body)
-
-
-def from_device(body: bytes) -> list[FromDevice]:
-    return _from_device.decode(body)

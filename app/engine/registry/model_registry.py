@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.engine.errors import CheckpointRefused, InvalidRequest, UnknownModel, UnknownPair
-from app.engine.protocol import messages as m
 from app.engine.registry.model_card import licence
 from app.engine.registry.pinned_files import PinnedFiles
 from models import checkpoint as checkpoints
@@ -32,7 +31,7 @@ class ModelVersion(Checkpoint):
     @property
     def key(self) -> str:
         """The name under which the devices know it."""
-        return m.versioned(self.name, self.version)
+        return f"{self.name}@{self.version}"
 
 
 @dataclass(slots=True)

@@ -39,7 +39,7 @@ class FakeProcess:
         self.on_death(self.device)
 
 
-def some_devices(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change: Any) -> Supervisor:
+def a_supervisor(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change: Any) -> Supervisor:
     options: dict[str, Any] = {
         "configure": m.Configure("", 1, 1),
         "start_timeout_s": 60.0,
@@ -48,6 +48,6 @@ def some_devices(deaths: list[str], names: tuple[str, ...] = ("cpu",), **change:
         "on_reply": lambda message: None,
         "on_failure": lambda name, problem: None,
         "on_death": deaths.append,
-        "on_beat": lambda name, beat: None,
+        "on_heartbeat": lambda name, beat: None,
     }
     return Supervisor(list(names), **{**options, **change})

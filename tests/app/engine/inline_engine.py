@@ -14,6 +14,7 @@ from app.engine.dispatch.supervisor import Supervisor
 from app.engine.interface import TranslationRequest
 from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
+from app.engine.protocol.framing import HEADER
 from app.engine.registry.model_lifecycle import ModelLifecycle
 from app.engine.registry.model_registry import ModelRegistry
 from app.engine.tasks.alignment_task import AlignmentTask
@@ -56,7 +57,7 @@ class Inline:
         return self
 
     def send(self, messages: list[Any]) -> None:
-        crossed = m.to_device(m.frame(messages)[m.HEADER.size :])
+        crossed = m.to_device(m.frame(messages)[HEADER.size :])
         self.sent += crossed
         for message in crossed:
             self._tell(self.scheduler.handle(message))
@@ -68,7 +69,7 @@ class Inline:
             asyncio.get_running_loop().call_soon(self._work)
 
     def _tell(self, replies: Sequence[Any]) -> None:
-        for reply in m.from_device(m.frame([self.change(each) for each in replies])[m.HEADER.size :]):
+        for reply in m.from_device(m.frame([self.change(each) for each in replies])[HEADER.size :]):
             self.board.reply(reply)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -101,7 +101,7 @@ def test_a_stop_string_ends_the_text_before_it(running: Running) -> None:
     cut = running.do(running.pool.generate(generate(max_new_tokens=200, stop=(stop, "absent")))).continuations[0]
     assert cut.text == whole[: whole.index(stop)]
     assert cut.finish_reason == "stop"
-    running.until(lambda: not running.pool.switchboard._waiters, "a waiter was left")
+    running.until(lambda: not running.pool.dispatcher.pending, "a waiter was left")
 
 
 @pytest.mark.parametrize(

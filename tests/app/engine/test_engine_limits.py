@@ -21,7 +21,7 @@ from tests.app.engine.engine_thread import Running, generate, options, together
 
 @pytest.mark.slow
 def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Running) -> None:
-    device = running.pool.devices.all["cpu"]
+    device = running.pool.supervisor.devices["cpu"]
     assert device.process is not None
 
     async def kill_in_flight() -> list[Any]:
@@ -59,7 +59,7 @@ def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) 
         assert "within 0.03 seconds" in outcomes[0].message
         assert outcomes[2].retry_after_s >= 1
         assert running.pool.admission.requests == 0
-        pid = running.pool.devices.all["cpu"].process.pid  # type: ignore[union-attr]
+        pid = running.pool.supervisor.devices["cpu"].process.pid  # type: ignore[union-attr]
     finally:
         running.close()
     with pytest.raises(ProcessLookupError):

@@ -93,7 +93,7 @@ def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> Non
             await bad
         assert await good == m.Finished(2, [])
         assert m.Cancel(1) in device.sent  # nobody listens any more
-        assert (device.outstanding_tokens, board._waiters) == (0, {})
+        assert (device.outstanding_tokens, board.pending) == (0, 0)
 
     asyncio.run(scene())
 
@@ -161,7 +161,7 @@ def test_what_nobody_has_heard_of_goes_to_another_device_once() -> None:
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
             await asked
         assert one.asked() == [1]
-        assert board._waiters == {}
+        assert board.pending == 0
 
     asyncio.run(scene())
 

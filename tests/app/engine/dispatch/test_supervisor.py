@@ -14,24 +14,24 @@ import pytest
 from app.engine.dispatch import supervisor as module
 from app.engine.dispatch.worker_process import WorkerProcess
 from app.engine.protocol import messages as m
-from tests.app.engine.fake_process import FakeProcess, some_devices
+from tests.app.engine.fake_process import FakeProcess, a_supervisor
 
 
 def test_whatever_keeps_a_process_from_starting_it_is_tried_again(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         deaths: list[str] = []
-        devices = some_devices(deaths)
+        supervisor = a_supervisor(deaths)
         fake.fails = RuntimeError("can't start new thread")
-        devices.spawn_all()
-        devices.all["cpu"].pause_s = 0.01
+        supervisor.spawn_all()
+        supervisor.devices["cpu"].pause_s = 0.01
         await asyncio.sleep(0.005)
-        assert (devices.all["cpu"].state, deaths) == ("restarting", ["cpu"])
+        assert (supervisor.devices["cpu"].state, deaths) == ("restarting", ["cpu"])
         fake.fails = None
         await asyncio.sleep(0.03)
         assert len(fake.started) == 2
         fake.started[-1].on_message("cpu", m.Loaded("a", 0.1))
-        assert devices.all["cpu"].state == "ready"
-        await devices.stop()
+        assert supervisor.devices["cpu"].state == "ready"
+        await supervisor.stop()
 
     asyncio.run(scene())
 
@@ -39,16 +39,16 @@ def test_whatever_keeps_a_process_from_starting_it_is_tried_again(fake: type[Fak
 def test_the_end_tells_who_still_waits_and_leaves_nobody_to_ask(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         deaths: list[str] = []
-        devices = some_devices(deaths)
-        devices.spawn_all()
+        supervisor = a_supervisor(deaths)
+        supervisor.spawn_all()
         await asyncio.sleep(0)
         fake.started[0].on_message("cpu", m.Loaded("a", 0.1))
-        assert devices.least_busy("a") is devices.all["cpu"]
-        await devices.stop()
+        assert supervisor.least_busy("a") is supervisor.devices["cpu"]
+        await supervisor.stop()
         assert deaths == ["cpu"]
-        assert devices.least_busy("a") is None
-        assert devices.all["cpu"].state == "stopped"
-        await devices.stop()  # twice does no harm
+        assert supervisor.least_busy("a") is None
+        assert supervisor.devices["cpu"].state == "stopped"
+        await supervisor.stop()  # twice does no harm
         assert len(fake.started) == 1
 
     asyncio.run(scene())
@@ -56,19 +56,19 @@ def test_the_end_tells_who_still_waits_and_leaves_nobody_to_ask(fake: type[FakeP
 
 def test_the_start_timeout_ends_a_process_that_hangs_and_not_one_that_is_over(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
-        devices = some_devices([], start_timeout_s=0.02)
-        devices.spawn_all()
+        supervisor = a_supervisor([], start_timeout_s=0.02)
+        supervisor.spawn_all()
         await asyncio.sleep(0.005)
         fake.started[0].on_death("cpu")  # its pause is longer than the timeout
         await asyncio.sleep(0.04)
         assert fake.started[0].killed == 0
-        await devices.stop()
+        await supervisor.stop()
 
-        devices = some_devices([], start_timeout_s=0.02)
-        devices.spawn_all()
+        supervisor = a_supervisor([], start_timeout_s=0.02)
+        supervisor.spawn_all()
         await asyncio.sleep(0.04)
         assert fake.started[1].killed == 1
-        await devices.stop()
+        await supervisor.stop()
 
     asyncio.run(scene())
 
@@ -76,8 +76,8 @@ def test_the_start_timeout_ends_a_process_that_hangs_and_not_one_that_is_over(fa
 def test_whoever_says_nothing_is_ended_and_whoever_beats_or_loads_is_not(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         deaths: list[str] = []
-        devices = some_devices(deaths, ("cpu", "cuda:0"), hang_timeout_s=0.1)
-        devices.spawn_all()
+        supervisor = a_supervisor(deaths, ("cpu", "cuda:0"), hang_timeout_s=0.1)
+        supervisor.spawn_all()
         await asyncio.sleep(0)
         cpu, cuda = fake.started
         await asyncio.sleep(0.15)  # both still load, so nothing is heard of them
@@ -89,16 +89,16 @@ def test_whoever_says_nothing_is_ended_and_whoever_beats_or_loads_is_not(fake: t
             cpu.says(m.Heartbeat([]))
             await asyncio.sleep(0.01)
         assert (cpu.killed, cuda.killed, deaths) == (0, 1, ["cuda:0"])
-        assert devices.least_busy("a") is devices.all["cpu"]
-        await devices.stop()
+        assert supervisor.least_busy("a") is supervisor.devices["cpu"]
+        await supervisor.stop()
 
     asyncio.run(scene())
 
 
 def test_the_time_in_which_we_slept_ourselves_counts_for_nobody(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
-        devices = some_devices([], hang_timeout_s=0.2, start_timeout_s=0.2)
-        devices.spawn_all()
+        supervisor = a_supervisor([], hang_timeout_s=0.2, start_timeout_s=0.2)
+        supervisor.spawn_all()
         await asyncio.sleep(0)
         fake.started[0].says(m.Loaded("a", 0.1))
         await asyncio.sleep(0.01)
@@ -108,7 +108,7 @@ def test_the_time_in_which_we_slept_ourselves_counts_for_nobody(fake: type[FakeP
         assert fake.started[0].killed == 0
         await asyncio.sleep(0.4)  # awake, and still nothing
         assert fake.started[0].killed == 1
-        await devices.stop()
+        await supervisor.stop()
 
     asyncio.run(scene())
 
@@ -117,11 +117,11 @@ def test_pauses_grow_until_a_process_was_healthy_for_a_while(
     fake: type[FakeProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
-        devices = some_devices([])
-        device = devices.all["cpu"]
+        supervisor = a_supervisor([])
+        device = supervisor.devices["cpu"]
         monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
         device.pause_s = 0.01
-        devices.spawn_all()
+        supervisor.spawn_all()
         pauses = []
         for number in range(4):
             while len(fake.started) <= number:
@@ -132,18 +132,18 @@ def test_pauses_grow_until_a_process_was_healthy_for_a_while(
             fake.started[number].on_death("cpu")
             pauses.append(device.pause_s)
         assert pauses == [0.01, 0.02, 0.04, 0.08]
-        assert devices.problems() == ["cpu is restarting; its process has ended 4 times in a row."]
+        assert supervisor.problems() == ["cpu is restarting; its process has ended 4 times in a row."]
         while len(fake.started) <= 4:
             await asyncio.sleep(0.005)
         await asyncio.sleep(0)
         assert device.problem is not None  # up again, but nobody has said that it stays
         fake.started[4].says(m.Loaded("a", 0.1))
-        assert devices.problems() == ["cpu is ready; its process has ended 4 times in a row."]
+        assert supervisor.problems() == ["cpu is ready; its process has ended 4 times in a row."]
         monkeypatch.setattr(module, "HEALTHY_S", 0.0)
-        assert devices.problems() == []
+        assert supervisor.problems() == []
         fake.started[4].on_death("cpu")
-        assert (device.pause_s, devices.problems()) == (0.01, ["cpu is restarting."])
-        await devices.stop()
+        assert (device.pause_s, supervisor.problems()) == (0.01, ["cpu is restarting."])
+        await supervisor.stop()
 
     asyncio.run(scene())
 

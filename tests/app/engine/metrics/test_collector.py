@@ -30,7 +30,7 @@ def test_a_beat_is_added_up_over_the_versions_of_a_model() -> None:
         lane("demo@2", rows=4, active=2, waiting=3, step_seconds=[0.003], cancelled_tokens=5),
     ]
     for _ in range(2):
-        metrics.beat("cpu", m.Heartbeat(both))
+        metrics.heartbeat("cpu", m.Heartbeat(both))
     of = {"model_name": "demo", "device": "cpu"}
     assert value(metrics, "step_duration_seconds_count", **of) == 6
     assert value(metrics, "step_duration_seconds_sum", **of) == pytest.approx(0.072)
@@ -47,7 +47,7 @@ def test_gauges_follow_beats_while_there_is_work_and_are_zero_at_once_when_there
 
     requests = [a_request(metrics) for _ in range(5)]
     assert gauges_there(metrics) == {"num_requests_running", "num_requests_waiting"}  # no beat yet: no slots known
-    metrics.beat("cpu", m.Heartbeat([lane("demo@1", rows=6, active=3, waiting=2)]))
+    metrics.heartbeat("cpu", m.Heartbeat([lane("demo@1", rows=6, active=3, waiting=2)]))
     assert gauges() == [3, 2, 8, 6, 0.75]
     for request in requests[:4]:
         request.__exit__(None, None, None)
@@ -78,8 +78,8 @@ def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
 def test_models_go_by_the_name_that_clients_use() -> None:
     metrics = Metrics()
     metrics.request("a@b@7@1", 4).sent("cpu")
-    metrics.beat("cpu", m.Heartbeat([lane("a@b@7@1")]))
-    assert {model for model, _ in metrics.by_model._series} == {"a@b@7"}
+    metrics.heartbeat("cpu", m.Heartbeat([lane("a@b@7@1")]))
+    assert {model for model, _ in metrics.collector.loaded()} == {"a@b@7"}
     assert [served_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
 
 
@@ -88,7 +88,7 @@ def test_both_formats_parse_and_follow_the_conventions() -> None:
     a_request(metrics).answered(finished(1, 3, timing=m.Timing(0.1, 0.2, 0.3)))
     with pytest.raises(errors.EngineFailed), a_request(metrics):
         raise errors.EngineFailed("No.")
-    metrics.beat("cpu", m.Heartbeat([lane("demo@1", step_seconds=[0.1])]))
+    metrics.heartbeat("cpu", m.Heartbeat([lane("demo@1", step_seconds=[0.1])]))
     metrics.refused(errors.UnknownModel("No."))
     metrics.http("/translate", "POST", 200)
     text = generate_latest(metrics.registry).decode()

@@ -35,7 +35,7 @@ def test_each_end_is_counted_once_and_leaves_nothing(end: Callable[..., object],
             on.metrics.refused(outcome)  # as the error table does: it has been counted
 
     on = play(scene)
-    assert (on.ends(), on.in_flight(), on.board._waiters) == (counted, 0, {})
+    assert (on.ends(), on.in_flight(), on.board.pending) == (counted, 0, 0)
     assert on.value("generation_tokens_total") == 0
     assert refusals(on.metrics) == {}
 

@@ -146,7 +146,7 @@ def test_a_request_that_moves_to_another_device_is_counted_where_it_ends() -> No
     with metrics.request("demo@1", 4) as meter:
         for device in ("cuda:0", "cuda:1"):
             meter.sent(device)
-            meter.heard(1)
+            meter.received(1)
             assert {key: count for key, count in metrics.by_model.inflight.items() if count} == {("demo", device): 1}
         meter.answered(finished(1, 3))
     lost, kept = ({"model_name": "demo", "device": device} for device in ("cuda:0", "cuda:1"))

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import FrameProtocol
+from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES, FrameProtocol
 
 MESSAGES = [
     [m.Started("cpu")],
@@ -64,10 +64,10 @@ def test_what_cannot_be_understood_ends_the_connection_and_nothing_after_it_is_h
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     good = m.frame([m.Started("cpu")])
-    found, ends = heard([good + m.HEADER.pack(3) + b"???" + good])
+    found, ends = heard([good + HEADER.pack(3) + b"???" + good])
     assert (found, ends) == ([m.Started("cpu")], 1)
     assert "cannot be understood" in caplog.text
-    found, ends = heard([m.HEADER.pack(m.MAX_FRAME_BYTES + 1) + good])
+    found, ends = heard([HEADER.pack(MAX_FRAME_BYTES + 1) + good])
     assert (found, ends) == ([], 1)
 
 

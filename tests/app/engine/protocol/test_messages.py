@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from app.engine.protocol import messages as m
+from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
 
 VALUES = m.Values([1, 2], b"\0" * 8)
 EXPECTED = m.Expected(m.Values([1], b"\0" * 4), [3], VALUES, [[7], [8]], VALUES)
@@ -38,8 +39,8 @@ def test_every_message_survives_the_crossing() -> None:
     ]
     for messages, decode in ((down, m.to_device), (up, m.from_device)):
         data = m.frame(messages)
-        assert m.body_length(data[:4]) == len(data) - 4
-        assert decode(data[4:]) == messages
+        (body,) = FrameSplitter().bodies(data)
+        assert decode(body) == messages
 
 
 def test_a_message_of_the_other_direction_is_refused() -> None:
@@ -49,4 +50,4 @@ def test_a_message_of_the_other_direction_is_refused() -> None:
 
 def test_a_frame_that_announces_too_much_is_refused_before_anything_is_read() -> None:
     with pytest.raises(ValueError, match="over the limit"):
-        m.body_length(struct.pack(">I", m.MAX_FRAME_BYTES + 1))
+        list(FrameSplitter().bodies(struct.pack(">I", MAX_FRAME_BYTES + 1)))

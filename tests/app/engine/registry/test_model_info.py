@@ -61,14 +61,14 @@ def test_devices_that_differ_are_all_told(tiny_checkpoints: Path) -> None:
     made = pool(tiny_checkpoints)
     assert made.models() == []
     for name, precision in (("cpu:0", "int8 native"), ("cpu:1", "bf16")):
-        made.devices._heard(name, m.Loaded("tiny-de-en@1", 0.1, precision))
+        made.supervisor._on_message(name, m.Loaded("tiny-de-en@1", 0.1, precision))
     (info,) = made.models()
     assert (info.devices, info.precision) == (("cpu:0", "cpu:1"), "int8 native, bf16")
-    made.devices._heard("cpu:1", m.Loaded("tiny-de-en@1", 0.1, "int8 native"))  # it was started again
+    made.supervisor._on_message("cpu:1", m.Loaded("tiny-de-en@1", 0.1, "int8 native"))  # it was started again
     assert made._info(made.library.checkpoints["tiny-de-en"]).precision == "int8 native"
-    made.devices.unload("tiny-de-en@1")
+    made.supervisor.unload("tiny-de-en@1")
     assert made._info(made.library.checkpoints["tiny-de-en"]).precision is None
-    assert [device.precisions for device in made.devices.all.values()] == [{}, {}]
+    assert [device.precisions for device in made.supervisor.devices.values()] == [{}, {}]
 
 
 def test_licence_and_time_are_those_of_the_version(tiny_checkpoints: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
 from app.engine.interface import GenerationRequest
 from app.engine.protocol import messages as m
+from app.engine.protocol.framing import HEADER
 from app.engine.registry.model_lifecycle import load_again_message, load_message
 from app.engine.registry.model_registry import ModelRegistry
 from app.engine.registry.pinned_files import PinnedFiles
@@ -72,7 +73,7 @@ def test_a_process_that_starts_anew_reads_the_served_edition_and_a_reload_does_n
 def test_the_message_says_where_the_files_are(tmp_path: Path) -> None:
     edition = ModelRegistry().edition(folder_of(tmp_path))
     message = load_again_message(edition)
-    assert m.to_device(m.frame([message])[m.HEADER.size :]) == [message]
+    assert m.to_device(m.frame([message])[HEADER.size :]) == [message]
     assert set(message.kept) == {checkpoints.CONFIG, *edition.config.files}
 
 
@@ -102,7 +103,7 @@ def test_the_old_model_outlives_its_process_after_a_refused_reload(tmp_path: Pat
                 shutil.rmtree(folder)
             with pytest.raises(Exception, match=r"does not match its checksum|is missing"):
                 await pool.reload_model("tiny-lyrics")
-            process = pool.devices.all["cpu"].process
+            process = pool.supervisor.devices["cpu"].process
             assert process is not None
             assert process.pid is not None
             os.kill(process.pid, signal.SIGKILL)

@@ -27,4 +27,4 @@ def text(running: Running, job: GenerationRequest) -> str:
 
 
 def loaded(running: Running) -> set[str]:
-    return set(running.pool.devices.all["cpu"].loaded)
+    return set(running.pool.supervisor.devices["cpu"].loaded)

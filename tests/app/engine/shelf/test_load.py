@@ -104,5 +104,4 @@ def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: p
 
 
 def test_names_of_versions() -> None:
-    assert m.versioned("a@b", 3) == "a@b@3"
     assert m.plain_name("a@b@3") == "a@b"

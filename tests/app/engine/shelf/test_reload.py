@@ -40,7 +40,7 @@ def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -
         await asyncio.sleep(0.05)
         await asyncio.to_thread(replace, root / "tiny-lyrics", 11)
         changed = await running.pool.reload_model("tiny-lyrics")
-        assert before.key in running.pool.devices.all["cpu"].loaded  # the long ones still need it
+        assert before.key in running.pool.supervisor.devices["cpu"].loaded  # the long ones still need it
         await asyncio.sleep(0.05)
         asking.cancel()
         return await asyncio.gather(*tasks), changed
@@ -123,7 +123,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
         await asyncio.to_thread(replace, root / "tiny-lyrics", 13)
         await running.pool.reload_model("tiny-lyrics")
         await asyncio.sleep(0.05)
-        assert {before.key} < running.pool.devices.all["cpu"].loaded
+        assert {before.key} < running.pool.supervisor.devices["cpu"].loaded
         go_on.set()
         return await reading
 
@@ -173,7 +173,7 @@ def test_changes_of_one_name_take_turns(running: Running) -> None:
 
 
 def test_the_next_process_loads_the_current_versions(running: Running) -> None:
-    wanted, device = text(running, long_job()), running.pool.devices.all["cpu"]
+    wanted, device = text(running, long_job()), running.pool.supervisor.devices["cpu"]
     held = set(device.loaded)
     os.kill(device.process.pid, signal.SIGKILL)  # type: ignore[union-attr,arg-type]
     running.until(lambda: device.state != "ready", "not noticed")

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from app.engine.protocol import messages as m
+from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
 from app.engine.worker.channel import Channel
 from app.engine.worker.model_loader import LoadResult
 
@@ -33,8 +34,8 @@ def ends() -> Iterator[tuple[socket.socket, Channel]]:
         (b"", ConnectionError),
         (m.frame([m.Cancel(1)])[:3], ConnectionError),
         (m.frame([m.Cancel(1)])[:-1], ConnectionError),
-        (m.HEADER.pack(m.MAX_FRAME_BYTES + 1), ValueError),
-        (m.HEADER.pack(1) + b"\xc1", msgspec.DecodeError),
+        (HEADER.pack(MAX_FRAME_BYTES + 1), ValueError),
+        (HEADER.pack(1) + b"\xc1", msgspec.DecodeError),
         (m.frame([m.Started("cpu")]), msgspec.ValidationError),
     ],
 )
