@@ -22,7 +22,13 @@ from training.cli.command_options import add_device, device_of
 from training.config.run_config import raise_all
 from training.data.corpus_loading import parse_columns, read_corpora
 from training.data.corpus_readers import stem_suffix
-from training.data.distillation import ChosenTranslation, DistillationOptions, Teacher, chunks, translate_chunks
+from training.data.distillation import (
+    ChosenTranslation,
+    DistillationOptions,
+    Teacher,
+    split_into_chunks,
+    translate_chunks,
+)
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.scores import MAX_BEAM_SIZE
@@ -63,7 +69,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         raise TrainingError(f"{pairs.origin} has no source that the teacher can read.")
     started = time.monotonic()
     with _written_aside(arguments.out) as file:
-        chosen = _choose(teacher, arguments, chunks(pairs, fitting), len(fitting))
+        chosen = _choose(teacher, arguments, split_into_chunks(pairs, fitting), len(fitting))
         for index, _, text in chosen:
             row = dict(zip(languages, (pairs.sources[index], text), strict=True))
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

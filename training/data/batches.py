@@ -14,7 +14,7 @@ Batch = TypeVar("Batch")
 
 
 class LazyBatches(Sequence[Batch], Generic[Batch]):
-    """Batches of rows, made anew whenever they are asked for: those of a million pairs need not fit into memory."""
+    """Batches that are made at every access, so that those of a million pairs need not fit into memory."""
 
     def __init__(self, groups: Sequence[Sequence[int]], make: Callable[[Sequence[int]], Batch]) -> None:
         """groups: the indices of each batch's rows."""
@@ -44,8 +44,8 @@ class PairBatch(NamedTuple):
 def batches_by_length(
     lengths: Sequence[tuple[int, int]], tokens_per_batch: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """Indices of pairs in batches: alike in both lengths, at most so many padded tokens of the longer side,
-    the batches in random order. A pair that alone exceeds the budget is a batch of its own."""
+    """Indices of pairs in batches: alike in both lengths, at most `tokens_per_batch` padded tokens on the longer side,
+    in random order. A pair that alone exceeds the budget is a batch of its own."""
     generator = random.Random(seed * 1_000_003 + epoch)
     order = list(range(len(lengths)))
     generator.shuffle(order)
@@ -74,7 +74,7 @@ def pair_batch(sources: Sequence[TokenIds], targets: Sequence[TokenIds], pad_id:
 
 
 class TextBatch(NamedTuple):
-    """inputs and outputs [B, T], the text shifted by one; carry: whether the state of the batch before goes on."""
+    """inputs and outputs [B, T], the text shifted by one; carry: whether the state goes on from the batch before."""
 
     inputs: Tensor
     outputs: Tensor
@@ -82,7 +82,7 @@ class TextBatch(NamedTuple):
 
 
 def random_windows(text: Tensor, rows: int, steps: int, generator: random.Random) -> Iterator[TextBatch]:
-    """Non-overlapping windows in random order; what does not fill a batch is left for another epoch's draw."""
+    """Non-overlapping windows in random order; windows that do not fill a batch are left out of this epoch."""
     starts = list(range((len(text) - 1) // steps))
     generator.shuffle(starts)
     for i in range(len(starts) // rows):
@@ -93,9 +93,9 @@ def random_windows(text: Tensor, rows: int, steps: int, generator: random.Random
 
 
 def consecutive_windows(text: Tensor, rows: int, steps: int, offset: int = 0) -> Iterator[TextBatch]:
-    """The text from `offset` on as `rows` strands; window after window of each, so that the state carries over."""
+    """The text from `offset` on as `rows` lanes; window after window of each lane, so that the state carries over."""
     text = text[offset:]
     length = len(text) // rows
-    strands = text[: length * rows].view(rows, length)
+    lanes = text[: length * rows].view(rows, length)
     for i in range(0, (length - 1) // steps * steps, steps):
-        yield TextBatch(strands[:, i : i + steps], strands[:, i + 1 : i + 1 + steps], carry=i > 0)
+        yield TextBatch(lanes[:, i : i + steps], lanes[:, i + 1 : i + 1 + steps], carry=i > 0)

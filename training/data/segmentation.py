@@ -1,5 +1,5 @@
-"""Pairs of texts to token ids: cut once, or anew each epoch, as (seed, epoch) alone decide, so that a resumed run
-reads the same ones."""
+"""Pairs of texts to token ids: segmented once, or sampled anew each epoch from (seed, epoch) alone, so that a resumed
+run reads the same ids."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PairIds = tuple[Sequence[TokenIds], Sequence[TokenIds]]
 
 
 def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
-    """The one best cut of every text."""
+    """The best segmentation of every text."""
     sources = [checkpoint.source_ids(text) for text in pairs.sources]
     targets = [(*checkpoint.target_ids(text), EOS) for text in pairs.targets]
     return sources, targets
 
 
 class Segmentation:
-    """The training pairs of at most `config.max_tokens` tokens a side, best cut; `report` names the others beside
-    what cleaning left out. TrainingError where none is left."""
+    """The training pairs of at most `config.max_tokens` tokens a side; `report` adds the longer ones to those that
+    cleaning left out. TrainingError where none is left."""
 
     def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
         sources, targets = pair_ids(checkpoint, pairs)
@@ -44,11 +44,11 @@ class Segmentation:
         self.texts = [pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept]
 
     def epoch(self, number: int) -> PairIds:
-        """The pairs of epoch 0, 1, ... A sampled cut may be longer than `max_tokens`."""
+        """The pairs of epoch 0, 1, ... A sampled segmentation may be longer than `max_tokens`."""
         sources = self._side("source", number, self.config.tokenizer.source_sampling)
         targets = self._side("target", number, self.config.tokenizer.target_sampling)
         if number < self.config.bidirectional_epochs:
-            return self._some_turned(sources, targets, number)
+            return self._swap_half(sources, targets, number)
         return sources, targets
 
     def _side(self, side: str, epoch: int, share: float) -> Sequence[TokenIds]:
@@ -57,20 +57,20 @@ class Segmentation:
         if not share or not isinstance(tokenizer, SentencePieceTokenizer):
             return self.best[which]
         seed = self._generator(side, epoch).getrandbits(64)
-        drawn = tokenizer.sample(self.texts[which], share, seed, self.config.tokenizer.algorithm)
+        sampled = tokenizer.sample(self.texts[which], share, seed, self.config.tokenizer.algorithm)
         if side == "source":
-            return [(*ids, *self.checkpoint.config.source_suffix) for ids in drawn]
-        return [(*self.checkpoint.config.target_prefix, *ids, EOS) for ids in drawn]
+            return [(*ids, *self.checkpoint.config.source_suffix) for ids in sampled]
+        return [(*self.checkpoint.config.target_prefix, *ids, EOS) for ids in sampled]
 
-    def _some_turned(self, sources: Sequence[TokenIds], targets: Sequence[TokenIds], epoch: int) -> PairIds:
-        """Half of the pairs the other way around; a vocabulary of both languages is presumed."""
+    def _swap_half(self, sources: Sequence[TokenIds], targets: Sequence[TokenIds], epoch: int) -> PairIds:
+        """Half of the pairs with source and target swapped, for a vocabulary of both languages."""
         generator, prefix = self._generator("turned", epoch), self.checkpoint.config.target_prefix
-        both: tuple[list[TokenIds], list[TokenIds]] = [], []
+        pairs: tuple[list[TokenIds], list[TokenIds]] = [], []
         for source, target in zip(sources, targets, strict=True):
-            turned = generator.random() < 0.5
-            both[0].append(target[len(prefix) :] if turned else source)
-            both[1].append((*prefix, *source) if turned else target)
-        return both
+            swapped = generator.random() < 0.5
+            pairs[0].append(target[len(prefix) :] if swapped else source)
+            pairs[1].append((*prefix, *source) if swapped else target)
+        return pairs
 
-    def _generator(self, what: str, epoch: int) -> random.Random:
-        return random.Random(f"{what} {self.config.loop.seed} {epoch}")  # hashed, the same on every machine
+    def _generator(self, purpose: str, epoch: int) -> random.Random:
+        return random.Random(f"{purpose} {self.config.loop.seed} {epoch}")  # hashed, the same on every machine

@@ -20,7 +20,7 @@ PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 
 
 def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:
-    """{"source": ..., "target": ...}; the same one twice where the vocabulary is joint."""
+    """{"source": ..., "target": ...}; one tokenizer under both names where the vocabulary is joint."""
     if config.joint:
         both = fit_tokenizer(config, [*sources, *targets], casefold=False)
         return {"source": both, "target": both}
@@ -31,7 +31,7 @@ def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targe
 
 
 def tokenizer_digest(tokenizers: Mapping[str, Tokenizer]) -> str:
-    """Of the files that they are written to."""
+    """SHA-256 of the files that the tokenizers are written to."""
     with TemporaryDirectory() as folder:
         digests = []
         for side, tokenizer in sorted(tokenizers.items()):
@@ -61,7 +61,7 @@ def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyT
 
 
 def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
-    """The distinct characters in code point order, behind the unknown token where there is one."""
+    """The distinct characters in code point order, behind the unknown token if `unknown`."""
     characters = sorted(set(text))
     if unknown:
         return VocabularyTokenizer("character", ["<unk>", *characters], SpecialTokens(pad=None, unknown=0))
@@ -85,9 +85,9 @@ def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefo
                 _train_sentencepiece(iter(texts), config.algorithm, int(possible[1]), casefold)
             )
         if needed:
-            asked = pluralize(config.vocab_size, "piece")
+            pieces = pluralize(config.vocab_size, "piece")
             raise TrainingError(
-                f"A vocabulary of {asked} cannot hold every character of this corpus: choose a larger one."
+                f"A vocabulary of {pieces} cannot hold every character of this corpus: choose a larger one."
             ) from error
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 
@@ -101,7 +101,7 @@ def _train_sentencepiece(texts: Iterator[str], algorithm: str, size: int, casefo
         model_type=algorithm,
         character_coverage=1.0,
         normalization_rule_name="nmt_nfkc_cf" if casefold else "nmt_nfkc",
-        max_sentence_length=1 << 20,  # bytes; SentencePiece leaves longer lines out without a word
+        max_sentence_length=1 << 20,  # bytes; SentencePiece silently leaves longer lines out
         num_threads=1,  # the result must not depend on the machine
         pad_id=PAD,
         unk_id=UNKNOWN,

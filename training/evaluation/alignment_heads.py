@@ -1,18 +1,16 @@
-"""Which of a translator's heads align words best: chosen by the alignment error rate on sentences whose alignment is
-known, and never by belief."""
+"""Which of a translator's cross-attention heads align words best, by the alignment error rate on sentences whose
+alignment is known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from models.checkpoint import Checkpoint
 from models.inspection.forced_pass import forced_pass
 from models.inspection.word_alignment import (
     AlignmentExample,
     GoldLinks,
-    Units,
     alignment_error_rate,
     choose_alignment,
     link_pairs,
@@ -21,7 +19,7 @@ from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
 
-MAX_SENTENCES = 1000  # of those that are known: one half to choose by, the other to say how good the choice is
+MAX_SENTENCES = 1000  # one half to choose by, the other half to measure the choice
 MIN_SENTENCES = 10
 
 
@@ -35,22 +33,23 @@ class AlignedSentence:
 
 
 def choose_alignment_heads(
-    checkpoint: Checkpoint, network: Transformer, known: Sequence[AlignedSentence]
-) -> dict[str, Any]:
-    """What `CheckpointConfig.alignment` holds. The error is of sentences that the choice did not see. TrainingError for
-    too few sentences."""
-    some = known[:: max(1, len(known) // MAX_SENTENCES)][:MAX_SENTENCES]
-    if len(some) < MIN_SENTENCES:
+    checkpoint: Checkpoint, network: Transformer, aligned: Sequence[AlignedSentence]
+) -> dict[str, object]:
+    """`CheckpointConfig.alignment`. The error is of sentences that the choice did not see. TrainingError for too few
+    sentences."""
+    sample = aligned[:: max(1, len(aligned) // MAX_SENTENCES)][:MAX_SENTENCES]
+    if len(sample) < MIN_SENTENCES:
         raise TrainingError(
-            f"An alignment is chosen and measured on at least {MIN_SENTENCES} sentences, not on {len(some)}."
+            f"An alignment is chosen and measured on at least {MIN_SENTENCES} sentences, not on {len(sample)}."
         )
-    examples = list(_examples(checkpoint, network, some))
+    examples = list(_examples(checkpoint, network, sample))
     best = choose_alignment(examples[::2]).best
     error = alignment_error_rate(
-        (link_pairs(best.links(each.maps, each.source_units, each.target_units)), each.gold) for each in examples[1::2]
+        (link_pairs(best.links(example.maps, example.source_units, example.target_units)), example.gold)
+        for example in examples[1::2]
     )
     return {
-        "heads": [list(place) for place in best.heads],
+        "heads": [list(head) for head in best.heads],
         "convention": best.convention,
         "error": round(error, 4),
         "sentences": len(examples[1::2]),
@@ -58,28 +57,26 @@ def choose_alignment_heads(
 
 
 def _examples(
-    checkpoint: Checkpoint, network: Transformer, known: Iterable[AlignedSentence]
+    checkpoint: Checkpoint, network: Transformer, aligned: Iterable[AlignedSentence]
 ) -> Iterator[AlignmentExample]:
     config, reader, writer = checkpoint.config, checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]
     assert config.eos is not None
     network.eval()
-    for each in known:
-        source_text, target_text = " ".join(each.source), " ".join(each.target)
+    for sentence in aligned:
+        source_text, target_text = " ".join(sentence.source), " ".join(sentence.target)
         source, inputs = checkpoint.source_ids(source_text), checkpoint.target_ids(target_text)
         before = len(checkpoint.source_prefix(reader.encode(source_text)))
         maps = forced_pass(network, source, inputs, ("cross",)).maps["cross"]
-        units = [None] * before + word_units(reader, source_text, each.source) + [None] * len(config.source_suffix)
-        yield AlignmentExample(maps, units, [*word_units(writer, target_text, each.target), None], each.gold)
+        units = [None] * before + word_units(reader, source_text, sentence.source) + [None] * len(config.source_suffix)
+        yield AlignmentExample(maps, units, [*word_units(writer, target_text, sentence.target), None], sentence.gold)
 
 
 def word_units(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
-    """Of each token of the words joined by spaces, the number of the word in which its own text begins."""
-    numbers: list[int | None] = []
-    for number, word in enumerate(words):
-        numbers += [number] * len(word) + [None]  # the space behind it
-    found: Units = [_first_number(numbers[piece.start : piece.end]) for piece in tokenizer.pieces(text)]
-    return list(found)
-
-
-def _first_number(numbers: Sequence[int | None]) -> int | None:
-    return next((number for number in numbers if number is not None), None)
+    """For each token of the words joined by spaces, the index of the word in which its text begins."""
+    word_of: list[int | None] = []  # of each character
+    for index, word in enumerate(words):
+        word_of += [index] * len(word) + [None]  # the space behind it
+    return [
+        next((index for index in word_of[piece.start : piece.end] if index is not None), None)
+        for piece in tokenizer.pieces(text)
+    ]

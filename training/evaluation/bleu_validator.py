@@ -1,4 +1,4 @@
-"""What a translator is judged by beside its loss: translations of held-out sentences, made as they are served."""
+"""BLEU and sample translations of held-out sentences, decoded as they are served."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from training.loop.progress import Quality, Sample
 
 
 def evenly_spaced_indices(count: int, most: int) -> list[int]:
-    """At most so many places of 0..count-1, evenly spread, the same ones every time."""
+    """At most `most` of 0..count-1, the same ones every time."""
     return [i * count // most for i in range(most)] if most < count else list(range(count))
 
 
 def subsample(pairs: Pairs, most: int) -> Pairs:
     if len(pairs) <= most:
         return pairs
-    places = evenly_spaced_indices(len(pairs), most)
-    return Pairs([pairs.sources[i] for i in places], [pairs.targets[i] for i in places], 0, pairs.origin)
+    indices = evenly_spaced_indices(len(pairs), most)
+    return Pairs([pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices], 0, pairs.origin)
 
 
 class BleuValidator:
-    """Greedy search over the key-value cache, many sentences side by side; a beam is for the end of a run. Where
-    nothing is chosen by BLEU, only the samples are translated."""
+    """Greedy search, many sentences side by side; a beam is for the end of a run. Where weights are not chosen by BLEU,
+    only the samples are translated. pairs: of every validation."""
 
     def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
-        """pairs: those of every validation."""
         self.checkpoint, self.network = checkpoint, network
-        self.whole = config.choose_by == "bleu"
-        self.pairs = pairs if self.whole else subsample(pairs, config.sample_translations)
+        self.scores_bleu = config.choose_by == "bleu"
+        self.pairs = pairs if self.scores_bleu else subsample(pairs, config.sample_translations)
         self.samples = evenly_spaced_indices(len(self.pairs), config.sample_translations)
 
     def examples(self) -> tuple[Sample, ...]:
@@ -44,5 +43,5 @@ class BleuValidator:
     def __call__(self) -> Quality:
         sources, references = self.pairs.sources, self.pairs.targets
         outputs = translate(self.checkpoint, self.network, sources)
-        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score if self.whole else None
+        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score if self.scores_bleu else None
         return Quality(bleu, tuple((sources[i], references[i], outputs[i]) for i in self.samples))

@@ -19,8 +19,8 @@ HASH_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that every power of it has 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """longest: the longest span found in the corpus. shares: span length -> the share of all spans of that length that
-    stand in the corpus, None where no text is as long."""
+    """longest: the longest span that stands in the corpus. shares: span length -> the share of all spans of that length
+    that do, None where no text is as long."""
 
     longest: str
     shares: dict[int, float | None]
@@ -30,11 +30,11 @@ class Overlap:
 def measure_memorisation(
     checkpoint: Checkpoint, network: Network, train: str, valid: str, seed: int
 ) -> tuple[Overlap, Overlap | None]:
-    """Of 20 texts of 500 characters at temperature 0.8 (fewer where the corpus is shorter than these together), each
-    behind a character of the corpus, and of as much held-out text, which nobody copied: what is common to both is the
-    language's."""
+    """Of 20 texts of 500 characters at temperature 0.8 (fewer where the corpus is shorter than all of them), each
+    continuing a character of the corpus; and of as much held-out text, which was not copied: what both share with the
+    corpus belongs to the language."""
     characters = max(1, min(CHARACTERS, len(train) // SAMPLES))
-    openings = [train[place * len(train) // SAMPLES] for place in range(SAMPLES)]
+    openings = [train[i * len(train) // SAMPLES] for i in range(SAMPLES)]
     texts = sample_lyrics(checkpoint, network, openings, characters, temperature=TEMPERATURE, seed=seed)
     baseline = corpus_overlap(_baseline_texts(valid, characters), train) if valid else None
     return corpus_overlap(texts, train), baseline
@@ -48,54 +48,54 @@ def _baseline_texts(text: str, characters: int) -> list[str]:
 
 
 def corpus_overlap(texts: Sequence[str], corpus: str) -> Overlap:
-    """What the texts have in common with the corpus. A longer common span holds shorter ones, so the longest is found
-    by halving. Two different spans have one 64-bit hash once in 10^9 such measurements; the longest is looked at."""
-    known, hashes = SpanHashes(corpus), [SpanHashes(text) for text in texts]
+    """What the texts have in common with the corpus. Longer common spans contain shorter ones, so bisection finds the
+    longest. Two different spans share a 64-bit hash once in 10^9 such measurements; the longest is compared."""
+    corpus_hashes, hashes = SpanHashes(corpus), [SpanHashes(text) for text in texts]
     shares = {}
     for length in SPAN_LENGTHS:
-        found = np.concatenate(_spans_in_corpus(hashes, known, length))
-        shares[length] = float(found.mean()) if len(found) else None
+        in_corpus = np.concatenate(_spans_in_corpus(hashes, corpus_hashes, length))
+        shares[length] = float(in_corpus.mean()) if len(in_corpus) else None
     low, high, longest = 0, min(max(map(len, texts)), len(corpus)), ""
     while low < high:
-        middle = (low + high + 1) // 2
-        places = zip(texts, map(np.flatnonzero, _spans_in_corpus(hashes, known, middle)), strict=True)
-        spans = (text[p : p + middle] for text, found in places for p in map(int, found))
+        length = (low + high + 1) // 2
+        starts = zip(texts, map(np.flatnonzero, _spans_in_corpus(hashes, corpus_hashes, length)), strict=True)
+        spans = (text[i : i + length] for text, indices in starts for i in map(int, indices))
         span = next((span for span in spans if span in corpus), None)
         if span is None:
-            high = middle - 1
+            high = length - 1
         else:
-            low, longest = middle, span
+            low, longest = length, span
     return Overlap(longest, shares, sum(map(len, texts)))
 
 
 class SpanHashes:
-    """Polynomial hashes modulo 2^64 of every span of a text, by differences of those of its beginnings."""
+    """Polynomial hashes modulo 2^64 of every span of a text, by differences of its prefixes' hashes."""
 
     def __init__(self, text: str) -> None:
         codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.uint64) + np.uint64(1)
-        self.powers = np.full(len(codes) + 1, HASH_BASE, dtype=np.uint64)
-        self.powers[0] = 1
-        np.cumprod(self.powers, out=self.powers)
-        self.sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes * self.powers[:-1], dtype=np.uint64)])
+        powers = np.full(len(codes), HASH_BASE, dtype=np.uint64)
+        powers[:1] = 1
+        np.cumprod(powers, out=powers)
+        self.prefixes = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes * powers, dtype=np.uint64)])
         self.inverse = pow(int(HASH_BASE), -1, 1 << 64)
 
     def of(self, length: int) -> npt.NDArray[np.uint64]:
         """[N - length + 1], each as if its span stood at the beginning."""
-        count = max(0, len(self.sums) - length)
+        count = max(0, len(self.prefixes) - length)
         inverses = np.full(count, np.uint64(self.inverse), dtype=np.uint64)
         inverses[:1] = 1
-        found: npt.NDArray[np.uint64] = (self.sums[length:] - self.sums[:count]) * np.cumprod(inverses, dtype=np.uint64)
-        return found
+        hashes: npt.NDArray[np.uint64] = self.prefixes[length:] - self.prefixes[:count]
+        return hashes * np.cumprod(inverses, dtype=np.uint64)
 
 
 def _spans_in_corpus(texts: Sequence[SpanHashes], corpus: SpanHashes, length: int) -> list[npt.NDArray[np.bool_]]:
-    """For each text [its length - length + 1]: which of its spans of that length stand in the corpus."""
-    wanted = [text.of(length) for text in texts]
-    few = np.unique(np.concatenate(wanted))  # to be sorted, and not the many of the corpus
-    there = np.zeros(len(few) + 1, dtype=np.bool_)
-    every = corpus.of(length)
-    places = np.searchsorted(few, every)
-    inside = places < len(few)
-    places, every = places[inside], every[inside]
-    there[places[few[places] == every]] = True
-    return [there[np.searchsorted(few, hashes)] for hashes in wanted]
+    """For each text [its length - length + 1]: whether its span of that length stands in the corpus."""
+    text_hashes = [text.of(length) for text in texts]
+    wanted = np.unique(np.concatenate(text_hashes))  # to be sorted, because they are few beside the corpus's
+    present = np.zeros(len(wanted) + 1, dtype=np.bool_)
+    hashes = corpus.of(length)
+    indices = np.searchsorted(wanted, hashes)
+    inside = indices < len(wanted)
+    indices, hashes = indices[inside], hashes[inside]
+    present[indices[wanted[indices] == hashes]] = True
+    return [present[np.searchsorted(wanted, hashes)] for hashes in text_hashes]

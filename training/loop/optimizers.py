@@ -13,9 +13,11 @@ from training.config.run_config import OptimizerConfig
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration, tuned for speed by Jordan et al.
 NEWTON_SCHULZ_STEPS = 5
 
+ParameterGroup = dict[str, Any]
+
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """[K, M, N] -> [K, M, N]: of each matrix U S V' about U V', singular values of 0.7 to 1.2 for 1."""
+    """[K, M, N] -> [K, M, N]: each matrix U S V' becomes about U V', with singular values of 0.7 to 1.2."""
     tall = matrices.size(1) > matrices.size(2)
     x = matrices.mT if tall else matrices
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
@@ -27,19 +29,26 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """matrices: the group of hidden matrices; rest: groups for AdamW. All share the learning rate."""
+    """Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): momentum of matrices is made orthogonal,
+    so that no direction of a layer is starved; AdamW for the rest. matrices: the group of hidden matrices; rest: groups
+    for AdamW. All share the learning rate.
+
+    The steps are those of `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"` (Liu et al. 2025, arXiv 2502.16982),
+    so that one learning rate suits both kinds. PyTorch's makes matrices orthogonal in bfloat16, one by one; a CPU
+    without bfloat16 takes three times as long for that as in float32, and matrices of one shape are quicker together.
+    """
 
     def __init__(
         self,
-        matrices: dict[str, Any],
-        rest: list[dict[str, Any]],
+        matrices: ParameterGroup,
+        rest: list[ParameterGroup],
         *,
         lr: float,
         momentum: float,
         betas: tuple[float, float],
         eps: float,
     ) -> None:
-        # fused: what tells a resume that the counts of updates lie where the weights do, on a GPU too
+        # fused: tells load_state_dict that the step counts lie on the weights' device
         groups = [{**matrices, "muon": True}, *({**group, "muon": False, "fused": True} for group in rest)]
         groups = [group for group in groups if group["params"]]
         super().__init__(groups, {"lr": lr, "momentum": momentum, "betas": betas, "eps": eps})
@@ -56,10 +65,10 @@ class Muon(torch.optim.Optimizer):
             by_shape: dict[torch.Size, list[Tensor]] = {}
             for parameter in parameters:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
-            for alike in by_shape.values():
-                self._orthogonal_step(group, alike)
+            for matrices in by_shape.values():
+                self._orthogonal_step(group, matrices)
 
-    def _orthogonal_step(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+    def _orthogonal_step(self, group: ParameterGroup, parameters: list[Tensor]) -> None:
         momentum = group["momentum"]
         gradients = [p.grad for p in parameters if p.grad is not None]
         buffers = [self._state(p, "momentum_buffer") for p in parameters]
@@ -69,7 +78,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(parameters, orthogonalize(torch.stack(ahead)).unbind(), alpha=-step)
 
-    def _adamw(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+    def _adamw(self, group: ParameterGroup, parameters: list[Tensor]) -> None:
         for parameter in parameters:
             if "step" not in self.state[parameter]:
                 self.state[parameter]["step"] = torch.zeros((), device=parameter.device)
@@ -120,8 +129,8 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.
     )
 
 
-def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
-    groups: list[dict[str, object]] = [
+def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[ParameterGroup]:
+    groups: list[ParameterGroup] = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
@@ -138,8 +147,8 @@ def _build_muon(config: OptimizerConfig, network: nn.Module, parameters: list[nn
 
 
 def hidden_matrices(network: nn.Module) -> list[nn.Parameter]:
-    """Those that map features to features. Not embeddings, whose rows are looked up one by one, nor the output
-    projection, whose rows are words: there AdamW does better (Jordan et al. 2024)."""
+    """Matrices that map features to features. Not embeddings, whose rows are looked up one by one, nor the output
+    projection, whose rows are words: AdamW does better on these (Jordan et al. 2024)."""
     tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     if getattr(network, "embedding", network) is None:  # one-hot input: the first matrix is looked up in
         tables |= {id(p) for name, p in network.named_parameters() if name.endswith("weight_ih_l0")}
@@ -157,10 +166,10 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], norm: float, tokens: float = 1) -> Tensor:
-    """Gradients of a sum over so many tokens become those of the mean, scaled together to a norm of at most `norm`
-    (0: any). The norm [] that the mean had; reading it makes the host wait for the device."""
+    """Turns gradients of a sum over `tokens` into those of the mean, scaled together to a norm of at most `norm` (0:
+    any). Returns the norm [] of the mean before; reading it makes the host wait for the device."""
     gradients = [p.grad for p in parameters if p.grad is not None]
-    had = nn.utils.get_total_norm(gradients, foreach=True) / tokens
-    most = (norm / (had + 1e-6)).clamp(max=1.0) if norm > 0 else had.new_ones(())
-    torch._foreach_mul_(gradients, most / tokens)
-    return had
+    before = nn.utils.get_total_norm(gradients, foreach=True) / tokens
+    scale = (norm / (before + 1e-6)).clamp(max=1.0) if norm > 0 else before.new_ones(())
+    torch._foreach_mul_(gradients, scale / tokens)
+    return before

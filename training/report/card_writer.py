@@ -18,10 +18,10 @@ from training.config.run_file import RUN_FILE
 from training.data.sentence_pairs import CorpusReport, Pairs
 from training.errors import pluralize
 from training.evaluation.memorisation import Overlap
-from training.evaluation.samples import escape_markdown, shorten_repetition
 from training.evaluation.scores import Scores
 from training.loop.progress import Outcome
 from training.report.environment import command_line, hardware_summary, source_revision
+from training.report.progress_report import escape_markdown, shorten_repetition
 from training.training_run import TrainingRun
 
 KNOWN_LICENCES = re.compile(

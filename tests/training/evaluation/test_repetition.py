@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from training.evaluation.samples import shorten_repetition
-from training.report.progress_report import ProgressReport
+from training.report.progress_report import ProgressReport, shorten_repetition
 
 ENDLESS = "The man " + "looks for " * 40
 

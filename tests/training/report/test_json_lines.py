@@ -21,14 +21,14 @@ def later(row: dict[str, Any]) -> bool:
 def journal(tmp_path: Path) -> JsonLines:
     journal = JsonLines(tmp_path / "metrics.jsonl")
     for update in (1, 2, 3):
-        journal.add({"update": update, "text": "{}"})
+        journal.append({"update": update, "text": "{}"})
     return journal
 
 
 def test_a_torn_line_goes_even_where_it_ends_like_a_whole_one(journal: JsonLines) -> None:
     with journal.path.open("a") as file:
         file.write('{"update": 2, "text": "{}')
-    journal.forget(later)
+    journal.remove(later)
     assert [row["update"] for row in journal.rows()] == [1, 2]
 
 
@@ -46,9 +46,9 @@ def test_a_kill_while_it_forgets_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Path, moment, dying)
         with pytest.raises(Killed):
-            journal.forget(later)
+            journal.remove(later)
     assert [row["update"] for row in journal.rows()] == [1, 2, 3]
-    journal.forget(later)
+    journal.remove(later)
     assert [row["update"] for row in journal.rows()] == [1, 2]
     assert [path.name for path in journal.path.parent.iterdir()] == ["metrics.jsonl"]
 

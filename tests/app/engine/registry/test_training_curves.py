@@ -187,8 +187,8 @@ def test_it_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypatch: 
     async def scene() -> list[TrainingCurves]:
         journals, made = CurveReader(), folder(tmp_path, {"update": 1, "loss": 1.0})
         together = await asyncio.gather(*(journals.curves(made) for _ in range(5)))
-        JsonLines(made / "metrics.jsonl").add({})  # ends the line
-        JsonLines(made / "metrics.jsonl").add({"update": 2, "loss": 0.5})
+        JsonLines(made / "metrics.jsonl").append({})  # ends the line
+        JsonLines(made / "metrics.jsonl").append({"update": 2, "loss": 0.5})
         return [*together, await journals.curves(made)]
 
     *first, last = asyncio.run(scene())
