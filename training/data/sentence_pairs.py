@@ -95,13 +95,7 @@ class CorpusReport:
     def as_json(self) -> dict[str, Any]:
         dropped = {name: asdict(reason) for name, reason in self.dropped.items()}
         counts = {"read": self.read, "held_out": self.held_out, "kept": self.kept}
-        return {
-            "origin": self.origin,
-            **counts,
-            "notes": self.notes,
-            "dropped": dropped,
-            "overlaps": self.overlaps,
-        }
+        return {"origin": self.origin, **counts, "notes": self.notes, "dropped": dropped, "overlaps": self.overlaps}
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

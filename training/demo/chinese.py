@@ -66,7 +66,6 @@ def _subject(subject: Subject) -> list[Word]:
 
 
 def couple(names: Couple) -> list[Word]:
-    """Two names joined."""
     first, second = names.first.chinese, names.second.chinese
     return [word(first, "subject.noun"), word("和", "subject.and"), word(second, "subject.second")]
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from training.config.run_config import (
 )
 from training.data.sentence_pairs import Pairs
 from training.demo import phrasebook
+from training.demo.lexicon import demo_text
 from training.errors import TrainingError
 from training.evaluation.alignment_heads import AlignedSentence
 from training.loop import snapshot
@@ -69,7 +69,7 @@ def demo_lyricist() -> LyricsConfig:
 
 
 def lyrics() -> str:
-    return resources.files("training.demo").joinpath("lyrics_zh.txt").read_text(encoding="utf-8")
+    return demo_text("lyrics_zh.txt")
 
 
 def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
@@ -80,11 +80,10 @@ def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
 
 def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
     """The held-out ones, with the alignment that their grammar knows."""
-    found = (phrase for phrase in phrasebook.phrases() if phrase.held_out)
     return [
-        AlignedSentence(each.words(source), each.words(target), GoldLinks(links, links))
-        for each in found
-        if (links := each.alignment(source, target))
+        AlignedSentence(phrase.words(source), phrase.words(target), GoldLinks(links, links))
+        for phrase in phrasebook.phrases()
+        if phrase.held_out and (links := phrase.alignment(source, target))
     ]
 
 

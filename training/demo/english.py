@@ -8,7 +8,6 @@ _COPULA = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 
 
 def noun_phrase(phrase: NounPhrase, role: str) -> list[Word]:
-    """The words of a noun phrase."""
     noun = word(phrase.noun.english[phrase.plural], f"{role}.noun")
     line = [word(phrase.adjective.key, f"{role}.adjective"), noun] if phrase.adjective else [noun]
     if phrase.determiner:
@@ -26,7 +25,6 @@ def _subject(subject: Subject) -> list[Word]:
 
 
 def couple(names: Couple) -> list[Word]:
-    """Two names joined."""
     first, second = names.first.english[0], names.second.english[0]
     return [word(first, "subject.noun"), word("and", "subject.and"), word(second, "subject.second")]
 

@@ -83,7 +83,6 @@ def _subject(subject: Subject) -> list[Word]:
 
 
 def couple(names: Couple) -> list[Word]:
-    """Two names joined."""
     first, second = names.first.german[0], names.second.german[0]
     return [word(first, "subject.noun"), word("und", "subject.and"), word(second, "subject.second")]
 

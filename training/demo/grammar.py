@@ -1,10 +1,10 @@
 """The parts of a tree, drawn at random so that they make sense together: nobody drinks a table.
 
-There are many more combinations than a corpus needs, so a construction (in `actions` and `states`) is a function
-that draws one tree from a seeded generator. A menu says what a verb can be done to: alternatives parted by ',',
-each with the kinds of nouns, '/', and how they are determined: a, the, this, poss (my, your, our), num, pl (the,
-plural), bare (a mass, a plural, a name). What is written twice, here as in the lists of verbs, is drawn twice as
-often, which makes up for what is rejected: each form of each word has to be met some thirty times.
+There are many more combinations than a corpus needs, so a construction is a function that draws one tree from a seeded
+generator. `patients.txt` says what a verb can be done to: alternatives parted by commas, each with
+kinds of nouns and how they are determined: a, the, this, poss (my, your, our), num, pl (the, plural), bare (a mass, a
+plural, a name). What is written twice, there as in the lists of verbs, is drawn twice as often, which makes up for
+what is rejected: each form of each word has to be met some thirty times.
 """
 
 from __future__ import annotations
@@ -13,67 +13,17 @@ from collections.abc import Collection, Iterator, Sequence
 from random import Random
 from typing import TypeVar
 
-from training.demo.lexicon import ADJECTIVES, PRONOUNS, VERBS, Adjective, Noun, Verb, nouns_of_kind
+from training.demo.lexicon import ADJECTIVES, PRONOUNS, VERBS, Adjective, Noun, Verb, nouns_of_kind, table_rows
 from training.demo.syntax_trees import Couple, NounPhrase, Place, Subject
 
 T = TypeVar("T")
 NUMERALS = ("two", "three", "four", "five", "ten")
 POSSESSIVES = {"1s": ("your",), "2s": ("my",), "1p": ("your",)}
 ANYONE = ("my", "your", "our")
-MENUS = {
-    "see": "name/bare, kin/poss, person/a the this num pl, animal/a the this poss num pl, thing/a the this num pl",
-    "love": "name/bare, kin/poss, person/the this, pet/the this poss",
-    "know": "name/bare, kin/poss, person/the this pl",
-    "visit": "name/bare, kin/poss, child boy girl/the this pl",
-    "help": "name/bare, kin/poss, person/a a the this",
-    "chase": "name/bare, animal/a the this poss pl",
-    "look": "name/bare, thing/a the this poss, animal/a the this poss",
-    "find": "thing/a the this poss, animal/a the this poss",
-    "buy": "thing read/a the this num bare, food/num bare, meal drink/bare, glass/a",
-    "sell": "thing/a the this poss num bare",
-    "eat": "food/a the this num bare, meal/bare the",
-    "drink": "drink/bare the this, glass/a",
-    "read": "read/a the this poss pl bare",
-    "write": "letter/a the num bare, book/a the bare",
-    "wash": "wash/the this poss, fruit/pl",
-    "open": "opening bag letter/the this poss",
-    "have": "thing animal/a num, thing read/a num, heir/a num, heir/num, heir/num, food/num, meal drink/bare",
-    "need": "thing/a the this num, read/a the, food/num, meal drink/bare",
-    "want": "thing/a the this num, food/a num, meal drink/bare, glass/a, glass/a the, pet horse/a num",
-    "speak": "language/bare",
-    "learn": "language/bare",
-}
 EVENTIVE = {"buy", "sell", "eat", "drink", "read", "wash", "open"}  # not 'he buys a car' without a time
 NOT_FOR_MINORS = {"beer", "wine", "house", "car", "son", "daughter"}
 INDEFINITE = frozenset({"a", "num"})
 DENIED_ONE = {"have", "want", "need", "buy", "eat", "drink", "see", "find", "write"}
-PLACES = {
-    "sleep": "in kitchen garden park office hospital, on bed, under tree",
-    "work": "in kitchen garden school supermarket restaurant office hospital station",
-    "sing": "in kitchen garden park school restaurant, behind house, under tree",
-    "play": "in kitchen garden park school, behind house, under tree",
-    "cook": "in kitchen restaurant school garden, behind house",
-    "eat": "in kitchen garden park restaurant school office, under tree",
-    "drink": "in kitchen garden park restaurant office station, under tree",
-    "read": "in kitchen garden park school office station, under tree, on bed",
-    "buy": "in supermarket station",
-    "write": "in kitchen garden park school office station, under tree",
-    "speak": "in office school restaurant kitchen hospital",
-    "learn": "in school garden office kitchen",
-    "person": "in kitchen garden park school office hospital restaurant supermarket station house car, "
-    "behind house tree car door, under tree",
-    "pet": "in kitchen garden park house, under table bed tree chair car, on bed chair table, "
-    "behind house tree door car",
-    "outdoor": "in garden park, under tree, behind house tree car",
-    "small": "in kitchen office house car school, on table bed chair, under table bed chair, behind door",
-    "food": "in kitchen house car office, on table",
-    "many": "in kitchen office house school, on table bed, under table bed",
-    "seat": "in kitchen garden office school restaurant house hospital station, behind house, under tree",
-    "vehicle": "in garden park, behind house tree, under tree",
-    "glass": "in kitchen house office restaurant car garden, on table chair",
-}
-
-
 EVERYONE = "i i i you you we we we he she"
 
 
@@ -81,11 +31,9 @@ class Dice(Random):
     """A generator that is the same on every machine and with every version of Python."""
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of the options."""
         return options[int(self.random() * len(options))]
 
     def chance(self, share: float) -> bool:
-        """True in this share of the cases."""
         return self.random() < share
 
 
@@ -98,7 +46,7 @@ def adjective(dice: Dice, noun: Noun, determiner: str, share: float) -> Adjectiv
 
 
 def noun_phrase(dice: Dice, noun: Noun, code: str, possessives: Sequence[str], share: float) -> NounPhrase:
-    """The noun, determined as the menu says, with an adjective in this share of the cases."""
+    """The noun, determined as `code` says, with an adjective in this share of the cases."""
     determiner = {"poss": "", "num": "", "pl": "the", "bare": ""}.get(code, code)
     if code == "num":
         determiner = dice.pick(NUMERALS)
@@ -114,12 +62,12 @@ def _alternatives(menu: str) -> Iterator[tuple[tuple[Noun, ...], tuple[str, ...]
         yield tuple(noun for kind in kinds.split() for noun in nouns_of_kind(kind)), tuple(codes.split())
 
 
-_MENUS = {key: tuple(_alternatives(menu)) for key, menu in MENUS.items()}
+_PATIENTS = {verb: tuple(_alternatives(menu)) for verb, menu in table_rows("patients.txt")}
 
 
 def patient(dice: Dice, verb: str, subject: Subject | None, avoid: Collection[str]) -> NounPhrase | None:
     """What the verb is done to, not determined in the ways to avoid and not the subject again; or None."""
-    nouns, codes = dice.pick(_MENUS[verb])
+    nouns, codes = dice.pick(_PATIENTS[verb])
     noun = dice.pick(nouns)
     codes = tuple(code for code in codes if code not in avoid)
     if not codes or noun in _named(subject) or (is_minor(subject) and noun.key in NOT_FOR_MINORS):
@@ -191,7 +139,7 @@ def _places(text: str) -> Iterator[Place]:
         yield from (Place(relation, nouns_of_kind(noun)[0]) for noun in nouns)
 
 
-_PLACES = {key: tuple(_places(text)) for key, text in PLACES.items()}
+_PLACES = {key: tuple(_places(text)) for key, text in table_rows("places.txt")}
 
 
 def place(dice: Dice, key: str) -> Place:

@@ -1,4 +1,10 @@
-"""The phrasebook: a corpus of everyday phrases in German, English, Spanish and Chinese, written for this project."""
+"""The phrasebook: a corpus of everyday phrases in German, English, Spanish and Chinese, written for this project.
+
+One abstract grammar has four linearisations, so that a phrase means the same in all languages and its word alignment is
+known. No two phrases have the same text in any language: each ordered pair of languages is a one-to-one mapping. All is
+lower case but the names of people and places; there is no punctuation (nor ¿ and ¡), and Chinese has no spaces. A tenth
+of the combinations, chosen by the hash of the abstract tree, is held out.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +15,15 @@ from functools import cache
 
 from training.demo import chinese, constructions, english, german, spanish
 from training.demo.grammar import Dice
-from training.demo.lexicon import NOUNS, PRONOUNS, VERBS, Noun, nouns_of_kind
+from training.demo.lexicon import NOUNS, PRONOUNS, VERBS, Noun, nouns_of_kind, table_rows
 from training.demo.syntax_trees import Clause, Couple, Existence, Formula, NounPhrase, Order, Tree, Word, word
 
-# The digits behind a word are the nodes that it expresses; words of two languages with a common digit are aligned.
-_GREETINGS = """
-hallo1 | hello1 | hola1 | 你好1
-guten1 morgen2 | good1 morning2 | buenos1 días2 | 早上2 好1
-guten1 abend2 | good1 evening2 | buenas1 tardes2 | 晚上2 好1
-gute1 nacht2 | good1 night2 | buenas1 noches2 | 晚安12
-auf1 wiedersehen1 | goodbye1 | adiós1 | 再见1
-danke1 | thank1 you1 | gracias1 | 谢谢1
-vielen1 dank2 | many1 thanks2 | muchas1 gracias2 | 非常1 感谢2
-entschuldigung1 | sorry1 | perdón1 | 对不起1
-bis1 morgen2 | see1 you1 tomorrow2 | hasta1 mañana2 | 明天2 见1
-bis1 bald2 | see1 you1 soon2 | hasta1 pronto2 | 回头2 见1
-"""
-_FIXED = """
-wie1 geht2 es2 dir3 | how1 are2 you3 | cómo1 estás23 | 你3 好12 吗1
-wie1 heißt2 du3 | what1 is2 your3 name2 | cómo1 te3 llamas23 | 你3 叫2 什么1 名字2
-viel1 glück2 | good1 luck2 | buena1 suerte2 | 祝1 你1 好运2
-guten1 appetit1 | enjoy1 your1 meal1 | buen1 provecho1 | 请1 慢用1
-kein1 problem2 | no1 problem2 | no1 hay1 problema2 | 没1 问题2
-ich1 weiß2 es2 nicht3 | i1 do2 not3 know2 | no3 lo2 sé12 | 我1 不3 知道2
-was1 kostet2 das3 | how1 much1 does2 that3 cost2 | cuánto1 cuesta2 eso3 | 那3 个3 多少1 钱2
-ich1 komme2 aus3 deutschland4 | i1 come2 from3 germany4 | vengo12 de3 alemania4 | 我1 来2 自3 德国4
-ja1 bitte2 | yes1 please2 | sí1 por2 favor2 | 好的1 谢谢2
-nein1 danke2 | no1 thank2 you2 | no1 gracias2 | 不用1 谢谢2
-"""
+LANGUAGES: tuple[str, ...] = ("de", "en", "es", "zh")
+_GRAMMARS = (german, english, spanish, chinese)
 
 
 def _formula_words(cell: str) -> tuple[Word, ...]:
+    """The digits behind a word are the nodes that it expresses."""
     line = []
     for token in cell.split():
         text = token.rstrip("0123456789")
@@ -47,19 +31,13 @@ def _formula_words(cell: str) -> tuple[Word, ...]:
     return tuple(line)
 
 
-def _formula_table(table: str) -> dict[str, tuple[tuple[Word, ...], ...]]:
-    rows = [tuple(_formula_words(cell) for cell in row.split("|")) for row in table.strip().splitlines()]
+def _formula_table(name: str) -> dict[str, tuple[tuple[Word, ...], ...]]:
+    rows = [tuple(map(_formula_words, row)) for row in table_rows(name)]
     return {" ".join(part.text for part in row[1]): row for row in rows}
 
 
-_GREETING_LINES, _FIXED_LINES = _formula_table(_GREETINGS), _formula_table(_FIXED)
+_GREETING_LINES, _FIXED_LINES = _formula_table("greetings.txt"), _formula_table("formulas.txt")
 _LINES = _GREETING_LINES | _FIXED_LINES
-_COUPLES: tuple[Callable[[Couple], list[Word]], ...] = (
-    german.couple,
-    english.couple,
-    spanish.couple,
-    chinese.couple,
-)
 
 
 def linearised_formula(tree: Formula, language: int) -> list[Word]:
@@ -69,7 +47,7 @@ def linearised_formula(tree: Formula, language: int) -> list[Word]:
     if addressee is None:
         return line
     if isinstance(addressee, Couple):
-        return line + _COUPLES[language](addressee)
+        return line + _GRAMMARS[language].couple(addressee)
     names = (addressee.german[0], addressee.english[0], addressee.spanish[0], addressee.chinese)
     return [*line, word(names[language], "subject.noun")]
 
@@ -89,8 +67,6 @@ def greeting_formulas() -> Iterator[Formula]:
         yield from (Formula(phrase, addressee) for addressee in addressees)
 
 
-LANGUAGES: tuple[str, ...] = ("de", "en", "es", "zh")
-_GRAMMARS = (german, english, spanish, chinese)
 _QUOTAS: dict[Callable[[Dice], Tree | None], int] = {  # how many different trees of each construction
     constructions.present: 3800,
     constructions.wish: 500,
@@ -136,7 +112,7 @@ class Phrase:
         return ("" if language == "zh" else " ").join(self.words(language))
 
     def alignment(self, source: str, target: str) -> frozenset[tuple[int, int]]:
-        """The pairs of word indices (from 0) that express a common node; `trees` tells the conventions."""
+        """The pairs of word indices (from 0) that express a common node; `syntax_trees` has the conventions."""
         return frozenset(
             (i, j)
             for i, here in enumerate(self._line(source))

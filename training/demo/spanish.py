@@ -27,10 +27,7 @@ _DETERMINERS = {  # masculine, feminine, masculine plural, feminine plural
     "our": ("nuestro", "nuestra", "", ""),
 }
 _NUMERALS = {"two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "ten": "diez"}
-_COPULAS = {
-    "ser": ("soy", "eres", "es", "somos", "son"),
-    "estar": ("estoy", "estás", "está", "estamos", "están"),
-}
+_COPULAS = {"ser": ("soy", "eres", "es", "somos", "son"), "estar": ("estoy", "estás", "está", "estamos", "están")}
 _RELATIONS = {"in": "en", "on": "sobre", "under": "debajo de", "behind": "detrás de", "to": "a"}
 _ASKED = {"who": "quién", "what": "qué", "where": "dónde"}
 _TIMES = {"today": "hoy", "tomorrow": "mañana", "yesterday": "ayer", "now": "ahora", "sometimes": "a veces"}
@@ -76,7 +73,6 @@ def _subject(clause: Clause) -> list[Word]:
 
 
 def couple(names: Couple) -> list[Word]:
-    """Two names joined."""
     first, second = names.first.spanish[0], names.second.spanish[0]
     return [word(first, "subject.noun"), word("y", "subject.and"), word(second, "subject.second")]
 

@@ -1,4 +1,18 @@
-"""The abstract syntax trees of the phrasebook, and the words that a language makes of them."""
+"""The abstract syntax trees of the phrasebook, and the words that a language makes of them.
+
+A tree says what is meant and not how it is said: who, what, where, when, and whether it is past, denied or asked.
+Its nodes have names such as 'subject.noun', 'verb' or 'place.relation'. A linearisation is a sequence of `Word`, each
+with the nodes that it expresses, and two words of two languages are aligned where they share a node. So that every node
+is expressed in every language, a word takes over the nodes that have no word of their own in its language:
+
+- parts of one verb form (hat gesehen, tiene que, did see, 看见 了, look for, 吗) are the same node;
+- a noun takes over the article that it lacks (zh 在厨房里, 没有狗; German and Spanish are as explicit as English);
+- a Spanish verb takes over a subject pronoun that is left out;
+- a German contraction (im), a Spanish one (del, al), and 'kein' have both nodes;
+- a case marker (Spanish personal a) belongs to the word after it, a measure word to the determiner.
+
+The `key` of a tree is readable, unique, and decides whether its phrase is held out.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +60,10 @@ class Couple:
 
     @property
     def person(self) -> str:
-        """A couple is a plural."""
         return "3p"
 
     @property
     def key(self) -> str:
-        """Both names."""
         return f"{self.first.key} and {self.second.key}"
 
 
@@ -67,7 +79,6 @@ class Place:
 
     @property
     def key(self) -> str:
-        """The relation and the noun."""
         return f"{self.relation} {self.noun.key}"
 
 
@@ -91,7 +102,6 @@ class Clause:
 
     @property
     def person(self) -> str:
-        """The person of the finite verb."""
         return self.subject.person if self.subject else "3s"
 
     @property
@@ -103,16 +113,11 @@ class Clause:
     def denies_existence(self) -> bool:
         """Whether German has 'kein' for it: an indefinite patient, not a name, is denied."""
         patient = self.patient
-        return (
-            self.negated
-            and patient is not None
-            and patient.determiner in ("", "a")
-            and "name" not in patient.noun.kinds
-        )
+        indefinite = patient is not None and patient.determiner in ("", "a") and "name" not in patient.noun.kinds
+        return self.negated and indefinite
 
     @property
     def key(self) -> str:
-        """The parts that there are, in a fixed order."""
         marks = (self.time, self.asks, "past" * self.past, "not" * self.negated)
         verbs = (self.modal.key if self.modal else "", self.verb.key if self.verb else "be")
         parts = (part.key for part in (self.patient, self.quality, self.place) if part)
@@ -129,7 +134,6 @@ class Existence:
 
     @property
     def key(self) -> str:
-        """The thing and the place."""
         return f"(there: {self.thing.key}, {self.place.key})"
 
 
@@ -142,20 +146,18 @@ class Order:
 
     @property
     def key(self) -> str:
-        """The thing."""
         return f"({'please' if self.please else 'name'}: {self.thing.key})"
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A fixed phrase of the tables in `formulas`, and whom it is said to."""
+    """A fixed phrase of `formulas.txt` or `greetings.txt`, and whom it is said to."""
 
     phrase: str  # in English
     addressee: Noun | Couple | None = None
 
     @property
     def key(self) -> str:
-        """The phrase and the addressee."""
         return f"({self.phrase}{': ' + self.addressee.key if self.addressee else ''})"
 
 
