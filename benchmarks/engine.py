@@ -74,6 +74,7 @@ def _serve(pipe: Connection, folder: Path, threads: int, slots: int, precision: 
 def _timed(scheduler: Any, checkpoint: Any, texts: Sequence[str], beam: int) -> Run:
     from app.engine.protocol import messages as m
     from models.checkpoint import new_token_limit
+    from models.decoding.options import DecodingOptions
 
     config, tokens = checkpoint.config, 0
     started = time.perf_counter()
@@ -81,7 +82,8 @@ def _timed(scheduler: Any, checkpoint: Any, texts: Sequence[str], beam: int) -> 
         source = list(checkpoint.source_ids(text))
         most = new_token_limit(len(source), config.max_new_tokens)
         prefix = list(config.target_prefix)
-        scheduler.handle(m.Decode(number, "model", source, prefix, FAR, most, beam=beam, n_best=beam))
+        options = DecodingOptions(max_new_tokens=most, beam_size=beam, n_best=beam, scores=False, streamed=False)
+        scheduler.handle(m.Decode(number, "model", source, prefix, FAR, options))
     while scheduler.busy:
         for reply in scheduler.step():
             assert not isinstance(reply, m.Failed), reply

@@ -30,6 +30,7 @@ import sacrebleu
 
 from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
+from app.engine.interface import TranslationOptions
 from app.translation.text_request import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
 from benchmarks.fidelity_terms import holds, terms
@@ -183,7 +184,13 @@ async def measured(
     corpus = read_corpus(data, config.source_language, config.target_language)
     rows, goals = [], []
     async with translating(checkpoint) as translator:
-        setting = Setting(translator, corpus, TextRequest("", config.source_language, config.target_language), counts)
+        options = TranslationOptions(config.source_language, config.target_language)
+        setting = Setting(
+            translator,
+            corpus,
+            TextRequest("", options),
+            counts,
+        )
         for name in names:
             row, aims = await PARTS[name](setting)
             rows.append(row)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.engine.protocol import messages as m
 from benchmarks.processes import Work
+from models.decoding.options import DecodingOptions
 
 if TYPE_CHECKING:
     from app.engine.worker.model_runner import LoadedModel
@@ -50,7 +51,8 @@ class Opened:
         config = self.model.config
         for number, (source, limit) in enumerate(zip(work.sources, work.limits, strict=True)):
             prefix = list(config.target_prefix)
-            yield m.Decode(number, "raced", list(source), prefix, math.inf, max_new_tokens=limit, beam=work.beam)
+            options = DecodingOptions(max_new_tokens=limit, beam_size=work.beam, scores=False, streamed=False)
+            yield m.Decode(number, "raced", list(source), prefix, math.inf, options)
 
     def translate(self, work: Work) -> list[tuple[int, ...]]:
         """The tokens of each sentence, the end token left out."""

@@ -41,7 +41,7 @@ def translate(
     config = checkpoint.config
     prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in texts]
     options = [
-        DecodingOptions(max_new_tokens=new_token_limit(len(p.source), config.max_new_tokens), beam=beam)
+        DecodingOptions(max_new_tokens=new_token_limit(len(p.source), config.max_new_tokens), beam_size=beam)
         for p in prompts
     ]
     rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)

@@ -15,7 +15,7 @@ from app.api.event_stream import while_connected
 from app.api.field_types import quotable
 from app.api.services import Services
 from app.engine.errors import EngineError, EngineUnavailable, UnknownPair
-from app.engine.interface import Engine
+from app.engine.interface import Engine, TranslationOptions
 from app.text.language_codes import base_language, closest_codes
 from app.text.language_detection import Detection, Detector
 from app.translation.text_request import TextFormat, TextRequest, TranslatedText
@@ -185,8 +185,7 @@ async def translate_texts(
     jobs = {
         index: TextRequest(
             text,
-            ask.source,
-            ask.target,
+            TranslationOptions(ask.source, ask.target),
             format=text_format or guess_format(text),
             glossary=glossary or {},
             split=split,

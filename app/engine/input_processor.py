@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from app.engine import errors
 from app.engine.admission import Demand
@@ -21,6 +22,7 @@ from app.engine.registry.model_registry import ModelVersion
 from app.engine.request_limits import MOST_BEAM
 from models.checkpoint import Checkpoint, new_token_limit
 from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
+from models.decoding.options import DecodingOptions
 
 T = TypeVar("T")
 LONG_CHARACTERS = 2000  # about a millisecond of tokenizing, ten times what a thread costs
@@ -153,9 +155,10 @@ def given_prompt_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, .
 def prompt_token_ids(checkpoint: Checkpoint, job: GenerationRequest) -> tuple[int, ...]:
     """What a lyricist continues."""
     most = checkpoint.config.max_new_tokens
-    if job.max_new_tokens > most:
+    wanted = job.decoding.max_new_tokens
+    if wanted is not None and wanted > most:
         raise errors.InvalidRequest(
-            f"{checkpoint.name} writes at most {most:,} tokens at once, not {job.max_new_tokens:,}.",
+            f"{checkpoint.name} writes at most {most:,} tokens at once, not {wanted:,}.",
             field="max_new_tokens",
         )
     if job.prompt_ids is None:
@@ -174,6 +177,7 @@ def prompt_token_ids(checkpoint: Checkpoint, job: GenerationRequest) -> tuple[in
 
 
 UNKNOWN_CHARACTER = "\ue000"  # a character that no vocabulary has, and which therefore is a token by itself
+MIN_BEAM_WITH_TERMS = 4  # hypotheses that hold terms are searched beside what the model would write
 TERM_CONTEXTS = (
     "",
     "a ",
@@ -203,15 +207,15 @@ def unwritable_tokens(checkpoint: Checkpoint) -> frozenset[int]:
     return frozenset((*config.suppressed, *others))
 
 
-def required_token_runs(checkpoint: Checkpoint, terms: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+def required_token_runs(checkpoint: Checkpoint, terms: Sequence[Sequence[str]]) -> tuple[tuple[TokenRun, ...], ...]:
     """Of each term all runs of each of its forms. InvalidRequest names a term of which no form can be written."""
-    return [_writable_runs(checkpoint, term) for term in terms]
+    return tuple(_writable_runs(checkpoint, term) for term in terms)
 
 
-def _writable_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> list[list[int]]:
+def _writable_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[TokenRun, ...]:
     never = unwritable_tokens(checkpoint)
     found = dict.fromkeys(run for form in forms for run in _standalone_runs(checkpoint, form.strip()))
-    if writable := [list(run) for run in found if never.isdisjoint(run)]:
+    if writable := tuple(run for run in found if never.isdisjoint(run)):
         return writable
     shown = " or ".join(map(repr, forms[:3])) or "''"
     if not found:
@@ -242,137 +246,89 @@ def _standalone_runs(checkpoint: Checkpoint, form: str) -> Iterator[TokenRun]:
             yield tuple(piece.id for piece in pieces[first:])
 
 
-Ids = tuple[int, ...]
-MIN_BEAM_WITH_TERMS = 4  # at least, with terms: they are led to beside what the model would write
-
-
 class TranslationPlan(NamedTuple):
-    """source: () for nothing that the model reads. options: further ones of `asking.translation`."""
+    """A request as tokens. source: () for nothing that the model reads. decoding: with every choice made."""
 
-    job: TranslationRequest
+    request: TranslationRequest
     checkpoint: ModelVersion
-    source: Ids
-    prefix: Ids
-    beam: int
+    source: TokenRun
+    prefix: TokenRun
+    decoding: DecodingOptions
     demand: Demand
-    options: dict[str, Any]
 
 
-def plan_translation(job: TranslationRequest, checkpoint: ModelVersion, *, beam: int, slots: int) -> TranslationPlan:
-    """beam: the server's own. InvalidRequest names the field that cannot be read."""
-    source = source_token_ids(checkpoint, job.text, "q")
-    prefix = prefix_token_ids(checkpoint, job.prefix) if job.prefix else ()
-    required: Sequence[list[list[int]]] = required_token_runs(checkpoint, job.required) if job.required else ()
-    wide = beam_width(job, beam, slots, required)
-    # a translation is about as long as its source
-    demand = Demand(checkpoint.name, 1, len(source), len(source), wide if source else 0)
-    options: dict[str, Any] = {} if job.max_new_tokens is None else {"max_new_tokens": job.max_new_tokens}
-    if job.length_penalty is not None:
-        options["length_penalty"] = job.length_penalty
-    elif job.required:
-        options["length_penalty"] = TERMS_LENGTH_PENALTY
+def plan_translation(
+    request: TranslationRequest, checkpoint: ModelVersion, defaults: DecodingOptions, *, slots: int, streamed: bool
+) -> TranslationPlan:
+    """defaults: the server's beam_size and length_penalty. InvalidRequest names the field that cannot be read."""
+    options = request.options
+    source = source_token_ids(checkpoint, request.text, "q")
+    prefix = prefix_token_ids(checkpoint, options.prefix) if options.prefix else ()
+    required = required_token_runs(checkpoint, request.required) if request.required else ()
+    # more hypotheses than alternatives, since two may read the same
+    beam_size = max(options.decoding.beam_size or defaults.beam, options.alternatives + 1)
     if required:
-        options["required"] = required
-    if job.no_repeat_ngram_size:
-        options["no_repeat_ngram_size"] = job.no_repeat_ngram_size
-    if "scores" in job.wants:
-        options["scores"] = True
-    return TranslationPlan(job, checkpoint, source, prefix, wide, demand, options)
-
-
-def beam_width(job: TranslationRequest, beam: int, slots: int, required: Sequence[list[list[int]]] = ()) -> int:
-    """Of its beam. More hypotheses than alternatives asked for, since two may read the same."""
-    wide = max(beam if job.beam_size is None else job.beam_size, job.alternatives + 1)
-    return (
-        max(wide, min(max(constrained_beam_size(required, wide), MIN_BEAM_WITH_TERMS), slots, MOST_BEAM))
-        if required
-        else wide
+        wide = max(constrained_beam_size(required, beam_size), MIN_BEAM_WITH_TERMS)
+        beam_size = max(beam_size, min(wide, slots, MOST_BEAM))
+    decoding = resolve_search(
+        options.decoding,
+        defaults,
+        checkpoint,
+        len(source),
+        beam_size=beam_size,
+        required=required,
+        scores="scores" in options.wants,
+        streamed=streamed,
     )
+    # a translation is about as long as its source
+    demand = Demand(checkpoint.name, 1, len(source), len(source), beam_size if source else 0)
+    return TranslationPlan(request, checkpoint, source, prefix, decoding, demand)
 
 
-def _decode_message(
-    checkpoint: ModelVersion, source: Sequence[int], prefix: Sequence[int], max_new_tokens: int, **options: Any
-) -> m.Decode:
-    """options: the other fields of the message."""
-    return m.Decode(
-        id=0,
-        model=checkpoint.key,
-        source=list(source),
-        prefix=list(prefix),
-        deadline=0.0,
-        max_new_tokens=max_new_tokens,
-        **options,
-    )
-
-
-def _new_token_limit(checkpoint: ModelVersion, source_tokens: int, asked: int | None, room: int = 0) -> int:
-    """Of a translation, at most. room: where nothing is asked, so many more."""
-    most = checkpoint.config.max_new_tokens
-    return min(most, new_token_limit(source_tokens, most) + room) if asked is None else min(asked, most)
-
-
-def translation_message(
+def resolve_search(
+    wanted: DecodingOptions,
+    defaults: DecodingOptions,
     checkpoint: ModelVersion,
-    source: tuple[int, ...],
-    prefix: tuple[int, ...] = (),
+    source_tokens: int,
     *,
-    beam: int,
-    length_penalty: float,
-    wants_tokens: bool,
-    start_by: float,
-    max_new_tokens: int | None = None,
-    required: Sequence[list[list[int]]] = (),
-    no_repeat_ngram_size: int = 0,
+    beam_size: int | None = None,
+    required: tuple[tuple[TokenRun, ...], ...] = (),
     scores: bool = False,
-) -> m.Decode:
-    """All hypotheses of a beam search, of what follows `prefix`. Terms that are required have room besides."""
-    room = sum(max(map(len, term)) for term in required)
-    return _decode_message(
-        checkpoint,
-        source,
-        (*checkpoint.config.target_prefix, *prefix),
-        _new_token_limit(checkpoint, len(source), max_new_tokens, room),
-        beam=beam,
-        n_best=beam,
+    streamed: bool = False,
+) -> DecodingOptions:
+    """Options of a beam search that returns all its hypotheses. What `wanted` leaves open is the server's choice
+    (defaults), and the limit of new tokens the model's, with room for the terms that are required."""
+    beam_size = beam_size or wanted.beam_size or defaults.beam
+    length_penalty = wanted.length_penalty
+    if length_penalty is None:
+        length_penalty = TERMS_LENGTH_PENALTY if required else defaults.length_penalty
+    most = checkpoint.config.max_new_tokens
+    limit = wanted.max_new_tokens
+    if limit is None:
+        limit = new_token_limit(source_tokens, most) + sum(max(map(len, term)) for term in required)
+    return replace(
+        wanted,
+        beam_size=beam_size,
+        n_best=beam_size,
         length_penalty=length_penalty,
-        wants_tokens=wants_tokens,
-        start_by=start_by,
-        required=list(required),
-        no_repeat_ngram_size=no_repeat_ngram_size,
+        max_new_tokens=min(limit, most),
+        required=required,
         scores=scores,
+        streamed=streamed,
     )
 
 
-def generation_message(
+def decode_message(
     checkpoint: ModelVersion,
-    job: GenerationRequest,
-    prompt: tuple[int, ...],
+    source: Sequence[int],
+    prefix: Sequence[int],
+    decoding: DecodingOptions,
     *,
-    seed: int,
-    wants_tokens: bool,
-    at_once: bool,
     start_by: float,
+    at_once: bool = False,
 ) -> m.Decode:
-    """One of the job's samples."""
-    return _decode_message(
-        checkpoint,
-        (),
-        prompt,
-        job.max_new_tokens,
-        temperature=job.temperature,
-        top_k=job.top_k,
-        top_p=job.top_p,
-        seed=seed,
-        wants_tokens=wants_tokens,
-        at_once=at_once,
-        start_by=start_by,
-        logprobs=job.logprobs,
-        no_repeat_ngram_size=job.no_repeat_ngram_size,
-        presence_penalty=job.presence_penalty,
-        frequency_penalty=job.frequency_penalty,
-        repetition_penalty=job.repetition_penalty,
-        top_logprobs=job.top_logprobs,
-    )
+    """prefix: what the decoder starts from, start tokens included."""
+    return m.Decode(0, checkpoint.key, list(source), list(prefix), 0.0, decoding, start_by, at_once=at_once)
 
 
 def attention_message(checkpoint: ModelVersion, job: AttentionQuery, sides: SentenceSides) -> m.Attend:
@@ -386,11 +342,11 @@ def attention_message(checkpoint: ModelVersion, job: AttentionQuery, sides: Sent
         layers=None if job.layers is None else list(job.layers),
         heads=None if job.heads is None else list(job.heads),
         max_values=job.max_values,
-        question=_attention_options(checkpoint, job, sides),
+        question=_attention_options(job, sides),
     )
 
 
-def _attention_options(checkpoint: ModelVersion, job: AttentionQuery, sides: SentenceSides) -> AttentionOptions:
+def _attention_options(job: AttentionQuery, sides: SentenceSides) -> AttentionOptions:
     """The translation without heads is looked for as the one with them."""
     source = sides.source
     return AttentionOptions(
@@ -405,9 +361,7 @@ def _attention_options(checkpoint: ModelVersion, job: AttentionQuery, sides: Sen
         unit="word",
         starts=source.starts,
         ends=source.ends,
-        beam=sides.beam,
-        length_penalty=sides.length_penalty,
-        max_new_tokens=_new_token_limit(checkpoint, len(source.tokens), job.max_new_tokens),
+        decoding=sides.decoding,
         prefix=list(sides.prefix),
     )
 

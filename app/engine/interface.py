@@ -19,9 +19,12 @@ from app.engine.output.text_stream import TextStream
 from app.engine.output.token_texts import WrittenToken
 from app.engine.protocol.inspection_messages import AttentionFindings, HeadChoice, RowChoice, WalkthroughStep
 from app.engine.registry.training_curves import TrainingCurves
+from models.decoding.options import DecodingOptions
 
 GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
 FloatArray = npt.NDArray[np.float32]
+DEFAULT_DECODING = DecodingOptions()  # leaves every choice to the server
+DEFAULT_SAMPLING = DecodingOptions(max_new_tokens=100, temperature=0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ NO_FINDINGS = AttentionFindings()
 class AttentionQuery:
     """A look at one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target` None: the
     model's own translation, which begins with `prefix`. Layers and heads count from 0; None means all, negative numbers
-    count from the end. beam 0 and None: the server's own."""
+    count from the end. decoding: of that translation."""
 
     source: str | None
     target: str | None = None
@@ -157,9 +160,7 @@ class AttentionQuery:
     one_map: bool = False  # whether the answer has room for one only, of the cross-attention
     source_ids: tuple[int, ...] | None = None
     prefix: str | None = None
-    beam: int = 0
-    length_penalty: float | None = None
-    max_new_tokens: int | None = None
+    decoding: DecodingOptions = DEFAULT_DECODING
     reduce_heads: Literal["none", "mean", "max"] = "none"
     reduce_layers: Literal["none", "mean"] = "none"
     include: tuple[Literal["alignment", "rollout", "stats", "steps"], ...] = ()
@@ -279,24 +280,28 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class TranslationRequest:
-    """One sentence, or as much text as the model takes. `model` None: the first loaded translator of the pair. None of
-    beam_size, length_penalty, max_new_tokens: the server's own. prefix: what the translation begins with. required:
-    terms that it has to hold, each in any one of its forms. no_repeat_ngram_size: no run of so many tokens comes twice;
-    0: off. wants: what is told beside the text."""
+class TranslationOptions:
+    """How texts are translated; all sentences of a text share one. model None: the first loaded translator of the pair.
+    alternatives: how many further translations are wanted. prefix: what the translation begins with. wants: what is
+    returned beside the text. decoding: what it leaves open, the server's settings decide."""
 
-    text: str
     source_language: str
     target_language: str
     model: str | None = None
     alternatives: int = 0
-    beam_size: int | None = None
-    length_penalty: float | None = None
-    max_new_tokens: int | None = None
     prefix: str = ""
-    required: tuple[tuple[str, ...], ...] = ()
-    no_repeat_ngram_size: int = 0
     wants: frozenset[TranslationDetail] = frozenset()
+    decoding: DecodingOptions = DEFAULT_DECODING
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationRequest:
+    """One sentence, or as much text as the model takes. required: terms that the translation has to hold, each in any
+    one of its forms."""
+
+    text: str
+    options: TranslationOptions
+    required: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,25 +334,15 @@ class TranslationResult:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """A text to continue. `seed` None: the pool draws one and says which. Sample i of n uses `seed + i`. logprobs: with
-    its tokens, and how probable the model itself found each. prompt_ids: the prompt as tokens, instead."""
+    """A text to continue n times. Without a seed the engine draws one and returns it; sample i uses `seed + i`.
+    prompt_ids: the prompt as tokens, instead. decoding.logprobs: with the tokens of each text."""
 
     prompt: str
     model: str | None = None
-    max_new_tokens: int = 100
-    temperature: float = 0.8
-    top_k: int = 0  # 0: off
-    top_p: float = 1.0  # 1: off
-    seed: int | None = None
     n: int = 1
     stop: tuple[str, ...] = ()
-    logprobs: bool = False
-    top_logprobs: int = 0  # with logprobs: so many of the likeliest tokens at each place
-    presence_penalty: float = 0.0  # off the logit of each token written before, once
-    frequency_penalty: float = 0.0  # and for each time that it was written
-    repetition_penalty: float = 1.0  # by which positive logits of these are divided, negative ones multiplied; 1: off
-    no_repeat_ngram_size: int = 0
     prompt_ids: tuple[int, ...] | None = None
+    decoding: DecodingOptions = DEFAULT_SAMPLING
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,55 +6,35 @@ Interfaces may have narrower limits of their own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from app.engine.errors import AnswerTooLarge, InvalidRequest
-from app.engine.interface import AttentionKind, AttentionQuery, GenerationRequest, TranslationRequest
+from app.engine.interface import AttentionKind, AttentionQuery, TranslationRequest
 from models.checkpoint import CheckpointConfig
-from models.decoding.options import MAX_REQUIRED_TERMS, MAX_TOP_LOGPROBS
+from models.decoding.options import MAX_REQUIRED_TERMS
 
 MOST_BEAM = 64
-MOST_NGRAM = 1000
 
 
 def check_translation(job: TranslationRequest, widest: int) -> None:
     """widest: the hypotheses that a model has slots for. InvalidRequest names the field and the limit."""
-    widest = min(widest, MOST_BEAM)
-    if job.beam_size is not None:
-        _check_range("beam_size", job.beam_size, 1, widest)
-    if job.alternatives:
-        _check_range("alternatives", job.alternatives, 0, widest - 1)
-    if job.length_penalty is not None:
-        _check_range("length_penalty", job.length_penalty, -10, 10)
-    if job.max_new_tokens is not None:
-        _check_range("max_new_tokens", job.max_new_tokens, 1, math.inf)
+    widest, beam_size, alternatives = min(widest, MOST_BEAM), job.options.decoding.beam_size, job.options.alternatives
+    if beam_size is not None:
+        _check_range("beam_size", beam_size, 1, widest)
+    if alternatives:
+        _check_range("alternatives", alternatives, 0, widest - 1)
     if len(job.required) > MAX_REQUIRED_TERMS:
         message = (
             f"This text has {len(job.required)} terms to hold; a sentence takes {MAX_REQUIRED_TERMS}: send it in parts."
         )
         raise InvalidRequest(message, field="glossary")
-    if job.no_repeat_ngram_size:
-        _check_range("no_repeat_ngram_size", job.no_repeat_ngram_size, 0, MOST_NGRAM)
-
-
-def check_generation(job: GenerationRequest) -> None:
-    """InvalidRequest names the field and the limit."""
-    _check_range("top_logprobs", job.top_logprobs, 0, MAX_TOP_LOGPROBS)
-    if job.top_logprobs and not job.logprobs:
-        raise InvalidRequest("top_logprobs are told with logprobs alone: ask for these too.", field="top_logprobs")
-    _check_range("presence_penalty", job.presence_penalty, -2, 2)
-    _check_range("frequency_penalty", job.frequency_penalty, -2, 2)
-    _check_range("repetition_penalty", job.repetition_penalty, 0.01, 100)
-    _check_range("no_repeat_ngram_size", job.no_repeat_ngram_size, 0, MOST_NGRAM)
 
 
 def _check_range(field: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:  # true of NaN too
-        limit = f"at least {least:g}" if most == math.inf else f"{least:g} to {most:g}"
-        raise InvalidRequest(f"{field} is {value:g}; this service takes {limit}.", field=field)
+        raise InvalidRequest(f"{field} is {value:g}; this service takes {least:g} to {most:g}.", field=field)
 
 
 class AttentionSize(NamedTuple):

@@ -57,7 +57,7 @@ class Cache:
 def _entry_bytes(key: CacheKey, translation: TranslationResult) -> int:
     job = key[2]
     required = (form for forms in job.required for form in forms)
-    texts = (job.text, job.prefix, translation.text, *translation.alternatives, *required)
+    texts = (job.text, job.options.prefix, translation.text, *translation.alternatives, *required)
     parts = len(translation.tokens or ()) + len(translation.alignment or ())
     return _ENTRY_BYTES + _TOKEN_BYTES * parts + _CHARACTER_BYTES * sum(map(len, texts))
 
@@ -84,7 +84,7 @@ class Asker:
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
         if len(jobs) == 1 and not self._cache.max_bytes:
             answers = await _when_room(partial(self._engine.translate, jobs), deadline)
-            return [without_invented_layout(answer, jobs[0].prefix) for answer in answers]
+            return [without_invented_layout(answer, jobs[0].options.prefix) for answer in answers]
         found: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(jobs), _LOOKUPS_PER_TURN):
             found.update((job, self.known(job)) for job in jobs[start : start + _LOOKUPS_PER_TURN])
@@ -96,7 +96,7 @@ class Asker:
             answers = await _when_room(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _ROOM_WAIT_S
             for job, model, answer in zip(group, served, answers, strict=True):
-                found[job] = own = without_invented_layout(answer, job.prefix)
+                found[job] = own = without_invented_layout(answer, job.options.prefix)
                 self._keep(job, model, own)
         return [_present(found[job]) for job in jobs]
 
@@ -118,7 +118,8 @@ class Asker:
         """The same translations with their word alignments; without, where they are longer than the model reads."""
         by_model: dict[tuple[str | None, str, str], list[int]] = {}
         for number, job in enumerate(jobs):
-            by_model.setdefault((job.model, job.source_language, job.target_language), []).append(number)
+            options = job.options
+            by_model.setdefault((options.model, options.source_language, options.target_language), []).append(number)
         answers = list(found)
         for model, numbers in by_model.items():
             for start in range(0, len(numbers), _PAIRS_PER_ALIGNMENT):
@@ -159,9 +160,9 @@ class Asker:
         """The one that answers this job."""
         if not self._cache.max_bytes:
             return None
-        pair = job.source_language, job.target_language
+        pair = job.options.source_language, job.options.target_language
         for model in self._engine.models():
-            if (model.source_language, model.target_language) == pair and job.model in (None, model.name):
+            if (model.source_language, model.target_language) == pair and job.options.model in (None, model.name):
                 return model
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, Usage
+from app.engine.interface import AlignedWord, FinishReason, TranslationOptions, Usage
 from app.engine.output.token_texts import WrittenToken
 
 NO_USAGE = Usage()
@@ -15,25 +15,15 @@ TextFormat = Literal["text", "html"]
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """source_language, target_language: codes of a loaded pair. None of beam_size, length_penalty, max_new_tokens: the
-    server's own. prefix: what the translation of the first sentence begins with. glossary: source terms, and what each
-    becomes. split: whether the text is cut into sentences; without it, only where it is too long for the model.
-    no_repeat_ngram_size: in tokens; 0: off."""
+    """options: of all its sentences; the languages are codes of a loaded pair, and the translation of the first
+    sentence begins with the prefix. glossary: source terms, and what each becomes. split: whether the text is cut into
+    sentences; without it, only where it is too long for the model."""
 
     text: str
-    source_language: str
-    target_language: str
-    model: str | None = None
+    options: TranslationOptions
     format: TextFormat = "text"
-    alternatives: int = 0
-    beam_size: int | None = None
-    length_penalty: float | None = None
-    max_new_tokens: int | None = None
-    prefix: str = ""
     glossary: Mapping[str, str] = field(default_factory=dict)
-    no_repeat_ngram_size: int = 0
     split: bool = True
-    wants: frozenset[TranslationDetail] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

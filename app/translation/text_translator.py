@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.engine.errors import Overloaded, TextTooLong
-from app.engine.interface import AlignedWord, Engine, FinishReason, TranslationRequest, TranslationResult, Usage
+from app.engine.interface import AlignedWord, Engine, FinishReason, TranslationOptions, TranslationResult, Usage
 from app.engine.output.text_stream import ShowText, TextStream
 from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
@@ -64,9 +64,10 @@ async def translated_pages(jobs: Sequence[TextRequest], ask: TranslateTexts) -> 
 def _page_requests(job: TextRequest, page: HtmlPage | None) -> list[TextRequest]:
     if page is None:
         return [job]
-    wants = frozenset({"alignment", *(job.wants & {"scores"})})
-    plain = replace(job, format="text", alternatives=0, wants=wants)
-    return [replace(plain, text=text, prefix="" if i else job.prefix) for i, text in enumerate(page.texts)]
+    wants = frozenset({"alignment", *(job.options.wants & {"scores"})})
+    first = replace(job.options, alternatives=0, wants=wants)
+    others = replace(first, prefix="") if first.prefix else first
+    return [replace(job, text=text, format="text", options=others if i else first) for i, text in enumerate(page.texts)]
 
 
 def _page_translation(job: TextRequest, page: HtmlPage, texts: Sequence[TranslatedText]) -> TranslatedText:
@@ -77,7 +78,7 @@ def _page_translation(job: TextRequest, page: HtmlPage, texts: Sequence[Translat
         max((each.finish_reason for each in texts), key=_PAGE_FINISH_REASONS.index, default="stop"),
         next((each.model for each in texts if each.model), ""),
         _page_usage([each.usage for each in texts]),
-        _mean_score([each.scores[0] for each in texts if each.scores]) if "scores" in job.wants else None,
+        _mean_score([each.scores[0] for each in texts if each.scores]) if "scores" in job.options.wants else None,
     )
 
 
@@ -170,7 +171,7 @@ async def _stream_sentence(
     task: PreparedSentence, line: _SentenceStream, engine: Engine, *, first: bool
 ) -> TranslationResult:
     """As it is written. Those behind the first wait for room."""
-    wait, shown, tidying = 0.05, False, LayoutFilter(task.job.prefix)
+    wait, shown, tidying = 0.05, False, LayoutFilter(task.job.options.prefix)
     while True:
         try:
             async with engine.stream_translation(task.job) as stream:
@@ -178,7 +179,7 @@ async def _stream_sentence(
                     if text := tidying.more(delta.text):
                         line.put(text)
                         shown = True
-                result = without_invented_layout(stream.result, task.job.prefix)
+                result = without_invented_layout(stream.result, task.job.options.prefix)
             if not shown:
                 result = or_source_text(task, result)
                 line.put(result.text)
@@ -241,7 +242,7 @@ class Translator:
                 show(page.text, 0)
                 return page
             (plan,) = await self._plans([job], certain=True)
-            between = list(target_spaces(plan.layout, job.target_language))
+            between = list(target_spaces(plan.layout, job.options.target_language))
             parts = await streamed_in_order(plan.tasks, between, self._engine, self._asker, self._mended, show)
             return _text_translation(plan, parts)
 
@@ -259,29 +260,29 @@ class Translator:
         again: list[tuple[int, SegmentedText, list[PreparedSentence]]] = []
         for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
             source = task.sentence.source
-            cut = translation.finish_reason == "length" and task.job.max_new_tokens is None
+            cut = translation.finish_reason == "length" and task.job.options.decoding.max_new_tokens is None
             parted = (
                 None
                 if keeps_spaces(source, translation.text)
-                else split_at_wide_spaces(source, task.job.source_language)
+                else split_at_wide_spaces(source, task.job.options.source_language)
             )
             if parted is not None and parted.spans:
-                again.append((number, parted, _prepared_sentences(parted, task.job, task.glossary)))
+                again.append((number, parted, _prepared_sentences(parted, task.job.options, task.glossary)))
             elif cut and halvings > 0 and len(source) > _SHORT_CHARACTERS:
-                layout = split_in_half(source, task.job.source_language)
+                layout = split_in_half(source, task.job.options.source_language)
                 if len(layout.spans) > 1:
-                    again.append((number, layout, _prepared_sentences(layout, task.job, task.glossary)))
+                    again.append((number, layout, _prepared_sentences(layout, task.job.options, task.glossary)))
         if again:
             tasks_again = [task for *_, own in again for task in own]
             parts = iter(await self._translated(tasks_again, halvings - 1, patient=True))
             for number, layout, own in again:
-                found[number] = assembled(layout, [next(parts) for _ in own], tasks[number].job.target_language)
+                found[number] = assembled(layout, [next(parts) for _ in own], tasks[number].job.options.target_language)
         return found
 
     async def _plans(self, jobs: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         size = sum(len(job.text) for job in jobs)
         layouts = await in_thread_if_long(
-            size, lambda: [segmented(job.text, job.source_language, split=job.split) for job in jobs]
+            size, lambda: [segmented(job.text, job.options.source_language, split=job.split) for job in jobs]
         )
         pairs = await self._fitted(list(zip(jobs, layouts, strict=True)), certain=certain)
         return await in_thread_if_long(size, lambda: _prepared_texts(pairs))
@@ -293,7 +294,7 @@ class Translator:
         found = []
         for job, layout in pairs:
             if layout.spans:
-                model = job.model, job.source_language, job.target_language
+                model = job.options.model, job.options.source_language, job.options.target_language
                 room = rooms[model] if model in rooms else rooms.setdefault(model, self._engine.source_room(*model))
                 if certain or not surely_fits(layout, room):
                     count = partial(self._engine.source_tokens, *model)
@@ -309,46 +310,29 @@ def _prepared_texts(pairs: Sequence[tuple[TextRequest, SegmentedText]]) -> list[
         if job.glossary and id(job.glossary) not in glossaries:
             glossaries[id(job.glossary)] = TermMatcher(job.glossary)
         glossary = glossaries[id(job.glossary)] if job.glossary else _EMPTY_GLOSSARY
-        plans.append(PreparedText(job, layout, _prepared_sentences(layout, _sentence_options(job), glossary)))
+        plans.append(PreparedText(job, layout, _prepared_sentences(layout, job.options, glossary)))
     return plans
 
 
-def _sentence_options(job: TextRequest) -> TranslationRequest:
-    return TranslationRequest(
-        "",
-        job.source_language,
-        job.target_language,
-        job.model,
-        job.alternatives,
-        job.beam_size,
-        job.length_penalty,
-        job.max_new_tokens,
-        job.prefix,
-        (),
-        job.no_repeat_ngram_size,
-        job.wants,
-    )
-
-
 def _prepared_sentences(
-    layout: SegmentedText, asked: TranslationRequest, glossary: TermMatcher
+    layout: SegmentedText, options: TranslationOptions, glossary: TermMatcher
 ) -> list[PreparedSentence]:
     """The prefix is for the first sentence alone."""
     if layout.spans == ((0, len(layout.text)),):
-        return [PreparedSentence.of(Sentence.of(layout.text), asked, glossary)]
-    others = replace(asked, prefix="") if asked.prefix else asked
+        return [PreparedSentence.of(Sentence.of(layout.text), options, glossary)]
+    others = replace(options, prefix="") if options.prefix else options
     return [
-        PreparedSentence.of(Sentence.of(piece), others if number else asked, glossary)
+        PreparedSentence.of(Sentence.of(piece), others if number else options, glossary)
         for number, piece in enumerate(layout.pieces)
     ]
 
 
 def _text_translation(plan: PreparedText, parts: Sequence[TranslationResult]) -> TranslatedText:
-    found = assembled(plan.layout, parts, plan.job.target_language)
-    wants = plan.job.wants
+    found = assembled(plan.layout, parts, plan.job.options.target_language)
+    wants = plan.job.options.wants
     return TranslatedText(
         found.text,
-        found.alternatives[: plan.job.alternatives],
+        found.alternatives[: plan.job.options.alternatives],
         found.finish_reason,
         found.model,
         found.usage,

@@ -43,7 +43,7 @@ class Translator:
         sources = [self.checkpoint.source_ids(text) for text in texts]
         prompts = [Prompt(source, tuple(config.target_prefix)) for source in sources]
         options = [
-            DecodingOptions(max_new_tokens=new_token_limit(len(s), config.max_new_tokens), beam=self.beam)
+            DecodingOptions(max_new_tokens=new_token_limit(len(s), config.max_new_tokens), beam_size=self.beam)
             for s in sources
         ]
         found = decode(self.network, self.rules, prompts, options, slots=len(texts) * self.beam)

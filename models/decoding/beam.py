@@ -90,11 +90,11 @@ class Beams:
         self.any_bound = self.any_bound or bound is not None
         self.keys.append(key)
         self.ended.append([])
-        self.penalties.append(options.length_penalty)
+        self.penalties.append(options.length_exponent)
         # all k rows start equal, so only the first may branch on the first step
         self.log_probabilities[place] = -np.inf
         self.log_probabilities[place, 0] = 0.0
-        self.lengths[place], self.limits[place], self.told[place] = 0, options.max_new_tokens, 0
+        self.lengths[place], self.limits[place], self.told[place] = 0, options.token_limit, 0
         self.streamed[place], self.full[place] = options.streamed, False
         self.shared[place], self.shared_with_best[place] = 0, 0
 

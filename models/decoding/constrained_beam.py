@@ -46,9 +46,9 @@ class BeamConstraints:
     def __init__(
         self, options: DecodingOptions, prefix: Sequence[int], eos: int | None, terms: TermAutomaton | None
     ) -> None:
-        self.size, self.eos, self.terms, self.limit = options.no_repeat_ngram_size, eos, terms, options.max_new_tokens
+        self.size, self.eos, self.terms, self.limit = options.no_repeat_ngram_size, eos, terms, options.token_limit
         self.states = np.full(options.beam, terms.read(prefix) if terms else 0)  # of each hypothesis
-        self.written = np.zeros((options.beam, options.max_new_tokens), dtype=np.int64)
+        self.written = np.zeros((options.beam, options.token_limit), dtype=np.int64)
         self.length = 0
 
     def follow(self, came: Ints, last: Ints) -> None:

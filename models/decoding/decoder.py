@@ -130,7 +130,7 @@ class Decoder:
     def _search(self, key: Hashable, prompt: Prompt, options: DecodingOptions) -> ActiveRequest:
         if not prompt.prefix:
             raise ValueError("A request needs a token to start from: its prefix is empty.")
-        longest = len(prompt.prefix) - 1 + options.max_new_tokens
+        longest = len(prompt.prefix) - 1 + options.token_limit
         if len(prompt.source) > self.source_length or longest > self.target_length:
             raise ValueError(
                 f"A request of {len(prompt.source)} source and up to {longest} target tokens does not fit slots"
@@ -140,7 +140,7 @@ class Decoder:
 
     def _bound(self, prompt: Prompt, options: DecodingOptions) -> BeamConstraints | None:
         """What a beam may not, or must write; ValueError for a term that can never come."""
-        if not options.required and not (options.no_repeat_ngram_size and options.beam > 1):
+        if not options.constrains_beam:
             return None
         never = {*self.rules.suppressed, self.rules.eos}
         terms = [[run for run in term if never.isdisjoint(run)] for term in options.required]
@@ -275,7 +275,7 @@ def decode(
         rules,
         slots=min(slots, sum(o.beam for o in each)),
         source_length=max(len(p.source) for p in prompts),
-        target_length=max(len(p.prefix) - 1 + o.max_new_tokens for p, o in zip(prompts, each, strict=True)),
+        target_length=max(len(p.prefix) - 1 + o.token_limit for p, o in zip(prompts, each, strict=True)),
         parts=parts,
     )
     waiting = sorted(range(len(prompts)), key=lambda i: len(prompts[i].source))

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_REQUIRED_TERMS = 32
 MAX_TOP_LOGPROBS = 20
+MAX_NGRAM_SIZE = 1000
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("max_new_tokens", 1, math.inf),
+    ("beam_size", 1, math.inf),
+    ("length_penalty", -10, 10),
+    ("top_k", 0, math.inf),
+    ("no_repeat_ngram_size", 0, MAX_NGRAM_SIZE),
+    ("presence_penalty", -2, 2),
+    ("frequency_penalty", -2, 2),
+    ("repetition_penalty", 0.01, 100),
+    ("top_logprobs", 0, MAX_TOP_LOGPROBS),
+)
+
+
+class OptionError(ValueError):
+    """Options that no decoder takes, in one sentence; `field` names the first of them."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
-    """beam 1 and temperature 0 is greedy search; a temperature draws; a beam above 1 searches.
+    """How one prompt is decoded, from the caller's request to the decoder. OptionError for what no decoder takes.
 
-    scores: whether log-probabilities are wanted; without a beam, leaving them out saves a pass over the vocabulary.
-    token_scores: whether those of each token are wanted, at the same cost. streamed: whether `Progress.tokens` is to
-    tell of this request.
+    beam_size 1 and temperature 0 is greedy search; a temperature draws; a beam above 1 searches. None leaves a choice
+    open: a server fills in its settings and the model's limit; the decoder takes beam_size 1, length_penalty 1.0 and
+    seed 0, and needs max_new_tokens.
 
-    required: each entry of it, a term, stands in the answer (or in the prefix) by any one of its token runs, once for
-    each time that it is listed: no token serves two terms. Where tokens are known to be parts of words, no word goes on
-    into a term or out of it. It takes a beam, of which the steps on the way to all terms each have their share: see
-    `models.decoding.constraints.constrained_beam_size`. Where the limit leaves no room for them, or nothing that is
-    allowed leads there, the answer is not finished, and says how many are missing.
+    n_best: how many hypotheses of a beam are returned. scores: whether log-probabilities are wanted; without a beam,
+    leaving them out saves a pass over the vocabulary. logprobs: whether that of each token is wanted, at the same cost,
+    without a beam only; top_logprobs: with it so many of the likeliest tokens at each place. streamed: whether
+    `Progress.tokens` names this request's tokens.
+
+    required: terms, each a choice of token runs. Each stands in the answer (or in the prefix) by one of its runs, once
+    for each time that it is listed: no token serves two terms. Where tokens are known to be parts of words, no word
+    goes on into a term or out of it. Terms take a beam, of which the steps on the way to all terms each have their
+    share: see `models.decoding.constraints.constrained_beam_size`. Where the limit leaves no room for them, or nothing
+    that is allowed leads there, the answer is not finished, and says how many are missing.
 
     no_repeat_ngram_size: of the tokens written no run of so many comes twice, as Hugging Face's processor of that name
     has it; where nothing else is left, the text ends unfinished. Penalties, of requests without a beam, change what is
@@ -29,70 +56,87 @@ class DecodingOptions:
     are those of the model's own distribution, whatever was banned or penalised.
     """
 
-    max_new_tokens: int
-    beam: int = 1
-    n_best: int = 1  # of a beam: how many hypotheses to return
-    length_penalty: float = 1.0
+    max_new_tokens: int | None = None
+    beam_size: int | None = None
+    n_best: int = 1
+    length_penalty: float | None = None
     temperature: float = 0.0
     top_k: int = 0  # 0: off
     top_p: float = 1.0  # 1: off
-    seed: int = 0
+    seed: int | None = None
     scores: bool = True
-    token_scores: bool = False  # without a beam only
+    logprobs: bool = False
+    top_logprobs: int = 0
     streamed: bool = True
     required: tuple[tuple[tuple[int, ...], ...], ...] = ()
     no_repeat_ngram_size: int = 0  # 0: off
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0  # 1: off
-    top_scores: int = 0  # with token_scores: so many of the likeliest tokens at each place, and theirs
 
     def __post_init__(self) -> None:
-        checks = {
-            f"max_new_tokens must be at least 1, not {self.max_new_tokens}": self.max_new_tokens >= 1,
-            f"beam must be at least 1, not {self.beam}": self.beam >= 1,
-            f"n_best must lie in 1..beam, not {self.n_best}": 1 <= self.n_best <= self.beam,
-            f"length_penalty must lie in -10..10, not {self.length_penalty}": -10 <= self.length_penalty <= 10,
-            f"temperature must be 0 or a positive number, not {self.temperature}": 0 <= self.temperature < 1e6,
-            f"top_k must be at least 0, not {self.top_k}": self.top_k >= 0,
-            f"top_p must lie in (0, 1], not {self.top_p}": 0 < self.top_p <= 1,
-            "a beam does not draw: use temperature 0 with it": self.beam == 1 or self.temperature == 0,
-            "a beam does not score single tokens: use beam 1": self.beam == 1 or not self.token_scores,
-            **self._checks_of_repetition(),
-            **self._checks_of_terms(),
-        }
-        problems = [sentence for sentence, holds in checks.items() if not holds]
-        if problems:
-            raise ValueError("; ".join(problems) + ".")
+        if problems := list(self._problems()):
+            raise OptionError("; ".join(sentence for _, sentence in problems) + ".", problems[0][0])
+
+    @property
+    def beam(self) -> int:
+        """Hypotheses that the search keeps, which is as many rows of a batch."""
+        return self.beam_size or 1
+
+    @property
+    def token_limit(self) -> int:
+        """max_new_tokens of options that a decoder gets."""
+        assert self.max_new_tokens is not None, "a decoder needs a limit of new tokens"
+        return self.max_new_tokens
+
+    @property
+    def length_exponent(self) -> float:
+        return 1.0 if self.length_penalty is None else self.length_penalty
 
     @property
     def penalised(self) -> bool:
         return bool(self.presence_penalty or self.frequency_penalty or self.repetition_penalty != 1)
 
-    def _checks_of_repetition(self) -> dict[str, bool]:
-        return {
-            f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}": self.no_repeat_ngram_size >= 0,
-            f"presence_penalty must lie in -2..2, not {self.presence_penalty}": -2 <= self.presence_penalty <= 2,
-            f"frequency_penalty must lie in -2..2, not {self.frequency_penalty}": -2 <= self.frequency_penalty <= 2,
-            f"repetition_penalty must lie in 0.01..100, not {self.repetition_penalty}": (
-                0.01 <= self.repetition_penalty <= 100
-            ),
-            "a beam has no penalties: use beam 1": self.beam == 1 or not self.penalised,
-            f"top_scores must lie in 0..{MAX_TOP_LOGPROBS}, not {self.top_scores}": (
-                0 <= self.top_scores <= MAX_TOP_LOGPROBS
-            ),
-            "top_scores comes with token_scores": self.token_scores or not self.top_scores,
-        }
+    @property
+    def constrains_beam(self) -> bool:
+        """Whether a beam search has terms to hold, or runs of tokens to avoid."""
+        return bool(self.required) or (self.no_repeat_ngram_size > 0 and self.beam > 1)
 
-    def _checks_of_terms(self) -> dict[str, bool]:
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Fields and sentences."""
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:  # true of NaN too
+                must = f"be at least {least:g}" if most == math.inf else f"lie in {least:g}..{most:g}"
+                yield name, f"{name} must {must}, not {value}"
+        if not 0 <= self.temperature < 1e6:
+            yield "temperature", f"temperature must be 0 or a positive number, not {self.temperature}"
+        if not 1 <= self.n_best <= self.beam:
+            yield "n_best", f"n_best must lie in 1..beam_size, not {self.n_best}"
+        if not 0 < self.top_p <= 1:
+            yield "top_p", f"top_p must lie in (0, 1], not {self.top_p}"
+        if self.top_logprobs and not self.logprobs:
+            yield "top_logprobs", "top_logprobs comes with logprobs"
+        if self.beam > 1:
+            if self.temperature:
+                yield "temperature", "a beam does not draw: use temperature 0 with it"
+            if self.logprobs:
+                yield "logprobs", "a beam does not score single tokens: use beam_size 1"
+            if self.penalised:
+                yield "beam_size", "a beam has no penalties: use beam_size 1"
+        if self.required:
+            yield from (("required", sentence) for sentence in self._term_problems())
+
+    def _term_problems(self) -> Iterator[str]:
         runs = [run for term in self.required for run in term]
-        return {
-            "required terms need a beam: use one of 2 or more": self.beam > 1 or not self.required,
-            f"at most {MAX_REQUIRED_TERMS} terms can be required, not {len(self.required)}": len(self.required)
-            <= MAX_REQUIRED_TERMS,
-            "a required term needs at least one run of tokens, of one or more": all(runs) and all(self.required),
-            "a required term has a negative token": all(token >= 0 for run in runs for token in run),
-        }
+        if self.beam == 1:
+            yield "required terms need a beam: use one of 2 or more"
+        if len(self.required) > MAX_REQUIRED_TERMS:
+            yield f"at most {MAX_REQUIRED_TERMS} terms can be required, not {len(self.required)}"
+        if not all(runs) or not all(self.required):
+            yield "a required term needs at least one run of tokens, of one or more"
+        if any(token < 0 for run in runs for token in run):
+            yield "a required term has a negative token"
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,14 +101,14 @@ class RowState:
 
     def start(self, row: int, options: DecodingOptions, prefix: Sequence[int] = ()) -> None:
         """A new request in this row."""
-        self.lengths[row], self.limits[row], self.log_probability[row] = 0, options.max_new_tokens, 0.0
+        self.lengths[row], self.limits[row], self.log_probability[row] = 0, options.token_limit, 0.0
         self.temperature[row], self.top_p[row] = options.temperature, options.top_p
         self.top_k[row] = min(options.top_k, INT64_MAX)  # any number is allowed, and as many tokens there are not
-        self.seed[row] = options.seed & SEED_MASK
-        self.scored[row], self.streamed[row] = options.scores or options.token_scores, options.streamed
-        self.itemised[row], self.tops[row], self.likeliest[row] = options.token_scores, options.top_scores, []
+        self.seed[row] = (options.seed or 0) & SEED_MASK
+        self.scored[row], self.streamed[row] = options.scores or options.logprobs, options.streamed
+        self.itemised[row], self.tops[row], self.likeliest[row] = options.logprobs, options.top_logprobs, []
         self.restraints.start(row, options, prefix)
-        if options.token_scores and self.gains is None:
+        if options.logprobs and self.gains is None:
             self.gains = np.zeros(self.written.shape)
             self._arrays += (self.gains,)
 
@@ -259,8 +259,8 @@ class RowState:
         tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")
         gains = None
-        if self.gains is not None and options.token_scores:
+        if self.gains is not None and options.logprobs:
             gains = tuple(self.gains[row, : len(tokens)].tolist())
-        score = log_probability / max(length, 1) ** options.length_penalty
-        likeliest = tuple(self.likeliest[row]) if options.top_scores else None
+        score = log_probability / max(length, 1) ** options.length_exponent
+        likeliest = tuple(self.likeliest[row]) if options.top_logprobs else None
         return Hypothesis(tokens, log_probability, score, finished, gains, likeliest)

@@ -17,6 +17,7 @@ from benchmarks.peers.batching_server import Batcher
 from benchmarks.peers.gru_loop import GruLoop
 from benchmarks.peers.translator import Translator
 from models.checkpoint import new_token_limit, read
+from tests.request_builders import decode_message
 from tests.tiny import GERMAN
 
 FAR = 1e12
@@ -40,20 +41,20 @@ def test_the_batch_translator_says_what_the_engine_says(tiny_checkpoints: Path, 
         source = list(checkpoint.source_ids(text))
         most = new_token_limit(len(source), checkpoint.config.max_new_tokens)
         prefix = list(checkpoint.config.target_prefix)
-        scheduler.handle(m.Decode(number, "model", source, prefix, FAR, most, beam=beam))
+        scheduler.handle(decode_message(number, "model", source, prefix, FAR, most, beam_size=beam))
     ours: dict[int, str] = {}
     while scheduler.busy:
         for reply in scheduler.step():
             assert isinstance(reply, m.Finished)
             ours[reply.id] = checkpoint.decode(reply.hypotheses[0].tokens)
-    assert Translator(folder, beam=beam, threads=1).translate(GERMAN) == [ours[i] for i in range(len(GERMAN))]
+    assert Translator(folder, beam_size=beam, threads=1).translate(GERMAN) == [ours[i] for i in range(len(GERMAN))]
 
 
 def test_the_loop_writes_the_likeliest_characters_when_it_is_cold(tiny_checkpoints: Path) -> None:
     folder = tiny_checkpoints / "tiny-lyrics"
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=1))
     scheduler.handle(m.Load("model", str(folder)))
-    scheduler.handle(m.Decode(1, "model", [], list(read(folder).target_ids("分开")), FAR, 40))
+    scheduler.handle(decode_message(1, "model", [], list(read(folder).target_ids("分开")), FAR, 40))
     (answer,) = [r for _ in range(40) for r in scheduler.step()]
     assert isinstance(answer, m.Finished)
     assert GruLoop(folder).stream("分开", 40, temperature=1e-6) == answer.hypotheses[0].tokens

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.engine.interface import GenerationRequest
 from tests.app.engine.engine_thread import Running, options
+from tests.request_builders import generation_request
 
 pytestmark = pytest.mark.faults
 PROMPT_TOKENS = 2
@@ -32,11 +32,13 @@ def test_an_answer_that_nobody_waits_for_costs_two_steps_at_most(
             """Steps of the request that the clock did not see between its coming and its leaving."""
             clock, came, left = 0, 0, 0
             asked: asyncio.Task[Any] | None = None
-            async with running.pool.stream_generation(GenerationRequest("分开", max_new_tokens=2000, seed=1)) as stream:
+            async with running.pool.stream_generation(
+                generation_request("分开", max_new_tokens=2000, seed=1)
+            ) as stream:
                 async for delta in stream.deltas():
                     clock += len(delta.text)
                     if asked is None and clock >= BEFORE:
-                        job = GenerationRequest("分开", max_new_tokens=2000, seed=2)
+                        job = generation_request("分开", max_new_tokens=2000, seed=2)
                         asked, came = asyncio.create_task(running.pool.generate(job)), clock
                     elif asked is not None and not left and clock >= came + BESIDE:
                         asked.cancel()

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.interface import GenerationRequest, TranslationRequest
+from app.engine.interface import GenerationRequest
 from tests import tiny
 from tests.app.engine.engine_thread import Running, options
 from tests.faults.clients import ask, busy_gauges, connected, descriptors, heard, in_flight, resident_mib, send, until
+from tests.request_builders import generation_request, translation_request
 from tests.serving import Server, serving
 from tests.test_end_to_end import wait_for
 from tests.test_scraping import Samples, scrape
@@ -141,7 +142,9 @@ def test_a_left_stream_costs_two_steps_at_most(slow_lyricist: Path, monkeypatch:
 
         async def leave() -> int:
             heard = 0
-            async with running.pool.stream_generation(GenerationRequest("分开", max_new_tokens=2000, seed=1)) as stream:
+            async with running.pool.stream_generation(
+                generation_request("分开", max_new_tokens=2000, seed=1)
+            ) as stream:
                 async for delta in stream.deltas():
                     heard += len(delta.text)
                     if heard >= 20:
@@ -208,13 +211,13 @@ def lanes(pool: AsyncEngine) -> list[Any]:
 
 async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:
     """At any moment: before it is sent, while it waits, in its prefill, among its steps, at its end."""
-    lyrics = GenerationRequest("分开", max_new_tokens=chance.choice((5, 500)), seed=1, n=chance.choice((1, 2)))
+    lyrics = generation_request("分开", max_new_tokens=chance.choice((5, 500)), seed=1, n=chance.choice((1, 2)))
     match chance.randrange(3):
         case 0:
             task: asyncio.Task[Any] = asyncio.create_task(pool.generate(lyrics))
         case 1:
             task = asyncio.create_task(
-                pool.translate([TranslationRequest(text, "de", "en") for text in tiny.GERMAN[:2]])
+                pool.translate([translation_request(text, "de", "en") for text in tiny.GERMAN[:2]])
             )
         case _:
             task = asyncio.create_task(read(pool, lyrics, chance.randrange(20)))
@@ -251,7 +254,7 @@ def test_ten_thousand_cancelled_requests_leave_nothing(tiny_checkpoints: Path) -
     running = Running(options(tiny_checkpoints, max_queue_age_s=3600.0))
     try:
         running.ready()
-        job = GenerationRequest("分开", max_new_tokens=200, seed=5)
+        job = generation_request("分开", max_new_tokens=200, seed=5)
         right = running.do(running.pool.generate(job)).continuations[0].text
         running.do(cancel_many(running.pool, WARM_UP, 1), timeout=120)
         before = held(running)

@@ -181,6 +181,7 @@ SPAWN = """
 import asyncio, os, signal, sys
 from app.engine.dispatch.worker_process import WorkerProcess
 from app.engine.protocol import messages as m
+from tests.request_builders import decode_message
 
 async def main():
     process = WorkerProcess("cpu", on_message=lambda *_: None, on_death=lambda _: None)
@@ -199,7 +200,7 @@ asyncio.run(main())
         ("", 0.0),  # while it imports, before it has asked for the signal
         ("", 4.0),  # while it waits to be configured
         ('m.Configure("cpu", 1, 4096), *[m.Load(f"a@{i}", sys.argv[1]) for i in range(500)]', 4.0),  # while it loads
-        ('m.Configure("cpu", 1, 8), m.Load("a", sys.argv[1]), m.Decode(1, "a", [], [1], 1e12, 2000)', 4.0),
+        ('m.Configure("cpu", 1, 8), m.Load("a", sys.argv[1]), decode_message(1, "a", [], [1], 1e12, 2000)', 4.0),
     ],
 )
 def test_no_process_outlives_its_parent_at_whatever_moment(

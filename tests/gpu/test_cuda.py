@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from app.engine.engine_settings import EngineSettings
-from app.engine.interface import GenerationRequest, TranslationRequest
 from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
 from models.backends.torch.cuda_graph import Graphed, Recordable
@@ -21,6 +20,7 @@ from models.inspection.attention_maps import attention_maps
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.engine_thread import Running
+from tests.request_builders import generation_request, translation_request
 from tests.tiny import ENGLISH, GERMAN
 from training.config import recipes
 from training.data.sentence_pairs import Pairs
@@ -42,7 +42,7 @@ def mixed_requests(translator: bool) -> tuple[list[Prompt], list[DecodingOptions
         source = tuple(chance.randrange(4, 12) for _ in range(chance.randrange(1, 9)))
         text = tuple(chance.randrange(1, 20) for _ in range(chance.randrange(1, 9)))
         prompts.append(Prompt((*source, 3), (2,)) if translator else Prompt((), text))
-        kind = chance.choice([{}, {"beam": 4, "n_best": 2}, {"temperature": 0.9, "top_p": 0.9, "seed": number}])
+        kind = chance.choice([{}, {"beam_size": 4, "n_best": 2}, {"temperature": 0.9, "top_p": 0.9, "seed": number}])
         options.append(DecodingOptions(max_new_tokens=20, **kind))  # type: ignore[arg-type]
     return prompts, options
 
@@ -88,9 +88,9 @@ def test_a_cuda_process_serves(tiny_checkpoints: Path) -> None:
     try:
         running.ready()
         assert next(iter(running.pool.status().devices)) == "cuda:0"
-        translation = running.do(running.pool.translate([TranslationRequest("ich möchte ein bier", "de", "en")]))[0]
+        translation = running.do(running.pool.translate([translation_request("ich möchte ein bier", "de", "en")]))[0]
         assert translation.model == "tiny-de-en"
-        job = GenerationRequest(prompt="分开", max_new_tokens=24, seed=5)
+        job = generation_request(prompt="分开", max_new_tokens=24, seed=5)
         first, again = (running.do(running.pool.generate(job)).continuations[0].text for _ in range(2))
         assert len(first) == 24
         assert first == again

@@ -34,7 +34,7 @@ RULES = {
 def test_a_hypothesis_has_the_log_probability_that_the_decoder_gave_it(rules: TokenRules, beam: int) -> None:
     for seed in range(4):
         network = tiny.transformer(seed)
-        options = DecodingOptions(max_new_tokens=12, beam=beam, n_best=beam)
+        options = DecodingOptions(max_new_tokens=12, beam_size=beam, n_best=beam)
         for found in decode(network, rules, [Prompt(SOURCE, (START,))], options)[0]:
             target = (START, *found.tokens, *([END] if found.finished else []))
             scored = score(network, SOURCE, target, rules)

@@ -142,7 +142,7 @@ def hypotheses(
     options = [
         DecodingOptions(
             max_new_tokens=new_token_limit(len(p.source), 1 << 16),
-            beam=beam,
+            beam_size=beam,
             n_best=n_best,
             length_penalty=length_penalty,
         )

@@ -29,7 +29,7 @@ from app.api.errors import documented_as, error_response
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
 from app.api.libretranslate.libretranslate_routes import DocumentTranslator, check_extension, file_response
-from app.api.libretranslate.schemas import TranslationOptions
+from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes
 from app.api.route import read_fields
 from app.api.services import Services, ServicesDependency
@@ -336,7 +336,7 @@ def _extension(body: DeepLDocumentRequest) -> str:
     return extension
 
 
-async def _options(body: DeepLDocumentRequest, request: Request, services: Services) -> TranslationOptions:
+async def _options(body: DeepLDocumentRequest, request: Request, services: Services) -> TranslationFields:
     glossary: dict[str, str] = {}
     if body.glossary_id:
         if body.source_lang is None:
@@ -344,6 +344,6 @@ async def _options(body: DeepLDocumentRequest, request: Request, services: Servi
         pair = LoadedPairs.of(services.engine).find(body.source_lang, body.target_lang)
         glossary |= await run_in_threadpool(services.glossaries.find, owner_of(request), body.glossary_id, *pair)
     # Not validated again: a stored glossary may be larger than one that comes with a request.
-    return TranslationOptions.model_construct(
+    return TranslationFields.model_construct(
         source=body.source_lang or "auto", target=body.target_lang, glossary=glossary
     )

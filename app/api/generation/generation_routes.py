@@ -70,18 +70,8 @@ def _job(body: GenerateRequest, limits: Limits) -> GenerationRequest:
     max_new_tokens = body.max_new_tokens
     if "max_new_tokens" in body.model_fields_set:
         limits.check_new_tokens(max_new_tokens)
-    return GenerationRequest(
-        prompt=body.prompt,
-        model=body.model,
-        max_new_tokens=min(max_new_tokens, limits.max_new_tokens),  # nobody asked for the default
-        temperature=body.temperature,
-        top_k=body.top_k,
-        top_p=body.top_p,
-        seed=body.seed,
-        n=body.n,
-        stop=body.stops,
-        logprobs=body.logprobs,
-    )
+    decoding = body.decoding(min(max_new_tokens, limits.max_new_tokens))  # the default may lie above the limit
+    return GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)
 
 
 def _answer(generation: GenerationResult) -> GenerateAnswer:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from app.api.field_types import EncodableText, ModelName, check_texts, describe_value, field_error
 from app.api.shared_schemas import TimingAnswer
 from app.engine.interface import FinishReason
+from models.decoding.options import DecodingOptions
 
 LARGEST_SEED = 2**63 - 1
 _LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of the narrower number formats
@@ -114,6 +115,16 @@ class GenerateRequest(Sampling):
         description="Send the text as server-sent events while it is written; with n above 1 each says its `index`.",
         examples=[False],
     )
+
+    def decoding(self, max_new_tokens: int) -> DecodingOptions:
+        return DecodingOptions(
+            max_new_tokens=max_new_tokens,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            seed=self.seed,
+            logprobs=self.logprobs,
+        )
 
     @field_validator("prompt")
     @classmethod

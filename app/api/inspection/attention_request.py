@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from app.api.field_types import EncodableText, ModelName, check_not_blank, describe_value, field_error
 from app.engine.interface import AttentionKind
+from models.decoding.options import DecodingOptions
 
 _MAX_INDICES, LARGEST_INDEX = 256, 9999
 KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
@@ -99,6 +100,12 @@ class Search(_StrictModel):
     max_new_tokens: int | None = Field(
         default=None, ge=1, description="Tokens at most; null: twice the source and 20.", examples=[100]
     )
+
+    @property
+    def decoding(self) -> DecodingOptions:
+        return DecodingOptions(
+            beam_size=self.beam_size, length_penalty=self.length_penalty, max_new_tokens=self.max_new_tokens
+        )
 
 
 MOST_MASKED, MOST_SOURCE_IDS = 16, 4096

@@ -122,7 +122,6 @@ def _requested_format(request: Request) -> str | None:
 
 def _attention_request(body: AttentionRequest, limit: int, *, digits: bool, encodes: bool) -> AttentionQuery:
     """limit: of numbers as digits. encodes: whether these could be bytes."""
-    search = body.decode or Search()
     return AttentionQuery(
         source=body.source,
         target=body.target,
@@ -135,9 +134,7 @@ def _attention_request(body: AttentionRequest, limit: int, *, digits: bool, enco
         max_digits=limit,
         source_ids=None if body.source_ids is None else tuple(body.source_ids),
         prefix=body.prefix,
-        beam=search.beam_size or 0,
-        length_penalty=search.length_penalty,
-        max_new_tokens=search.max_new_tokens,
+        decoding=(body.decode or Search()).decoding,
         reduce_heads=body.reduce.heads,
         reduce_layers=body.reduce.layers,
         include=tuple(body.include),

@@ -35,7 +35,7 @@ from app.api.libretranslate.schemas import (
     TranslateFileAnswer,
     TranslateFileRequest,
     TranslateRequest,
-    TranslationOptions,
+    TranslationFields,
 )
 from app.api.request_body import MULTIPART, URLENCODED, also_takes
 from app.api.responses import JsonResponse
@@ -43,7 +43,7 @@ from app.api.route import LibreTranslateRoute
 from app.api.services import Limits, Services, ServicesDependency
 from app.api.shared_schemas import TimingAnswer
 from app.engine.errors import EngineUnavailable, InvalidRequest, Overloaded
-from app.engine.interface import AlignedWord
+from app.engine.interface import AlignedWord, TranslationOptions
 from app.storage.suggestion_store import Suggestion, SuggestionsFull
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection
@@ -171,7 +171,11 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     _check_limits(body, texts, services.limits)
     pairs, detections = await find_pairs(texts, body.source, body.target, services, body.format)
     terms = await find_glossaries(body.glossary, pairs, owner_of(request), services) if body.glossary else {}
-    jobs = [_job(body, text, pair, terms.get(pair, _NO_TERMS)) for text, pair in zip(texts, pairs, strict=True)]
+    options = {pair: _options(body, pair) for pair in set(pairs)}
+    jobs = [
+        TextRequest(text, options[pair], body.format, terms.get(pair, _NO_TERMS), body.split)
+        for text, pair in zip(texts, pairs, strict=True)
+    ]
     if body.stream:
         opened = services.translator.stream(jobs[0])
         return EventStream(opened, lambda each: _done(body, each, detections), services.write_timeout_s)
@@ -187,22 +191,8 @@ def _check_limits(body: TranslateRequest, texts: Sequence[str], limits: Limits) 
     limits.check_search(body.beam_size, body.max_new_tokens)
 
 
-def _job(body: TranslateRequest, text: str, pair: tuple[str, str], terms: Mapping[str, str]) -> TextRequest:
-    return TextRequest(
-        text,
-        *pair,
-        body.model,
-        body.format,
-        body.alternatives,
-        body.beam_size,
-        body.length_penalty,
-        body.max_new_tokens,
-        body.prefix,
-        terms,
-        body.no_repeat_ngram_size,
-        body.split,
-        body.wanted,
-    )
+def _options(body: TranslateRequest, pair: tuple[str, str]) -> TranslationOptions:
+    return TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, body.decoding)
 
 
 def _answer(
@@ -413,7 +403,7 @@ class DocumentTranslator:
     """Asks for the translations of one document, part by part: in a language that is detected once, and with the
     patience of somebody who has begun."""
 
-    def __init__(self, body: TranslationOptions, services: Services, owner: str = ANONYMOUS.name) -> None:
+    def __init__(self, body: TranslationFields, services: Services, owner: str = ANONYMOUS.name) -> None:
         """owner: whose stored glossaries `body` may name."""
         self._body = body
         self._owner = owner
@@ -432,8 +422,10 @@ class DocumentTranslator:
         pair = self._pair or await self._found(texts, text_format)
         terms = await self._terms(pair)
         translations: list[str] = []
+        options = TranslationOptions(*pair, self._body.model, decoding=self._body.decoding)
         for part in _split_batches(texts):
-            translations += await self._translated([self._job(text, pair, text_format, terms) for text in part])
+            jobs = [TextRequest(text, options, text_format, terms, self._body.split) for text in part]
+            translations += await self._translated(jobs)
             await asyncio.sleep(0)  # texts without words are translated at once: of 50,000 of them all others wait
         return translations
 
@@ -462,21 +454,6 @@ class DocumentTranslator:
     async def _terms(self, pair: tuple[str, str]) -> Mapping[str, str]:
         found = await find_glossaries(self._body.glossary, [pair], self._owner, self._services)
         return found[pair]
-
-    def _job(self, text: str, pair: tuple[str, str], text_format: TextFormat, terms: Mapping[str, str]) -> TextRequest:
-        body = self._body
-        return TextRequest(
-            text,
-            *pair,
-            model=body.model,
-            format=text_format,
-            beam_size=body.beam_size,
-            length_penalty=body.length_penalty,
-            max_new_tokens=body.max_new_tokens,
-            glossary=terms,
-            no_repeat_ngram_size=body.no_repeat_ngram_size,
-            split=body.split,
-        )
 
 
 def _split_batches(texts: Sequence[str]) -> list[list[str]]:

@@ -34,6 +34,7 @@ from app.api.request_body import Upload
 from app.api.shared_schemas import TimingAnswer
 from app.engine.interface import FinishReason, TranslationDetail
 from app.translation.text_request import TextFormat
+from models.decoding.options import DecodingOptions
 
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
@@ -61,7 +62,7 @@ class Texts(BaseModel):
         return [self.q] if isinstance(self.q, str) else self.q
 
 
-class TranslationOptions(BaseModel):
+class TranslationFields(BaseModel):
     """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
     digits, true and false their names, and an object its JSON."""
 
@@ -126,6 +127,15 @@ class TranslationOptions(BaseModel):
         examples=[True],
     )
 
+    @property
+    def decoding(self) -> DecodingOptions:
+        return DecodingOptions(
+            beam_size=self.beam_size,
+            length_penalty=self.length_penalty,
+            max_new_tokens=self.max_new_tokens,
+            no_repeat_ngram_size=self.no_repeat_ngram_size,
+        )
+
     @field_validator("source", "target")
     @classmethod
     def _code(cls, value: str) -> str:
@@ -175,7 +185,7 @@ _ALIGNED = {"target_start": 7, "target_end": 11, "source_start": 15, "source_end
 _TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a beer", "logprob": -0.05}]
 
 
-class TranslateRequest(TranslationOptions, Texts):
+class TranslateRequest(TranslationFields, Texts):
     """One text, or several at once; each is translated, and its language detected, on its own."""
 
     alternatives: Annotated[int, BeforeValidator(parse_number)] = Field(
@@ -374,7 +384,7 @@ class OneFile(BaseModel):
     )
 
 
-class TranslateFileRequest(TranslationOptions, OneFile):
+class TranslateFileRequest(TranslationFields, OneFile):
     """One file. `format` is its own and need not be said."""
 
     api_key: KeyField = None

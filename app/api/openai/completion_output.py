@@ -148,7 +148,8 @@ async def read_prompts(
 
 
 def _score_request(job: GenerationRequest) -> ScoreQuery:
-    return ScoreQuery(job.prompt, model=job.model, top_k=job.top_logprobs, ids=job.prompt_ids, least_predicted=0)
+    top = job.decoding.top_logprobs
+    return ScoreQuery(job.prompt, model=job.model, top_k=top, ids=job.prompt_ids, least_predicted=0)
 
 
 def _prompt_output(body: CompletionRequest, report: ScoreResult) -> PromptOutput:
@@ -169,16 +170,12 @@ def _prompt_output(body: CompletionRequest, report: ScoreResult) -> PromptOutput
 
 
 async def generate_all(
-    engine: Engine, jobs: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]
+    engine: Engine, body: CompletionRequest, jobs: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]
 ) -> list[GenerationResult]:
     """What follows each of them."""
-    if writes_nothing(jobs):
+    if body.max_tokens == 0:
         return empty_generations(jobs, prompts)
     return await gather([engine.generate(job) for job in jobs])
-
-
-def writes_nothing(jobs: Sequence[GenerationRequest]) -> bool:
-    return jobs[0].max_new_tokens == 0
 
 
 def empty_generations(jobs: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]) -> list[GenerationResult]:
@@ -284,7 +281,7 @@ class CompletionStream(EventStream[T]):
 
 
 def open_stream(
-    engine: Engine, jobs: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]
+    engine: Engine, body: CompletionRequest, jobs: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]
 ) -> AbstractAsyncContextManager[TextStream[list[GenerationResult]]]:
     """What follows all prompts, as one stream: that of prompt p has the indices from p * n on."""
 
@@ -295,7 +292,7 @@ def open_stream(
             return stream.result
 
     async def work(show: ShowText) -> list[GenerationResult]:
-        if writes_nothing(jobs):
+        if body.max_tokens == 0:
             return empty_generations(jobs, prompts)
         return await gather([follow(job, number * job.n, show) for number, job in enumerate(jobs)])
 

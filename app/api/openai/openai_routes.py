@@ -59,30 +59,13 @@ def generation_requests(body: CompletionRequest, limits: Limits, model: str | No
         )
     if "max_tokens" in body.model_fields_set:
         limits.check_new_tokens(body.max_tokens, "max_tokens")
-    return [_generation_request(body, prompt, model, limits) for prompt in prompts]
-
-
-def _generation_request(
-    body: CompletionRequest, prompt: str | list[int], model: str | None, limits: Limits
-) -> GenerationRequest:
-    return GenerationRequest(
-        prompt=prompt if isinstance(prompt, str) else "",
-        prompt_ids=None if isinstance(prompt, str) else tuple(prompt),
-        model=model,
-        max_new_tokens=min(body.max_tokens, limits.max_new_tokens),  # nobody asked for the default
-        temperature=body.temperature,
-        top_k=max(0, body.top_k),
-        top_p=body.top_p,
-        seed=body.seed,
-        n=body.n,
-        stop=body.stops,
-        logprobs=body.logprobs is not None or body.counting,  # with its tokens a text can be counted while it grows
-        top_logprobs=body.logprobs or 0,
-        presence_penalty=body.presence_penalty,
-        frequency_penalty=body.frequency_penalty,
-        repetition_penalty=body.repetition_penalty,
-        no_repeat_ngram_size=body.no_repeat_ngram_size,
-    )
+    decoding = body.decoding(min(body.max_tokens, limits.max_new_tokens))  # the default may lie above the limit
+    return [
+        GenerationRequest("", model, body.n, body.stops, tuple(prompt), decoding)
+        if isinstance(prompt, list)
+        else GenerationRequest(prompt, model, body.n, body.stops, decoding=decoding)
+        for prompt in prompts
+    ]
 
 
 router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
@@ -140,7 +123,7 @@ async def _complete(
     body: CompletionRequest, services: Services, jobs: Sequence[GenerationRequest]
 ) -> tuple[list[PromptOutput], list[GenerationResult]]:
     prompts = await read_prompts(services.engine, body, jobs)
-    return prompts, await generate_all(services.engine, jobs, prompts)
+    return prompts, await generate_all(services.engine, body, jobs, prompts)
 
 
 async def _stream(
@@ -148,7 +131,7 @@ async def _stream(
 ) -> Response:
     prompts = await while_connected(request, read_prompts(services.engine, body, jobs))
     return CompletionStream(
-        open_stream(services.engine, jobs, prompts),
+        open_stream(services.engine, body, jobs, prompts),
         list,
         services.write_timeout_s,
         head=head,

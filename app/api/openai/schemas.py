@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from app.api.field_types import ModelName, check_encodable, check_texts, describe_value, field_error
 from app.api.generation.schemas import LARGEST_SEED, Sampling
+from models.decoding.options import DecodingOptions
 
 MOST_LOGPROBS = 20
 _LARGEST_ID = 2**31 - 1
@@ -174,6 +175,21 @@ class CompletionRequest(_Request, Sampling):
         if isinstance(self.prompt[0], int):
             return [self.prompt]
         return self.prompt
+
+    def decoding(self, max_new_tokens: int) -> DecodingOptions:
+        return DecodingOptions(
+            max_new_tokens=max(1, max_new_tokens),  # 0: the prompt alone is returned, and nothing decoded
+            temperature=self.temperature,
+            top_k=max(0, self.top_k),
+            top_p=self.top_p,
+            seed=self.seed,
+            logprobs=self.logprobs is not None or self.counting,  # with its tokens a growing text can be counted
+            top_logprobs=self.logprobs or 0,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            repetition_penalty=self.repetition_penalty,
+            no_repeat_ngram_size=self.no_repeat_ngram_size,
+        )
 
     @property
     def counting(self) -> bool:

@@ -19,6 +19,7 @@ from app.engine.output.word_spans import with_word_numbers
 from app.engine.protocol import messages as m
 from app.engine.protocol.inspection_messages import AttentionFindings, OutputStep
 from models.checkpoint import WEIGHTS, Checkpoint
+from models.decoding.options import DecodingOptions
 from models.tokenizer import Tokenizer
 
 
@@ -164,14 +165,13 @@ class TargetSide:
 
 @dataclass(frozen=True, slots=True)
 class SentenceSides:
-    """found: the model's own translation behind `prefix`, where the target was not given; beam and length_penalty: how
-    it was looked for, or would have been."""
+    """found: the model's own translation behind `prefix`, where the target was not given; decoding: how it was searched
+    for, or would have been."""
 
     source: SourceSide
     target: TargetSide
     found: m.Hypothesis | None
-    beam: int
-    length_penalty: float
+    decoding: DecodingOptions
     prefix: tuple[int, ...] = ()
 
 

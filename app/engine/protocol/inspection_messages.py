@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from models.decoding.options import DecodingOptions
 from models.inspection.results import HeadStatistics
 
 AttentionMapKind = Literal["encoder", "decoder", "cross"]
@@ -114,7 +115,7 @@ class WalkthroughStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class AttentionOptions(msgspec.Struct, frozen=True):
     """What is asked beside the maps of some layers and heads. units: of each token the word that it belongs to, None
     for special tokens; unit: what these are. starts, ends: how many special tokens stand before and behind the source.
-    beam, length_penalty, max_new_tokens: of the translation without heads, which begins with `prefix`."""
+    decoding: of the translation without heads, which begins with `prefix`."""
 
     reduce_heads: Literal["none", "mean", "max"] = "none"
     reduce_layers: Literal["none", "mean"] = "none"
@@ -127,9 +128,7 @@ class AttentionOptions(msgspec.Struct, frozen=True):
     unit: Literal["word", "token"] = "token"
     starts: int = 0
     ends: int = 0
-    beam: int = 1
-    length_penalty: float = 1.0
-    max_new_tokens: int = 256
+    decoding: DecodingOptions = DecodingOptions(max_new_tokens=256)
     prefix: list[int] = []
 
 

@@ -24,6 +24,7 @@ from app.engine.protocol.inspection_messages import Trace as Trace
 from app.engine.protocol.inspection_messages import Traced as Traced
 from app.engine.protocol.inspection_messages import Values as Values
 from app.engine.protocol.inspection_messages import Walk as Walk
+from models.decoding.options import DecodingOptions
 
 TopTokens = list[tuple[int, float]]  # tokens with their log-probabilities in nats, best first
 
@@ -67,39 +68,21 @@ class Unload(Message, frozen=True, tag=True, array_like=True):
 
 
 class Decode(Message, frozen=True, tag=True, array_like=True):
-    """Decode one sequence. wants_tokens: send the tokens as they come, as `Tokens` tells; of a beam those on which all
-    live hypotheses agree. start_by: whoever still waits for a slot then is refused ("overloaded") without any compute;
-    0: no limit. siblings: a number that the sequences of one request share, and which take turns with others as one;
-    0: it is alone. at_once: no token waits for a round (see `app.engine.worker.token_sender`), for it may end the
-    text. logprobs:
-    with each token its log-probability, and with these the top_logprobs likeliest; not for a beam. scores: each
-    hypothesis with its score; a beam has one anyway. required: terms, each any one of its token runs."""
+    """Decode one sequence. options.streamed: send the tokens as they come, as `Tokens`; of a beam those on which all
+    live hypotheses agree. start_by: a request that still waits for a slot then is refused ("overloaded") without any
+    compute; 0: no limit. siblings: a number that the sequences of one request share, and which take turns with others
+    as one; 0: it is alone. at_once: tokens leave with each step (see `app.engine.worker.token_sender`), for each may
+    end the text."""
 
     id: int
     model: str
     source: list[int]
     prefix: list[int]
     deadline: float
-    max_new_tokens: int
-    beam: int = 1
-    n_best: int = 1
-    length_penalty: float = 1.0
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-    wants_tokens: bool = False
+    options: DecodingOptions
     start_by: float = 0.0
     siblings: int = 0
     at_once: bool = False
-    logprobs: bool = False
-    required: list[list[list[int]]] = msgspec.field(default_factory=list)
-    no_repeat_ngram_size: int = 0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0
-    top_logprobs: int = 0
-    scores: bool = False
 
 
 class Cancel(Message, frozen=True, tag=True, array_like=True):

@@ -105,46 +105,29 @@ class AttentionTask:
                 size, lambda: _tokenized_sides(checkpoint, job, given_text)
             )
             check(len(source.tokens), len(given))
-            beam, penalty = self._translating.searching(job.beam, job.length_penalty)
+            defaults, tokens = self._translating.defaults, len(source.tokens)
+            decoding = input_processor.resolve_search(job.decoding, defaults, checkpoint, tokens)
             forced = job.target is not None
-            new_tokens = len(given) if forced else len(source.tokens)
-            demand = Demand(checkpoint.name, 1, len(source.tokens), new_tokens, 0 if forced else beam)
+            new_tokens = len(given) if forced else tokens
+            demand = Demand(checkpoint.name, 1, tokens, new_tokens, 0 if forced else decoding.beam)
             with self._entrance.admitted(demand):
                 found, prefix = None, () if forced else tuple(given)
                 read = clock()
                 if not forced:
-                    found = await self._own(checkpoint, source, given, job, beam, penalty)
+                    result = await self._translating.search(
+                        checkpoint, tuple(source.ids), decoding, prefix=prefix, part="search"
+                    )
+                    found = result.hypotheses[0]
                     given = [*given, *found.tokens]
                 searched = clock()
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
-                sides, asked = SentenceSides(source, target, found, beam, penalty, prefix), clock()
-                work = len(source.tokens) + len(target.inputs)
-                result = await self._switchboard.ask(message(sides), work, part="whole" if forced else "look")
+                sides, asked = SentenceSides(source, target, found, decoding, prefix), clock()
+                work = tokens + len(target.inputs)
+                answer = await self._switchboard.ask(message(sides), work, part="whole" if forced else "look")
                 took = InspectionTimings(
                     read - began + asked - searched, None if forced else searched - read, clock() - asked
                 )
-                return sides, result, took
-
-    async def _own(
-        self,
-        checkpoint: ModelVersion,
-        source: SourceSide,
-        prefix: list[int],
-        job: AttentionQuery,
-        beam: int,
-        penalty: float,
-    ) -> m.Hypothesis:
-        """The model's own translation behind the prefix, without the start token."""
-        result = await self._translating.search(
-            checkpoint,
-            tuple(source.ids),
-            prefix=tuple(prefix),
-            beam=beam,
-            length_penalty=penalty,
-            max_new_tokens=job.max_new_tokens,
-            part="search",
-        )
-        return result.hypotheses[0]
+                return sides, answer, took
 
 
 def _tokenized_sides(checkpoint: ModelVersion, job: AttentionQuery, target: str | None) -> tuple[SourceSide, list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 from app.engine import input_processor
 from app.engine.admission import Demand, Entrance
@@ -16,7 +17,7 @@ from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.output.token_texts import WrittenToken
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
-from app.engine.request_limits import check_generation
+from models.decoding.options import DecodingOptions
 
 LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
 
@@ -34,24 +35,24 @@ class GenerationTask:
     async def _generated(self, job: GenerationRequest, show: ShowText | None) -> GenerationResult:
         checkpoint = self._entrance.library().named(job.model, "lyrics")
         with self._entrance.keeping([checkpoint]):
-            check_generation(job)
             prompt = await input_processor.run_tokenizer(
                 len(job.prompt), lambda: input_processor.prompt_token_ids(checkpoint, job)
             )
-            seed = secrets.randbelow(LARGEST_DRAWN_SEED) if job.seed is None else job.seed
-            part = Demand(checkpoint.name, 1, len(prompt), job.max_new_tokens, rows=1)
+            wanted, most = job.decoding, job.decoding.max_new_tokens or checkpoint.config.max_new_tokens
+            seed = secrets.randbelow(LARGEST_DRAWN_SEED) if wanted.seed is None else wanted.seed
+            part = Demand(checkpoint.name, 1, len(prompt), most, rows=1)
             with self._entrance.admitted(*Demand.totals([part] * job.n)) as share:
 
-                async def one(i: int, writing: OutputProcessor) -> tuple[Continuation, Usage]:
-                    done = await self._continue(checkpoint, job, prompt, seed + i, writing, first=i == 0)
+                async def one(i: int) -> tuple[Continuation, Usage]:
+                    writing = OutputProcessor(checkpoint, job.stop, _showing(show, i), logprobs=wanted.logprobs)
+                    decoding = replace(
+                        wanted, max_new_tokens=most, seed=seed + i, scores=False, streamed=writing.wants_tokens
+                    )
+                    done = await self._continue(checkpoint, job, prompt, decoding, writing, first=i == 0)
                     share.answered(part)
                     return done
 
-                writings = [
-                    OutputProcessor(checkpoint, job.stop, _showing(show, i), logprobs=job.logprobs)
-                    for i in range(job.n)
-                ]
-                done = await gather(one(i, writing) for i, writing in enumerate(writings))
+                done = await gather(one(i) for i in range(job.n))
         return GenerationResult(
             tuple(each for each, _ in done), checkpoint.name, combined_usage([usage for _, usage in done])
         )
@@ -61,21 +62,17 @@ class GenerationTask:
         checkpoint: ModelVersion,
         job: GenerationRequest,
         prompt: tuple[int, ...],
-        seed: int,
+        decoding: DecodingOptions,
         writing: OutputProcessor,
         *,
         first: bool,
     ) -> tuple[Continuation, Usage]:
-        message = input_processor.generation_message(
-            checkpoint,
-            job,
-            prompt,
-            seed=seed,
-            wants_tokens=writing.wants_tokens,
-            at_once=writing.at_once,
-            start_by=self._entrance.start_by(first),
+        start_by = self._entrance.start_by(first)
+        message = input_processor.decode_message(
+            checkpoint, (), prompt, decoding, start_by=start_by, at_once=writing.at_once
         )
-        result: m.Finished | None = await self._switchboard.ask(message, len(prompt) + job.max_new_tokens, writing)
+        work = len(prompt) + decoding.token_limit
+        result: m.Finished | None = await self._switchboard.ask(message, work, writing)
         reason: FinishReason = "stop"
         if result is not None:
             best = result.hypotheses[0]
@@ -83,8 +80,8 @@ class GenerationTask:
             if reason == "length" and is_repetitive(best.tokens, checkpoint.decode, job.prompt, at_end=True):
                 reason = "repetition"
         usage = writing.usage(len(prompt), result.timing if result else None)
-        tokens = tuple(writing.written) if job.logprobs else None
-        return Continuation(writing.text, reason, seed, tokens), usage
+        tokens = tuple(writing.written) if decoding.logprobs else None
+        return Continuation(writing.text, reason, decoding.seed or 0, tokens), usage
 
 
 def _showing(show: ShowText | None, index: int) -> Callable[[str, Sequence[WrittenToken]], None] | None:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.engine import input_processor
 from app.engine.admission import Demand, Entrance
 from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
 from app.engine.errors import EngineFailed
-from app.engine.input_processor import Ids, TranslationPlan, plan_translation
+from app.engine.input_processor import TokenRun, TranslationPlan, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor
 from app.engine.output.repetition import is_repetitive
@@ -21,6 +21,7 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.request_limits import check_translation
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
+from models.decoding.options import DecodingOptions
 
 DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translation that is there
 
@@ -39,7 +40,7 @@ class TranslationTask:
         self, entrance: Entrance, switchboard: Dispatcher, beam_size: int, length_penalty: float, slots: int
     ) -> None:
         self._entrance, self._switchboard = entrance, switchboard
-        self._beam_size, self._length_penalty, self._slots = beam_size, length_penalty, slots
+        self.defaults, self._slots = DecodingOptions(beam_size=beam_size, length_penalty=length_penalty), slots
         self._aligning = AlignmentTask(entrance, switchboard)
 
     async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
@@ -56,12 +57,15 @@ class TranslationTask:
         self, jobs: Sequence[TranslationRequest], show: Callable[[str], None] | None
     ) -> list[TranslationResult]:
         library = self._entrance.library()
-        found = [library.for_pair(job.source_language, job.target_language, job.model) for job in jobs]
-        for job in jobs:
-            check_translation(job, self._slots)
+        found = []
+        for request in jobs:
+            options = request.options
+            found.append(library.for_pair(options.source_language, options.target_language, options.model))
+        for request in jobs:
+            check_translation(request, self._slots)
         with self._entrance.keeping(found):
             plans = await input_processor.run_tokenizer(
-                sum(len(job.text) for job in jobs), lambda: self._plans(jobs, found)
+                sum(len(job.text) for job in jobs), lambda: self._plans(jobs, found, streamed=show is not None)
             )
             with self._entrance.admitted(*Demand.totals(plan.demand for plan in plans)) as share:
 
@@ -73,38 +77,40 @@ class TranslationTask:
                 done = await gather(one(number, plan) for number, plan in enumerate(plans))
                 return await self._read(jobs, done)
 
-    def _plans(self, jobs: Sequence[TranslationRequest], found: Sequence[ModelVersion]) -> list[TranslationPlan]:
-        pairs = zip(jobs, found, strict=True)
-        return [plan_translation(job, each, beam=self._beam_size, slots=self._slots) for job, each in pairs]
+    def _plans(
+        self, requests: Sequence[TranslationRequest], checkpoints: Sequence[ModelVersion], *, streamed: bool
+    ) -> list[TranslationPlan]:
+        return [
+            plan_translation(request, checkpoint, self.defaults, slots=self._slots, streamed=streamed)
+            for request, checkpoint in zip(requests, checkpoints, strict=True)
+        ]
 
     async def _translate(
         self, plan: TranslationPlan, show: Callable[[str], None] | None, *, first: bool
     ) -> FinishedTranslation:
-        job, checkpoint = plan.job, plan.checkpoint
+        job, checkpoint, options = plan.request, plan.checkpoint, plan.request.options
         if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
             if show is not None:
                 show(job.text)
-            certain = (0.0,) if "scores" in job.wants else None
+            certain = (0.0,) if "scores" in options.wants else None
             return FinishedTranslation(TranslationResult(job.text, (), "stop", checkpoint.name, scores=certain))
         writing = OutputProcessor(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
-        result = await self.search(
-            checkpoint, plan.source, writing, first=first, prefix=plan.prefix, beam=plan.beam, **plan.options
-        )
+        result = await self.search(checkpoint, plan.source, plan.decoding, writing, first=first, prefix=plan.prefix)
         best, texts = result.hypotheses[0], {writing.text: result.hypotheses[0]}
         others: tuple[str, ...] = ()
-        if job.alternatives:
+        if options.alternatives:
             for other in result.hypotheses[1:]:
                 texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
-            others = tuple(text for text in list(texts)[1:] if text)[: job.alternatives]
+            others = tuple(text for text in list(texts)[1:] if text)[: options.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
         if is_repetitive(best.tokens, checkpoint.decode, job.text):
             reason = "repetition"
         usage = writing.usage(len(plan.source), result.timing)
         scores: tuple[float, ...] | None = None
-        if "scores" in job.wants:
+        if "scores" in options.wants:
             scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
         answer = TranslationResult(writing.text, others, reason, checkpoint.name, usage, scores)
-        if not DETAILS_OF_A_SECOND_PASS & job.wants:
+        if not DETAILS_OF_A_SECOND_PASS & options.wants:
             return FinishedTranslation(answer)
         tokens = (*plan.prefix, *best.tokens)
         return FinishedTranslation(answer, translated_pair(checkpoint, job.text, tokens, finished=best.finished))
@@ -114,7 +120,7 @@ class TranslationTask:
     ) -> list[TranslationResult]:
         """With what is told of words and tokens where it is wanted, for all of them together."""
         answers = [each.translation for each in done]
-        wants: set[TranslationDetail] = set().union(*(job.wants for job in jobs))
+        wants: set[TranslationDetail] = set().union(*(job.options.wants for job in jobs))
         if DETAILS_OF_A_SECOND_PASS.isdisjoint(wants):
             return answers
         there = [number for number, each in enumerate(done) if each.sentence is not None]
@@ -125,38 +131,27 @@ class TranslationTask:
             words, tokens = found.get(number, ((), ()))
             answers[number] = replace(
                 answers[number],
-                alignment=words if "alignment" in job.wants else None,
-                tokens=tokens if "tokens" in job.wants else None,
+                alignment=words if "alignment" in job.options.wants else None,
+                tokens=tokens if "tokens" in job.options.wants else None,
             )
         return answers
-
-    def searching(self, beam: int, length_penalty: float | None) -> tuple[int, float]:
-        """Of one request, where it says nothing (0, None) the server's."""
-        return beam or self._beam_size, self._length_penalty if length_penalty is None else length_penalty
 
     async def search(
         self,
         checkpoint: ModelVersion,
-        source: Ids,
+        source: TokenRun,
+        decoding: DecodingOptions,
         writing: OutputProcessor | None = None,
         *,
         first: bool = True,
-        prefix: Ids = (),
-        length_penalty: float | None = None,
+        prefix: TokenRun = (),
         part: Part = "whole",
-        **options: Any,
     ) -> m.Finished:
-        """The model's translations behind `prefix`, best first. length_penalty: None for the server's. part: "search"
-        where a look at the best of them follows. options: further ones of `asking.translation`."""
-        message = input_processor.translation_message(
-            checkpoint,
-            source,
-            prefix,
-            length_penalty=self._length_penalty if length_penalty is None else length_penalty,
-            wants_tokens=writing is not None and writing.wants_tokens,
-            start_by=self._entrance.start_by(first),
-            **options,
-        )
+        """The model's translations behind `prefix`, best first. decoding: with every choice made. part: "search" where
+        an inspection of the best of them follows."""
+        start = (*checkpoint.config.target_prefix, *prefix)
+        start_by = self._entrance.start_by(first)
+        message = input_processor.decode_message(checkpoint, source, start, decoding, start_by=start_by)
         result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing, part)
         return result
 

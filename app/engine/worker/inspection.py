@@ -23,7 +23,7 @@ from app.engine.worker.model_runner import LoadedModel
 from models import scoring
 from models.checkpoint import CheckpointConfig
 from models.decoding.decoder import Decoder
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import TokenRules
 from models.inspection import ablation as ablations
 from models.inspection import attention_maps as rollouts
 from models.inspection import gate_conventions
@@ -361,20 +361,17 @@ class AblationSearch:
         self, network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend, seen: Attention
     ) -> None:
         self.asked, self._seen, question = asked, seen, asked.question
-        options = DecodingOptions(
-            max_new_tokens=question.max_new_tokens, beam=question.beam, length_penalty=question.length_penalty
-        )
         prompt = Prompt(tuple(asked.source), (*config.target_prefix, *question.prefix))
         changed = without_heads(network, [Head(each.kind, each.layer, each.head) for each in question.masked])
         self._decoder = Decoder(
             changed.decodable("fp32"),
             rules,
-            slots=options.beam,
+            slots=question.decoding.beam,
             source_length=len(prompt.source),
-            target_length=len(prompt.prefix) - 1 + options.max_new_tokens,
+            target_length=len(prompt.prefix) - 1 + question.decoding.token_limit,
         )
         with torch.inference_mode():
-            self._decoder.join([(asked.id, prompt, options)])
+            self._decoder.join([(asked.id, prompt, question.decoding)])
 
     def step(self) -> Attention | None:
         """The whole answer, once the search is at its end."""

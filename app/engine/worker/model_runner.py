@@ -19,7 +19,7 @@ from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.select import candidates, fastest
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import Decoder
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import TokenRules
 from models.interface import Network, Precision, Prompt
 from models.networks.loading import load_network
 from models.tokenizer.word_parts import WordParts, word_parts
@@ -82,7 +82,7 @@ class LoadedModel:
         self.decoder = self._new_decoder()
 
     def join(self, requests: Sequence[Decode]) -> None:
-        self.decoder.join([(r.id, Prompt(tuple(r.source), tuple(r.prefix)), _options(r)) for r in requests])
+        self.decoder.join([(r.id, Prompt(tuple(r.source), tuple(r.prefix)), r.options) for r in requests])
 
 
 class ModelRunner:
@@ -186,25 +186,3 @@ def linked_folder(name: str, paths: Mapping[str, str]) -> Iterator[Path]:
         for file, path in paths.items():
             (folder / file).symlink_to(path)
         yield folder
-
-
-def _options(request: Decode) -> DecodingOptions:
-    return DecodingOptions(
-        max_new_tokens=request.max_new_tokens,
-        beam=request.beam,
-        n_best=request.n_best,
-        length_penalty=request.length_penalty,
-        temperature=request.temperature,
-        top_k=request.top_k,
-        top_p=request.top_p,
-        seed=request.seed,
-        scores=request.scores,
-        token_scores=request.logprobs,
-        streamed=request.wants_tokens,
-        required=tuple(tuple(tuple(run) for run in term) for term in request.required),
-        no_repeat_ngram_size=request.no_repeat_ngram_size,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        repetition_penalty=request.repetition_penalty,
-        top_scores=request.top_logprobs,
-    )

@@ -217,7 +217,7 @@ class ModelQueue:
             self._idle_until = now
         tokens = len(request.source) + len(request.prefix)
         group = -request.siblings or request.id
-        ticket = Ticket(request, next(self._numbers), now, request.beam, tokens, group)
+        ticket = Ticket(request, next(self._numbers), now, request.options.beam, tokens, group)
         self.waiting.add(ticket)
         self._deadlines.add(request.deadline, ticket)
         if request.start_by:

@@ -84,8 +84,9 @@ class Scheduler:
         queue = self.queues.get(message.model)
         if queue is None:
             return [self._unknown_model(message)]
-        if message.beam > queue.model.slots:
-            reason = f"A beam of {message.beam} does not fit {queue.model.slots} slots; ask for a narrower one."
+        beam = message.options.beam
+        if beam > queue.model.slots:
+            reason = f"A beam of {beam} does not fit {queue.model.slots} slots; ask for a narrower one."
             return [m.Failed(message.id, "invalid_request", reason, "decode.beam_size")]
         queue.add(message, time.monotonic())
         if message.at_once:

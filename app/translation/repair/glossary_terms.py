@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
+from app.engine.interface import AlignedWord, TranslationOptions, TranslationRequest, TranslationResult
 from app.text.glossary_matching import Term, find_term, form_at, holds_term, term_spans
 from app.text.layout_characters import is_unspaced_script
 from app.translation.cached_engine import Asker
@@ -238,7 +238,8 @@ async def _with_term_alignments(
 
 def _term_request(task: PreparedSentence, term: Term) -> TranslationRequest:
     text = task.sentence.clean[term.start : term.end]
-    return TranslationRequest(text, task.job.source_language, task.job.target_language, task.job.model)
+    options = task.job.options
+    return TranslationRequest(text, TranslationOptions(options.source_language, options.target_language, options.model))
 
 
 async def _with_terms_in_alternatives(

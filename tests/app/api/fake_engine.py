@@ -153,7 +153,7 @@ class FakeEngine:
     async def generate(self, job: GenerationRequest) -> GenerationResult:
         self._record(job)
         self._check_model(job.model)
-        seed = 1234 if job.seed is None else job.seed
+        seed = 1234 if job.decoding.seed is None else job.decoding.seed
         continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(job.n)]
         return GenerationResult(tuple(continuations), job.model or LYRICIST.name)
 
@@ -267,19 +267,21 @@ class FakeEngine:
             raise self.failure
 
     def _translation(self, job: TranslationRequest) -> TranslationResult:
-        text = f"{job.target_language}:{job.text}"
-        others = tuple(f"{text} ({index})" for index in range(1, job.alternatives + 1))
+        text = f"{job.options.target_language}:{job.text}"
+        others = tuple(f"{text} ({index})" for index in range(1, job.options.alternatives + 1))
         reason: FinishReason = "length" if job.text in self.length_limited else "stop"
         if job.text in self.repetitive:
             reason = "repetition"
         told: dict[str, Any] = {}
-        if "scores" in job.wants:
-            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + job.alternatives))
-        if "tokens" in job.wants:
+        if "scores" in job.options.wants:
+            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + job.options.alternatives))
+        if "tokens" in job.options.wants:
             told["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
-        if "alignment" in job.wants:
+        if "alignment" in job.options.wants:
             told["alignment"] = (AlignedWord(len(text) - len(job.text), len(text), 0, len(job.text), 0.75),)
-        return TranslationResult(text, others, reason, f"tiny-{job.source_language}-{job.target_language}", **told)
+        return TranslationResult(
+            text, others, reason, f"tiny-{job.options.source_language}-{job.options.target_language}", **told
+        )
 
     def _check_model(self, name: str | None) -> None:
         if name is not None and name not in {model.name for model in self.loaded}:

@@ -14,6 +14,7 @@ import pytest
 from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
 from app.engine.interface import GenerationRequest
+from tests.request_builders import generation_request
 
 READY_S = 60.0
 
@@ -53,7 +54,7 @@ def options(root: Path, **change: Any) -> EngineSettings:
 
 
 def generate(**change: Any) -> GenerationRequest:
-    return GenerationRequest(**{"prompt": "分开", "max_new_tokens": 24, "seed": 5, **change})
+    return generation_request(**{"prompt": "分开", "max_new_tokens": 24, "seed": 5, **change})
 
 
 def spied(running: Running, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -23,6 +23,7 @@ from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.translation_task import TranslationTask
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from tests.request_builders import translation_request
 
 SLOTS = 8
 
@@ -80,4 +81,4 @@ class Inline:
 
 
 def job(text: str = "ich möchte ein bier", **change: Any) -> TranslationRequest:
-    return TranslationRequest(text, "de", "en", **change)
+    return translation_request(text, "de", "en", **change)

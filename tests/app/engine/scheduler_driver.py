@@ -12,9 +12,10 @@ from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
+from tests.request_builders import decode_message
 
 FAR = 1e12
 
@@ -34,7 +35,11 @@ def requests(count: int) -> list[m.Decode]:
     made = []
     for number in range(count):
         kind = chance.choice(["greedy", "beam", "sample"])
-        options: dict[str, Any] = {"greedy": {}, "beam": {"beam": 3, "n_best": 2}, "sample": {"temperature": 0.9}}[kind]
+        options: dict[str, Any] = {
+            "greedy": {},
+            "beam": {"beam_size": 3, "n_best": 2},
+            "sample": {"temperature": 0.9},
+        }[kind]
         if kind == "sample":
             options = {**options, "top_k": chance.choice([0, 5]), "top_p": 0.9, "seed": number}
         if chance.random() < 0.5:
@@ -43,24 +48,15 @@ def requests(count: int) -> list[m.Decode]:
         else:
             source, prefix = [], [chance.randrange(1, 20) for _ in range(chance.randrange(1, 9))]
             model = "tiny-lyrics"
-        made.append(m.Decode(number, model, source, prefix, FAR, chance.randrange(1, 16), **options))
+        made.append(decode_message(number, model, source, prefix, FAR, chance.randrange(1, 16), **options))
     return made
 
 
 def alone(folder: Path, request: m.Decode) -> list[list[int]]:
     checkpoint = checkpoints.read(folder / request.model)
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-    options = DecodingOptions(
-        max_new_tokens=request.max_new_tokens,
-        beam=request.beam,
-        n_best=request.n_best,
-        temperature=request.temperature,
-        top_k=request.top_k,
-        top_p=request.top_p,
-        seed=request.seed,
-    )
     prompt = Prompt(tuple(request.source), tuple(request.prefix))
-    return [list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], options)[0]]
+    return [list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], request.options)[0]]
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, times: int, error: Exception) -> None:

@@ -15,6 +15,7 @@ from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
+from tests.request_builders import decode_message
 
 TIMES = ("request_queue_time_seconds", "time_to_first_token_seconds", "inter_token_latency_seconds")
 ENDS = (
@@ -46,7 +47,7 @@ class Scripted:
         return asyncio.create_task(self.asking(model, tokens, watch))
 
     def asking(self, model: str = "demo@2", tokens: int = 3, watch: object = None) -> Coroutine[Any, Any, Any]:
-        message = m.Decode(0, model, [5] * tokens, [2], 0.0, 9)
+        message = decode_message(0, model, [5] * tokens, [2], 0.0, 9)
         return self.board.ask(message, tokens, cast(OutputProcessor | None, watch))
 
     def value(self, name: str, model: str = "demo", **labels: str) -> float:

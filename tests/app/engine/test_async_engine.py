@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.engine import errors
-from app.engine.interface import GenerationRequest, TranslationRequest
+from app.engine.interface import GenerationRequest
 from app.engine.protocol import messages as m
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
@@ -17,11 +17,12 @@ from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.engine_thread import Running, generate, spied, together
+from tests.request_builders import generation_request, translation_request
 
 
 def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_checkpoints: Path) -> None:
     jobs = [
-        TranslationRequest(text, "de", "en", alternatives=1) for text in ("ich möchte ein bier", "der hund schläft")
+        translation_request(text, "de", "en", alternatives=1) for text in ("ich möchte ein bier", "der hund schläft")
     ]
     answers = running.do(running.pool.translate(jobs))
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
@@ -32,7 +33,7 @@ def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_
             load_network(checkpoint),
             rules,
             [Prompt(source, checkpoint.config.target_prefix)],
-            DecodingOptions(max_new_tokens=min(32, 2 * len(source) + 20), beam=4, n_best=4),
+            DecodingOptions(max_new_tokens=min(32, 2 * len(source) + 20), beam_size=4, n_best=4),
         )[0]
         texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in wanted))
         assert answer.text == texts[0]
@@ -47,9 +48,9 @@ def test_long_texts_can_be_measured_before_they_are_sent(running: Running) -> No
     assert pool.source_room(None, "de", "en") == pool.source_room("tiny-en-es", "en", "es") == 31
     counts = running.do(pool.source_tokens(None, "de", "en", ["ich möchte", "", "ich " * 31, "ich " * 3000]))
     assert counts == [2, 0, 31, 3000]
-    assert running.do(pool.translate([TranslationRequest("ich " * 31, "de", "en")]))[0].text
+    assert running.do(pool.translate([translation_request("ich " * 31, "de", "en")]))[0].text
     with pytest.raises(errors.TextTooLong):
-        running.do(pool.translate([TranslationRequest("ich " * 32, "de", "en")]))
+        running.do(pool.translate([translation_request("ich " * 32, "de", "en")]))
     with pytest.raises(errors.UnknownPair):
         pool.source_room(None, "de", "es")
     with pytest.raises(errors.UnknownModel):
@@ -122,7 +123,7 @@ def test_what_cannot_be_generated_is_said(
 
 
 def test_a_text_that_is_too_long_is_refused_whole(running: Running) -> None:
-    jobs = [TranslationRequest("ich", "de", "en"), TranslationRequest("ich " * 32, "de", "en")]
+    jobs = [translation_request("ich", "de", "en"), translation_request("ich " * 32, "de", "en")]
     with pytest.raises(errors.TextTooLong, match=r"has 33 tokens; the model takes 32\. Send it in parts"):
         running.do(running.pool.translate(jobs))
     assert running.pool.admission.requests == 0
@@ -132,7 +133,7 @@ def test_a_long_text_is_tokenized_aside(running: Running) -> None:
     """While it is, the event loop serves others: it is seen to run at least once in between."""
 
     async def scene() -> tuple[bool, Any]:
-        asked = asyncio.create_task(running.pool.translate([TranslationRequest("ich " * 25_000, "de", "en")]))
+        asked = asyncio.create_task(running.pool.translate([translation_request("ich " * 25_000, "de", "en")]))
         turns = 0
         while not asked.done():
             turns += 1
@@ -159,7 +160,7 @@ def test_what_was_computed_for_those_who_left_counts_as_work(running: Running, m
 
 def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = spied(running, monkeypatch)
-    running.do(running.pool.translate([TranslationRequest("ich möchte ein bier", "de", "en")] * 5))
-    running.do(running.pool.generate(GenerationRequest(prompt="分开", max_new_tokens=3, n=3, seed=1)))
+    running.do(running.pool.translate([translation_request("ich möchte ein bier", "de", "en")] * 5))
+    running.do(running.pool.generate(generation_request(prompt="分开", max_new_tokens=3, n=3, seed=1)))
     limited = [bool(message.start_by) for message in sent if isinstance(message, m.Decode)]
     assert limited == [True, False, False, False, False, True, False, False]

@@ -14,9 +14,10 @@ import pytest
 
 from app.engine import errors
 from app.engine.async_engine import AsyncEngine
-from app.engine.interface import AttentionQuery, TranslationRequest
+from app.engine.interface import AttentionQuery
 from models import checkpoint as checkpoints
 from tests.app.engine.engine_thread import Running, generate, options, together
+from tests.request_builders import translation_request
 
 
 @pytest.mark.slow
@@ -70,7 +71,7 @@ def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) 
 def test_before_the_checkpoints_are_read_everything_may_be_tried_again(tiny_checkpoints: Path) -> None:
     pool = AsyncEngine(options(tiny_checkpoints))  # not started
     asked: list[Coroutine[Any, Any, Any]] = [
-        pool.translate([TranslationRequest("ich", "de", "en")]),
+        pool.translate([translation_request("ich", "de", "en")]),
         pool.generate(generate()),
         pool.attention(AttentionQuery("ich")),
     ]

@@ -9,17 +9,18 @@ from dataclasses import replace
 import pytest
 
 from app.engine import errors
-from app.engine.interface import GenerationRequest, GenerationResult, ScoreQuery, TranslationRequest
+from app.engine.interface import GenerationRequest, GenerationResult, ScoreQuery
 from app.engine.output.token_texts import WrittenToken
 from app.engine.protocol import messages as m
 from tests.app.engine.engine_thread import Running, generate, heard, spied
+from tests.request_builders import translation_request
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
 
 def test_streams_join_to_the_answers_without(running: Running) -> None:
     for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
-        job = TranslationRequest(text, "de", "en", alternatives=1)
+        job = translation_request(text, "de", "en", alternatives=1)
         texts, result = running.do(heard(running.pool.stream_translation(job)))
         (whole,) = running.do(running.pool.translate([job]))
         assert texts == {0: whole.text}
@@ -62,7 +63,7 @@ def test_streamed_log_probabilities_are_those_of_the_text(running: Running) -> N
 
 def test_a_stream_that_is_refused_is_not_opened(running: Running) -> None:
     with pytest.raises(errors.TextTooLong, match="has 33 tokens"):
-        running.do(heard(running.pool.stream_translation(TranslationRequest("ich " * 32, "de", "en"))))
+        running.do(heard(running.pool.stream_translation(translation_request("ich " * 32, "de", "en"))))
 
 
 def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

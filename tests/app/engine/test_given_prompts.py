@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from app.engine import errors, input_processor
-from app.engine.interface import GenerationRequest, ScoreQuery
+from app.engine.interface import ScoreQuery
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint
 from tests.app.engine.engine_thread import Running, generate
+from tests.request_builders import generation_request
 
 
 def read(root: Path) -> Checkpoint:
@@ -21,7 +22,7 @@ def read(root: Path) -> Checkpoint:
 def test_they_are_what_the_text_would_have_been(tiny_checkpoints: Path) -> None:
     lyricist = read(tiny_checkpoints)
     ids = lyricist.target_ids("分开")
-    job = GenerationRequest("分开", max_new_tokens=5)
+    job = generation_request("分开", max_new_tokens=5)
     assert (
         input_processor.prompt_token_ids(lyricist, replace(job, prompt="", prompt_ids=ids))
         == ids

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from app.engine.admission import WINDOW_S, Admission, Demand, Throughput
-from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import LoadedModel
 from app.engine.worker.request_queue import ModelQueue
 from tests.app.engine.fake_clock import Clock
+from tests.request_builders import decode_message
 
 
 def test_between_two_tellings_the_rate_does_not_fall(clock: Clock) -> None:
@@ -78,7 +78,7 @@ def test_of_a_beam_that_was_cancelled_the_tokens_count_once_as_work() -> None:
     """As they do in what was admitted; the metric counts every row that was computed."""
     model = SimpleNamespace(slots=8, decoder=SimpleNamespace(free=8, leave=lambda request: None), gradual=False)
     lane = ModelQueue(cast(LoadedModel, model), 100)
-    lane.add(m.Decode(1, "a", [5, 6], [2], 1e12, 50, beam=4), 0.0)
+    lane.add(decode_message(1, "a", [5, 6], [2], 1e12, 50, beam_size=4), 0.0)
     (group,) = lane.take(0.0)
     lane.started(group)
     for _ in range(10):

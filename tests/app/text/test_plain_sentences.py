@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from app.engine.interface import TranslationRequest
+from app.engine.interface import TranslationOptions
 from app.text.glossary_matching import TermMatcher
 from app.text.sentence_splitting import one_plain_sentence
 from app.translation.prepare import PreparedSentence, SegmentedText, Sentence, segmented
@@ -39,7 +39,7 @@ def test_anything_else_goes_the_long_way(text: str) -> None:
 
 
 def ways(text: str, language: str) -> tuple[SegmentedText, PreparedSentence]:
-    asked = TranslationRequest("", "de", "en")
+    asked = TranslationOptions("de", "en")
     return segmented(text, language), PreparedSentence.of(Sentence.of(text), asked, NO_TERMS)
 
 

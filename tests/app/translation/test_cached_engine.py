@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.interface import TranslationRequest, TranslationResult, Usage
+from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
 from app.translation.cached_engine import Cache
-from app.translation.text_request import TextRequest
 from app.translation.text_translator import Translator
+from models.decoding.options import DecodingOptions
 from tests.app.translation.word_engine import WordEngine, with_reload
+from tests.request_builders import changed, text_request, translation_request
 
-JOB = TranslationRequest("ein Satz", "de", "en", "tiny-de-en")
+JOB = translation_request("ein Satz", "de", "en", "tiny-de-en")
 OTHERS = {
     "text": "ein  Satz",
     "source_language": "nl",
@@ -27,6 +28,16 @@ OTHERS = {
     "required": (("a",),),
     "no_repeat_ngram_size": 2,
     "wants": frozenset({"scores"}),
+    "temperature": 0.5,
+    "top_k": 3,
+    "top_p": 0.5,
+    "seed": 1,
+    "scores": False,
+    "logprobs": True,
+    "streamed": False,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
+    "repetition_penalty": 1.5,
 }
 
 
@@ -38,14 +49,15 @@ def answer(text: str) -> TranslationResult:
 def test_no_two_questions_share_an_answer(field: str) -> None:
     cache = Cache(1_000_000)
     cache.put(("m", 1, JOB), answer("a"))
-    assert cache.get(("m", 1, replace(JOB, **{field: OTHERS[field]}))) is None
+    assert cache.get(("m", 1, changed(JOB, **{field: OTHERS[field]}))) is None
     assert cache.get(("m", 1, replace(JOB))) == answer("a")
     assert cache.get(("m", 2, JOB)) is None
     assert cache.get(("n", 1, JOB)) is None
 
 
 def test_every_field_of_a_question_is_told_apart() -> None:
-    assert set(OTHERS) == set(TranslationRequest.__slots__)
+    named = {*TranslationRequest.__slots__, *TranslationOptions.__slots__, *DecodingOptions.__slots__}
+    assert named - {"options", "decoding", "n_best", "top_logprobs"} == set(OTHERS)
     assert ("a", ("b",)) != ("a|b",)
     jobs = [replace(JOB, required=(("a", "b"),)), replace(JOB, required=(("a",), ("b",))), replace(JOB, required=())]
     assert len(set(jobs)) == 3
@@ -75,7 +87,7 @@ def test_sizes_are_counted_as_they_go() -> None:
 
 
 def translated(translator: Translator, text: str = "Ein Satz.", **options: object) -> str:
-    (found,) = asyncio.run(translator.translate([TextRequest(text, "de", "en", **options)]))  # type: ignore[arg-type]
+    (found,) = asyncio.run(translator.translate([text_request(text, "de", "en", **options)]))  # type: ignore[arg-type]
     return found.text
 
 
@@ -94,7 +106,7 @@ def test_a_sentence_is_asked_once_within_its_version() -> None:
 
 def test_what_was_known_costs_nothing() -> None:
     translator = Translator(WordEngine(), Cache(1_000_000))
-    job = TextRequest("Ein Satz.", "de", "en")
+    job = text_request("Ein Satz.", "de", "en")
     first, second = (asyncio.run(translator.translate([job]))[0] for _ in range(2))
     assert first.usage.read_tokens == 2
     assert second == replace(first, usage=Usage())

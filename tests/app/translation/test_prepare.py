@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from app.text.layout_characters import JOINERS, MARK, is_spelling_joiner
 from app.translation.prepare import segmented, target_spaces
-from app.translation.text_request import TextRequest
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def wide_spaces(text: str) -> int:
 @given(TEXTS, st.booleans(), st.booleans(), st.booleans())
 def test_layout_comes_back_exactly_and_in_order(text: str, backwards: bool, aligns: bool, split: bool) -> None:
     engine = WordEngine(backwards=backwards, aligns=aligns)
-    (found,) = asyncio.run(Translator(engine).translate([TextRequest(text, "de", "en", split=split)]))
+    (found,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en", split=split)]))
     assert layout_characters(found.text) == layout_characters(text)
     assert wide_spaces(found.text) >= wide_spaces(text)
 
@@ -91,5 +91,5 @@ def test_layout_comes_back_exactly_and_in_order(text: str, backwards: bool, alig
 @given(TEXTS)
 def test_an_engine_that_copies_gives_the_same_text(text: str) -> None:
     engine = WordEngine(copies=True)
-    (found,) = asyncio.run(Translator(engine).translate([TextRequest(text, "de", "en")]))
+    (found,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en")]))
     assert found.text == text

@@ -8,16 +8,16 @@ import pytest
 
 from app.engine.errors import Overloaded, TextTooLong
 from app.translation.prepare import _cut_spans
-from app.translation.text_request import TextRequest
 from app.translation.text_translator import Translator
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request, translation_request
 
 LINK = "https://example.org/file?credential=" + "AbcDef123" * 60
 
 
 def pages(text: str) -> str:
-    (answer,) = asyncio.run(Translator(FakeEngine()).translate([TextRequest(text, "de", "en", format="html")]))
+    (answer,) = asyncio.run(Translator(FakeEngine()).translate([text_request(text, "de", "en", format="html")]))
     return answer.text
 
 
@@ -47,13 +47,13 @@ def test_what_follows_what_has_begun_waits_for_room(monkeypatch: pytest.MonkeyPa
         return [type(each)(each.text.replace("http", "hxxp"), (), "stop", each.model) for each in found]
 
     monkeypatch.setattr(engine, "translate", translate)
-    (answer,) = asyncio.run(Translator(engine).translate([TextRequest("see http://a.example/b now", "de", "en")]))
+    (answer,) = asyncio.run(Translator(engine).translate([text_request("see http://a.example/b now", "de", "en")]))
     assert calls >= 3
     assert "http://a.example/b" in answer.text
 
 
 def test_one_pair_too_long_to_be_aligned_leaves_the_others_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.engine.interface import TranslationRequest, TranslationResult
+    from app.engine.interface import TranslationResult
     from app.translation.cached_engine import Asker, Cache
 
     engine = FakeEngine()
@@ -65,7 +65,7 @@ def test_one_pair_too_long_to_be_aligned_leaves_the_others_their_words(monkeypat
         return await align(model, source, target, pairs)
 
     monkeypatch.setattr(engine, "align", aligned)
-    jobs = [TranslationRequest(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
+    jobs = [translation_request(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
     found = [TranslationResult(job.text, (), "stop", "m") for job in jobs]
     answers = asyncio.run(Asker(engine, Cache()).aligned(jobs, found))
     assert [each.alignment is not None and len(each.alignment) for each in answers] == [2, False, 2]

@@ -12,6 +12,7 @@ from app.translation.text_request import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.repair.test_sentence_repair import without_signs
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request
 
 
 async def shown(translator: Translator, job: TextRequest) -> tuple[list[str], TranslatedText]:
@@ -20,7 +21,7 @@ async def shown(translator: Translator, job: TextRequest) -> tuple[list[str], Tr
 
 
 def stream(engine: WordEngine, text: str, **options: object) -> tuple[list[str], TranslatedText]:
-    return asyncio.run(shown(Translator(engine), TextRequest(text, "de", "en", **options)))  # type: ignore[arg-type]
+    return asyncio.run(shown(Translator(engine), text_request(text, "de", "en", **options)))  # type: ignore[arg-type]
 
 
 def test_letters_come_as_they_are_written_and_join_to_the_text() -> None:
@@ -43,7 +44,7 @@ def test_what_may_be_mended_is_shown_when_it_is_whole() -> None:
     texts, result = stream(engine, text, glossary={"hund": "canine"})
     assert "".join(texts) == result.text == "EIN WORT. SIEHE https://x.org 😀 DA. DER canine. ZWEI."
     assert not any("HTT" in each for each in texts)
-    whole = asyncio.run(Translator(engine).translate([TextRequest(text, "de", "en", glossary={"hund": "canine"})]))[0]
+    whole = asyncio.run(Translator(engine).translate([text_request(text, "de", "en", glossary={"hund": "canine"})]))[0]
     assert whole.text == result.text
 
 
@@ -63,7 +64,7 @@ def test_a_failure_later_comes_after_the_texts_before_it() -> None:
     async def run() -> list[str]:
         texts: list[str] = []
         with pytest.raises(EngineUnavailable):
-            async with Translator(engine).stream(TextRequest("Ein Hund. Ein Haus.", "de", "en")) as opened:
+            async with Translator(engine).stream(text_request("Ein Hund. Ein Haus.", "de", "en")) as opened:
                 async for delta in opened.deltas():
                     texts += [delta.text]
         return texts
@@ -86,7 +87,7 @@ def test_a_sentence_for_which_nothing_is_written_is_shown_as_it_is() -> None:
 def test_a_reader_that_leaves_ends_the_work() -> None:
     async def run() -> int:
         before = len(asyncio.all_tasks())
-        async with Translator(WordEngine()).stream(TextRequest("Ein Hund. " * 100, "de", "en")) as opened:
+        async with Translator(WordEngine()).stream(text_request("Ein Hund. " * 100, "de", "en")) as opened:
             await opened.taken()
         await asyncio.sleep(0)
         return len(asyncio.all_tasks()) - before
@@ -97,7 +98,7 @@ def test_a_reader_that_leaves_ends_the_work() -> None:
 def test_known_sentences_are_shown_at_once() -> None:
     engine = WordEngine()
     translator = Translator(engine, Cache(1_000_000))
-    job = TextRequest("Ein Hund. Ein Haus.", "de", "en")
+    job = text_request("Ein Hund. Ein Haus.", "de", "en")
     asyncio.run(translator.translate([job]))
     texts, result = asyncio.run(shown(translator, job))
     assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."

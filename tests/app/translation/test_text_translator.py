@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from app.engine.errors import EngineUnavailable, Overloaded, TextTooLong
-from app.engine.interface import TranslationRequest
-from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_request import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request, translation_request
 
 
 def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
-    job = TextRequest(text, "de", "en", **options)  # type: ignore[arg-type]
+    job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
@@ -27,7 +28,7 @@ def test_the_model_reads_single_sentences_and_the_text_keeps_its_form() -> None:
 
 def test_texts_of_one_call_are_one_group_and_each_sentence_is_asked_once() -> None:
     engine = WordEngine()
-    jobs = [TextRequest(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
+    jobs = [text_request(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
     found = asyncio.run(Translator(engine).translate(jobs))
     assert [each.text for each in found] == ["JA. NEIN.", " ", "NEIN.", "12 😀"]
     assert engine.asked == ["Ja.", "Nein."]
@@ -45,11 +46,17 @@ def test_neither_case_nor_entities_are_touched(text: str) -> None:
 
 def test_every_option_comes_to_the_engine_and_the_prefix_to_the_first_sentence_alone() -> None:
     engine = WordEngine()
-    options = {"beam_size": 2, "length_penalty": 0.5, "max_new_tokens": 9, "no_repeat_ngram_size": 3, "model": None}
+    options: dict[str, Any] = {
+        "beam_size": 2,
+        "length_penalty": 0.5,
+        "max_new_tokens": 9,
+        "no_repeat_ngram_size": 3,
+        "model": None,
+    }
     found = translate(engine, "Eins da. Zwei da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options)
     assert engine.jobs == [
-        TranslationRequest("Eins da.", "de", "en", None, 1, 2, 0.5, 9, "So", (), 3, frozenset({"scores"})),
-        TranslationRequest("Zwei da.", "de", "en", None, 1, 2, 0.5, 9, "", (), 3, frozenset({"scores"})),
+        translation_request("Eins da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options),
+        translation_request("Zwei da.", alternatives=1, wants=frozenset({"scores"}), **options),
     ]
     assert found.text == "So EINS DA. ZWEI DA."
     assert found.alternatives == ("So EINS DA. (1) ZWEI DA. (1)",)

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from app.engine.interface import AlignedWord, TranslationRequest, TranslationRes
 from app.translation.text_request import TextRequest, TranslatedText
 from app.translation.text_translator import Translator, translated_page, translated_pages
 from tests.app.api.fake_engine import FakeEngine
+from tests.request_builders import changed, text_request
 
 
 class Capitals:
@@ -34,22 +36,22 @@ class Capitals:
             out += each[0].upper()
         reason = "length" if "endless" in job.text else "stop"
         usage = Usage(len(found), 2 * len(found), 0.25, None, len(found) / 10)
-        told = tuple(alignment) if self._alignment and "alignment" in job.wants else None
-        scores = (-float(len(found)),) if "scores" in job.wants else None
+        told = tuple(alignment) if self._alignment and "alignment" in job.options.wants else None
+        scores = (-float(len(found)),) if "scores" in job.options.wants else None
         return TranslatedText(out, (), reason, "tiny-de-en", usage, scores, None, told)
 
 
-def page(text: str, **fields: object) -> TextRequest:
-    return replace(TextRequest(text, "de", "en", format="html"), **fields)  # type: ignore[arg-type]
+def page(text: str, **fields: Any) -> TextRequest:
+    return text_request(text, "de", "en", format="html", **fields)
 
 
 def test_all_texts_of_all_pages_are_asked_at_once() -> None:
     ask = Capitals()
-    plain = TextRequest("<b>as it is</b>", "de", "en", alternatives=2)
+    plain = text_request("<b>as it is</b>", "de", "en", alternatives=2)
     jobs = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
     answers = asyncio.run(translated_pages(jobs, ask))
-    asked = TextRequest("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
-    assert ask.asked == [[asked, replace(asked, text="three", prefix=""), plain]]
+    asked = text_request("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
+    assert ask.asked == [[asked, changed(asked, text="three", prefix=""), plain]]
     texts = [each.text for each in answers]
     assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
 

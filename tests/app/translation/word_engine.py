@@ -15,6 +15,7 @@ from app.engine.interface import AlignedWord, ModelInfo, TranslationRequest, Tra
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.output.token_texts import WrittenToken
 from tests.app.api.fake_engine import FakeEngine, translator
+from tests.request_builders import translation_request
 
 WORD = re.compile(r"\S+")
 
@@ -51,7 +52,7 @@ class WordEngine(FakeEngine):
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
         self.aligned += [source for source, _ in pairs]
-        jobs = [TranslationRequest(source, source_language, target_language) for source, _ in pairs]
+        jobs = [translation_request(source, source_language, target_language) for source, _ in pairs]
         return [self._pairs(job)[1] if self.aligns else () for job in jobs]
 
     def _tokens(self, text: str) -> int:
@@ -80,19 +81,21 @@ class WordEngine(FakeEngine):
     def _translation(self, job: TranslationRequest) -> TranslationResult:
         cut = len(WORD.findall(job.text)) > self.ends_after
         written, alignment = self._pairs(job)
-        if job.prefix:
-            written.insert(0, job.prefix)
+        if job.options.prefix:
+            written.insert(0, job.options.prefix)
         text = " ".join(written)
         pieces = [piece if number == 0 else " " + piece for number, piece in enumerate(written)]
         return TranslationResult(
             text,
-            tuple(f"{text} ({number})" for number in range(1, job.alternatives + 1)),
+            tuple(f"{text} ({number})" for number in range(1, job.options.alternatives + 1)),
             "length" if cut else "stop",
             "tiny-de-en",
             Usage(len(WORD.findall(job.text)), len(written), 0.001, None, 0.5),
-            (-0.5, *(-0.5 - n for n in range(1, job.alternatives + 1))) if "scores" in job.wants else None,
-            tuple(WrittenToken(7, piece, -0.1) for piece in pieces) if "tokens" in job.wants else None,
-            alignment if "alignment" in job.wants and self.aligns else None,
+            (-0.5, *(-0.5 - n for n in range(1, job.options.alternatives + 1)))
+            if "scores" in job.options.wants
+            else None,
+            tuple(WrittenToken(7, piece, -0.1) for piece in pieces) if "tokens" in job.options.wants else None,
+            alignment if "alignment" in job.options.wants and self.aligns else None,
         )
 
     def _pairs(self, job: TranslationRequest) -> tuple[list[str], tuple[AlignedWord, ...]]:

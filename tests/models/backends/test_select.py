@@ -44,7 +44,7 @@ class InPrecision:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_narrow_networks_decode_as_before(name: str, precision: Any) -> None:
     network, prompts = NETWORKS[name]()
-    options = DecodingOptions(max_new_tokens=6, beam=2)
+    options = DecodingOptions(max_new_tokens=6, beam_size=2)
     rules = TokenRules(2, (0,))
     before = decode(network, rules, prompts, options)
     weights = [p.clone() for p in network.parameters()]

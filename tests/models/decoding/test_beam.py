@@ -23,7 +23,9 @@ class Beam:
 
     def __init__(self, width: int, length_penalty: float, max_new_tokens: int, eos: int | None) -> None:
         self.width, self.beams = width, Beams(width, eos, 1, max_new_tokens)
-        self.beams.add("it", DecodingOptions(max_new_tokens=max_new_tokens, beam=width, length_penalty=length_penalty))
+        self.beams.add(
+            "it", DecodingOptions(max_new_tokens=max_new_tokens, beam_size=width, length_penalty=length_penalty)
+        )
 
     @property
     def log_probabilities(self) -> list[float]:
@@ -217,7 +219,7 @@ def test_beams_side_by_side_are_each_as_alone() -> None:
                 limit, penalty = chance.randint(1, 12), chance.choice([0.0, 0.6, 1.0])
                 alone[number] = Beam(width, penalty, limit, EOS)
                 options = DecodingOptions(
-                    max_new_tokens=limit, beam=width, length_penalty=penalty, streamed=number % 3 > 0
+                    max_new_tokens=limit, beam_size=width, length_penalty=penalty, streamed=number % 3 > 0
                 )
                 together.add(number, options)
                 number += 1

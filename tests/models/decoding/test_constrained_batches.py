@@ -19,7 +19,7 @@ from tests.models.scripted import Scripted
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"beam": 1, "required": (((A,),),)}, "required terms need a beam: use one of 2 or more."),
+        ({"beam_size": 1, "required": (((A,),),)}, "required terms need a beam: use one of 2 or more."),
         ({"required": ((),)}, "a required term needs at least one run of tokens, of one or more."),
         ({"required": (((A,), ()),)}, "a required term needs at least one run of tokens, of one or more."),
         ({"required": (((-1,),),)}, "a required term has a negative token."),
@@ -28,38 +28,38 @@ from tests.models.scripted import Scripted
 )
 def test_what_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        DecodingOptions(**{"max_new_tokens": 9, "beam": 4, **given})
+        DecodingOptions(**{"max_new_tokens": 9, "beam_size": 4, **given})
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("run", [(EOS,), (A, EOS), (1, A), (A, 0, B)])
 def test_a_term_that_can_never_come_is_refused_and_nobody_is_hurt(run: tuple[int, ...]) -> None:
     decoder = decoder_of(Scripted(6), 8)
-    decoder.join([("there", PROMPT, options(beam=2))])
+    decoder.join([("there", PROMPT, options(beam_size=2))])
     with pytest.raises(ValueError, match=r"A required term \([\d, ]+\) holds an end token or one that is never chosen"):
-        decoder.join([("bad", PROMPT, options(beam=4, required=(((B,),), (run,))))])
+        decoder.join([("bad", PROMPT, options(beam_size=4, required=(((B,),), (run,))))])
     assert (decoder.free, set(decoder.searches)) == (6, {"there"})
-    decoder.join([("good", PROMPT, options(beam=4, required=((run, (B,)),)))])  # by its other run
+    decoder.join([("good", PROMPT, options(beam_size=4, required=((run, (B,)),)))])  # by its other run
     done: dict[Any, Any] = {}
     while decoder.searches:
         done.update(decoder.step().finished)
     assert B in done["good"][0].tokens
-    same(done["there"], one(Scripted(6), PROMPT, options(beam=2)))
+    same(done["there"], one(Scripted(6), PROMPT, options(beam_size=2)))
 
 
 def test_a_token_that_no_vocabulary_has_is_missing_in_the_end() -> None:
-    (found,) = one(Scripted(6), PROMPT, options(beam=3, required=(((99,),), ((B,),))))
+    (found,) = one(Scripted(6), PROMPT, options(beam_size=3, required=(((99,),), ((B,),))))
     assert (found.finished, found.unmet, B in found.tokens) == (False, 1, True)
 
 
 KINDS: list[dict[str, Any]] = [
     {},
-    {"beam": 3, "n_best": 2},
-    {"beam": 3, "n_best": 2, "required": (((A, B),),)},
+    {"beam_size": 3, "n_best": 2},
+    {"beam_size": 3, "n_best": 2, "required": (((A, B),),)},
     {"temperature": 0.9, "seed": 3},
-    {"beam": 4, "required": (((A,),), ((C, B), (B, B))), "no_repeat_ngram_size": 3},
-    {"beam": 4, "length_penalty": 0.4},
-    {"beam": 2, "required": (((C,),), ((C,),))},
+    {"beam_size": 4, "required": (((A,),), ((C, B), (B, B))), "no_repeat_ngram_size": 3},
+    {"beam_size": 4, "length_penalty": 0.4},
+    {"beam_size": 2, "required": (((C,),), ((C,),))},
 ]
 
 
@@ -77,7 +77,7 @@ def test_leaving_in_the_middle_leaves_nothing() -> None:
     network = Scripted(7)
     decoder = decoder_of(network, 12)
     chosen = {
-        n: options(max_new_tokens=8, beam=3, **({"required": (((A, n + 3),),)} if n % 2 else {})) for n in range(4)
+        n: options(max_new_tokens=8, beam_size=3, **({"required": (((A, n + 3),),)} if n % 2 else {})) for n in range(4)
     }
     decoder.join([(n, PROMPT, each) for n, each in chosen.items()])
     decoder.step()
@@ -97,7 +97,9 @@ def test_a_stream_is_the_beginning_of_the_answer() -> None:
     network = Scripted(8, spread=3.0)
     for seed in range(8):
         decoder = decoder_of(network, 4, target_length=20)
-        decoder.join([("it", Prompt((seed,), (1,)), options(max_new_tokens=16, beam=4, required=(((A, B),), ((C,),))))])
+        decoder.join(
+            [("it", Prompt((seed,), (1,)), options(max_new_tokens=16, beam_size=4, required=(((A, B),), ((C,),))))]
+        )
         told: list[int] = []
         done: list[Hypothesis] = []
         while decoder.searches:
@@ -113,7 +115,7 @@ def test_a_translator_writes_terms_of_unlikely_tokens(precision: Any) -> None:
     network = tiny.transformer()
     required: Required = (((7, 9),), ((11,), (12, 13)))
     for n in range(6):
-        chosen = options(max_new_tokens=12, beam=5, required=required)
+        chosen = options(max_new_tokens=12, beam_size=5, required=required)
         (found,) = decode(network, RULES, [Prompt((3 + n, 4, 5), (1,))], chosen, precision=precision)[0]
         assert holds(found.tokens, required)
         assert found.unmet == 0

@@ -51,7 +51,7 @@ def test_a_wide_beam_finds_the_best_that_holds_everything(required: Required, wo
     for seed, penalty in itertools.product(range(2), (0.0, 1.0)):
         network, prompt = Scripted(6, seed=seed), Prompt((5,), (1,))
         expected = best(network, prompt, 5, required, penalty, words)
-        chosen = options(max_new_tokens=5, beam=90, n_best=10, length_penalty=penalty, required=required)
+        chosen = options(max_new_tokens=5, beam_size=90, n_best=10, length_penalty=penalty, required=required)
         found = decode(network, RULES, [prompt], chosen, slots=90, parts=words)[0]
         if expected:
             same([each for each in found if each.finished], expected)
@@ -68,7 +68,7 @@ def test_a_narrow_beam_holds_everything_for_which_there_is_room(
     network, prompt = Scripted(6, seed=seed, spread=3.0), Prompt((), (1,))
     rules = TokenRules(EOS, RULES.suppressed, renormalise=not shares, forced_end=forced_end)
     needed = sum(min(map(len, term)) for term in required)
-    chosen = options(max_new_tokens=needed + 1 + spare, beam=width, n_best=width, required=required)
+    chosen = options(max_new_tokens=needed + 1 + spare, beam_size=width, n_best=width, required=required)
     (first, *others) = decode(network, rules, [prompt], chosen)[0]
     assert holds(first.tokens, required)
     assert (first.unmet, first.finished or forced_end) == (0, True)
@@ -85,7 +85,7 @@ def test_where_words_must_end_between_terms_there_is_room_for_that(
 ) -> None:
     words = parts(continues, open_, 8)
     needed = sum(min(len(run) + (run[0] in continues) for run in term) for term in required)
-    chosen = options(max_new_tokens=needed + 1 + spare, beam=width, required=required)
+    chosen = options(max_new_tokens=needed + 1 + spare, beam_size=width, required=required)
     (found,) = decode(Scripted(8, seed=seed, spread=3.0), RULES, [Prompt((), (1,))], chosen, parts=words)[0]
     assert holds(found.tokens, required, words)
     assert (found.finished, found.unmet) == (True, 0)
@@ -95,7 +95,7 @@ def test_where_words_must_end_between_terms_there_is_room_for_that(
 @settings(max_examples=50, deadline=None)
 def test_terms_in_texts_that_never_end(required: Required, seed: int, width: int) -> None:
     needed = sum(min(map(len, term)) for term in required)
-    chosen = options(max_new_tokens=needed, beam=width, required=required)
+    chosen = options(max_new_tokens=needed, beam_size=width, required=required)
     (found,) = one(Scripted(6, seed=seed), Prompt((), (1,)), chosen, NO_END)
     assert holds(found.tokens, required)
     assert (len(found.tokens), found.finished, found.unmet) == (needed, False, 0)
@@ -105,7 +105,7 @@ def test_terms_in_texts_that_never_end(required: Required, seed: int, width: int
 def test_a_term_longer_than_the_limit_is_told_of(forced_end: bool) -> None:
     rules = TokenRules(EOS, (0, 1), forced_end=forced_end)
     for limit in (1, 3, 4):
-        chosen = options(max_new_tokens=limit, beam=3, required=(((A, B, C, A),), ((C,),)))
+        chosen = options(max_new_tokens=limit, beam_size=3, required=(((A, B, C, A),), ((C,),)))
         (found,) = one(Scripted(6), PROMPT, chosen, rules)
         assert (len(found.tokens), found.finished) == (limit - forced_end, False)
         assert found.unmet == (2 if found.tokens.count(C) < 1 else 1)
@@ -114,12 +114,12 @@ def test_a_term_longer_than_the_limit_is_told_of(forced_end: bool) -> None:
 
 def test_what_stands_in_the_prefix_is_there() -> None:
     network, prompt = Scripted(6, seed=3), Prompt((5,), (1, A, B))
-    plain = one(network, prompt, options(beam=3, n_best=3))
+    plain = one(network, prompt, options(beam_size=3, n_best=3))
     same(
-        one(network, prompt, options(beam=20, n_best=3, required=(((A, B),),))),
-        one(network, prompt, options(beam=20, n_best=3)),
+        one(network, prompt, options(beam_size=20, n_best=3, required=(((A, B),),))),
+        one(network, prompt, options(beam_size=20, n_best=3)),
     )
-    (found,) = one(network, Prompt((5,), (1, A)), options(beam=3, required=(((A, B), (C, C, C)),)))
+    (found,) = one(network, Prompt((5,), (1, A)), options(beam_size=3, required=(((A, B), (C, C, C)),)))
     assert holds((A, *found.tokens), (((A, B), (C, C, C)),))
     assert plain
 
@@ -127,7 +127,7 @@ def test_what_stands_in_the_prefix_is_there() -> None:
 def test_a_term_is_not_a_part_of_a_word() -> None:
     """The likeliest texts have b behind a, which makes one word of them."""
     table = {(1,): [0, 0, 0, 9, 0, 0], (1, A): [0, 0, 5, 0, 9, 0], (1, A, B): [0, 0, 9, 0, 0, 0]}
-    network, chosen = Scripted(6, table=table), options(beam=4, length_penalty=0.0, required=(((A,),),))
+    network, chosen = Scripted(6, table=table), options(beam_size=4, length_penalty=0.0, required=(((A,),),))
     (glued,) = decode(network, RULES, [Prompt((), (1,))], chosen)[0]
     assert glued.tokens == (A, B)
     (whole,) = decode(network, RULES, [Prompt((), (1,))], chosen, parts=SOME)[0]

@@ -18,16 +18,16 @@ from tests.models.scripted import Scripted
 
 def test_options_list_all_their_problems() -> None:
     with pytest.raises(ValueError) as caught:
-        options(max_new_tokens=0, beam=0, n_best=3, top_k=-1, top_p=0, length_penalty=math.inf)
+        options(max_new_tokens=0, beam_size=0, n_best=3, top_k=-1, top_p=0, length_penalty=math.inf)
     assert str(caught.value) == (
-        "max_new_tokens must be at least 1, not 0; beam must be at least 1, not 0; "
-        "n_best must lie in 1..beam, not 3; length_penalty must lie in -10..10, not inf; "
-        "top_k must be at least 0, not -1; top_p must lie in (0, 1], not 0."
+        "max_new_tokens must be at least 1, not 0; beam_size must be at least 1, not 0; "
+        "length_penalty must lie in -10..10, not inf; top_k must be at least 0, not -1; "
+        "n_best must lie in 1..beam_size, not 3; top_p must lie in (0, 1], not 0."
     )
     with pytest.raises(ValueError, match=r"^temperature must be 0 or a positive number, not -1\.$"):
         options(temperature=-1)
     with pytest.raises(ValueError, match="a beam does not draw"):
-        options(beam=2, temperature=0.5)
+        options(beam_size=2, temperature=0.5)
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "length_penalty"])
@@ -83,7 +83,7 @@ def test_a_seed_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", [options(), options(beam=2), options(temperature=1.0)], ids=["greedy", "beam", "draw"]
+    "chosen", [options(), options(beam_size=2), options(temperature=1.0)], ids=["greedy", "beam", "draw"]
 )
 def test_the_end_token_may_come_first(chosen: DecodingOptions) -> None:
     network = Scripted(5, table={(1,): [0, 0, 50, 0, 0]})
@@ -92,7 +92,7 @@ def test_the_end_token_may_come_first(chosen: DecodingOptions) -> None:
     assert best.log_probability == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("chosen", [{}, {"beam": 3}, {"temperature": 2.0}], ids=["greedy", "beam", "draw"])
+@pytest.mark.parametrize("chosen", [{}, {"beam_size": 3}, {"temperature": 2.0}], ids=["greedy", "beam", "draw"])
 def test_one_token_at_most(chosen: dict[str, Any]) -> None:
     network = Scripted(6, table={(1,): [9, 9, -50, 3, 2, 1]})
     (best, *_) = one(network, PROMPT, options(max_new_tokens=1, **chosen))
@@ -100,14 +100,16 @@ def test_one_token_at_most(chosen: dict[str, Any]) -> None:
     assert best.log_probability == pytest.approx(network.score(PROMPT, best.tokens, RULES.suppressed), abs=1e-6)
 
 
-@pytest.mark.parametrize("chosen", [{}, {"beam": 3}, {"temperature": 1.0}], ids=["greedy", "beam", "draw"])
+@pytest.mark.parametrize("chosen", [{}, {"beam_size": 3}, {"temperature": 1.0}], ids=["greedy", "beam", "draw"])
 def test_without_an_end_token_the_limit_decides(chosen: dict[str, Any]) -> None:
     (best, *_) = one(Scripted(5), Prompt((), (3, 4)), options(max_new_tokens=9, **chosen), NO_END)
     assert (len(best.tokens), best.finished) == (9, False)
     assert best.score == pytest.approx(best.log_probability / 9)
 
 
-@pytest.mark.parametrize("chosen", [{}, {"beam": 4, "n_best": 4}, {"temperature": 3.0}], ids=["greedy", "beam", "draw"])
+@pytest.mark.parametrize(
+    "chosen", [{}, {"beam_size": 4, "n_best": 4}, {"temperature": 3.0}], ids=["greedy", "beam", "draw"]
+)
 def test_suppressed_tokens_are_never_chosen(chosen: dict[str, Any]) -> None:
     network, rules = Scripted(6, spread=4.0), TokenRules(EOS, (0, 1, 4))
     prompts = [Prompt((n,), (1,)) for n in range(20)]
@@ -118,7 +120,7 @@ def test_suppressed_tokens_are_never_chosen(chosen: dict[str, Any]) -> None:
 
 def test_only_the_end_is_allowed() -> None:
     rules = TokenRules(EOS, (0, 1, 3, 4))
-    for chosen in (options(), options(beam=3, n_best=3, max_new_tokens=500), options(temperature=1.0)):
+    for chosen in (options(), options(beam_size=3, n_best=3, max_new_tokens=500), options(temperature=1.0)):
         network = Scripted(5)
         assert [(h.tokens, h.log_probability) for h in one(network, PROMPT, chosen, rules)] == [((), 0.0)]
         assert len(network.widths) == 1, "and nothing is stepped when nothing can follow"

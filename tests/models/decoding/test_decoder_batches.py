@@ -29,11 +29,11 @@ def run(decoder: Decoder) -> StepResult:
 KINDS: list[dict[str, Any]] = [
     {},
     {"temperature": 0.9, "seed": 3},
-    {"beam": 3, "n_best": 2},
+    {"beam_size": 3, "n_best": 2},
     {"temperature": 1.5, "top_k": 3, "top_p": 0.9, "seed": 8},
-    {"beam": 2, "length_penalty": 0.3},
+    {"beam_size": 2, "length_penalty": 0.3},
     {"max_new_tokens": 1},
-    {"beam": 5, "n_best": 5, "max_new_tokens": 9},
+    {"beam_size": 5, "n_best": 5, "max_new_tokens": 9},
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_step_without_requests_is_nothing() -> None:
 def test_leavers_free_their_rows_at_once() -> None:
     network = Scripted(8)
     decoder = decoder_of(network, 6)
-    decoder.join([("a", PROMPT, options()), ("b", PROMPT, options(beam=3)), ("c", PROMPT, options())])
+    decoder.join([("a", PROMPT, options()), ("b", PROMPT, options(beam_size=3)), ("c", PROMPT, options())])
     assert decoder.free == 1
     decoder.leave("b")
     decoder.leave("b")
@@ -134,30 +134,30 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_changes() -> Non
             decoder.join([("b", fits, options()), ("c", *bad)])
         assert decoder.free == 3
     with pytest.raises(AssertionError, match="more rows than slots"):
-        decoder.join([("b", fits, options(beam=4))])
+        decoder.join([("b", fits, options(beam_size=4))])
     with pytest.raises(AssertionError, match="two requests under one key"):
         decoder.join([("a", fits, options())])
     check_rows(decoder)
-    decoder.join([("b", fits, options()), ("c", fits, options(beam=2))])
+    decoder.join([("b", fits, options()), ("c", fits, options(beam_size=2))])
     finished = dict(run(decoder).finished)
     same(finished["a"], one(network, PROMPT, options()))
     same(finished["b"], one(network, fits, options()))
-    same(finished["c"], one(network, fits, options(beam=2)))
+    same(finished["c"], one(network, fits, options(beam_size=2)))
 
 
 def test_a_failed_prefill_leaves_the_others_alone() -> None:
     network = Scripted(8, poison=7)
     decoder = decoder_of(network, 6)
-    decoder.join([("a", PROMPT, options(beam=2))])
+    decoder.join([("a", PROMPT, options(beam_size=2))])
     decoder.step()
     with pytest.raises(RuntimeError, match="poisoned"):
-        decoder.join([("b", PROMPT, options()), ("c", Prompt((7,), (1,)), options(beam=2))])
+        decoder.join([("b", PROMPT, options()), ("c", Prompt((7,), (1,)), options(beam_size=2))])
     assert decoder.free == 4
     assert set(decoder.searches) == {"a"}
     decoder.join([("b", PROMPT, options())])
     check_rows(decoder)
     finished = dict(run(decoder).finished)
-    same(finished["a"], one(network, PROMPT, options(beam=2)))
+    same(finished["a"], one(network, PROMPT, options(beam_size=2)))
     same(finished["b"], one(network, PROMPT, options()))
 
 
@@ -174,7 +174,12 @@ def test_long_sources_go_first_and_freed_rows_are_filled() -> None:
 def test_a_stream_joins_to_the_answer_and_of_a_beam_to_its_beginning(streamed: bool) -> None:
     network = Scripted(9, spread=3.0)
     decoder = decoder_of(network, 64, target_length=24)
-    kinds: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 4}, {"beam": 3}, {"beam": 2, "length_penalty": 0.2}]
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"temperature": 0.8, "seed": 4},
+        {"beam_size": 3},
+        {"beam_size": 2, "length_penalty": 0.2},
+    ]
     chosen = [options(max_new_tokens=20, streamed=streamed, **kinds[n % 4]) for n in range(24)]
     decoder.join([(n, Prompt((n % 7, n % 5), (1,)), each) for n, each in enumerate(chosen)])
     told: dict[Any, list[int]] = {n: [] for n in range(24)}

@@ -17,9 +17,9 @@ RULES = TokenRules(2, (0, 1))
 CHOSEN: list[dict[str, Any]] = [
     {},
     {"temperature": 0.8, "seed": 5},
-    {"beam": 3, "n_best": 3},
+    {"beam_size": 3, "n_best": 3},
     {"temperature": 1.2, "top_k": 4, "seed": 6},
-    {"beam": 2},
+    {"beam_size": 2},
     {"max_new_tokens": 3},
 ]
 PROMPTS = [

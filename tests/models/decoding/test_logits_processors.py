@@ -102,7 +102,7 @@ def test_a_drawn_token_comes_of_the_changed_distribution() -> None:
 
 def test_a_text_that_may_write_nothing_more_ends_unfinished() -> None:
     for rules in (TokenRules(None, (0, 1)), TokenRules(None, (0, 1), forced_end=True)):
-        for drawing in ({}, {"temperature": 1.0, "seed": 3}, {"beam": 2}):
+        for drawing in ({}, {"temperature": 1.0, "seed": 3}, {"beam_size": 2}):
             chosen = options(max_new_tokens=9, no_repeat_ngram_size=1, **drawing)
             (found,) = one(Scripted(5), Prompt((), (1,)), chosen, rules)
             assert sorted(found.tokens) == [2, 3, 4]
@@ -117,7 +117,7 @@ def test_no_hypothesis_of_a_beam_repeats_a_run(size: int, width: int) -> None:
     repeats = 0
     for seed in range(6):
         network, prompt = Scripted(5, seed=seed, spread=1.0), Prompt((3,), (1,))
-        given: dict[str, Any] = {"max_new_tokens": 9, "beam": width, "n_best": width}
+        given: dict[str, Any] = {"max_new_tokens": 9, "beam_size": width, "n_best": width}
         for way in ({}, {"no_repeat_ngram_size": size}):
             for found in one(network, prompt, options(**given, **way)):
                 runs = list(zip(*(found.tokens[i:] for i in range(size)), strict=False))
@@ -132,7 +132,7 @@ def test_no_hypothesis_of_a_beam_repeats_a_run(size: int, width: int) -> None:
 def test_company_changes_nobody() -> None:
     """Rows with penalties, without, drawn and not, beams with bans: each as alone, whatever joins and leaves."""
     drawn = {"temperature": 0.9, "top_p": 0.9}
-    kinds: list[dict[str, Any]] = [*WAYS, {}, drawn, {"beam": 3}, {"beam": 3, "no_repeat_ngram_size": 2}]
+    kinds: list[dict[str, Any]] = [*WAYS, {}, drawn, {"beam_size": 3}, {"beam_size": 3, "no_repeat_ngram_size": 2}]
     kinds += [{**drawn, **way} for way in WAYS]
     network = Scripted(9, spread=1.0)
     prompts = [Prompt((n,), (1, 4)) for n in range(2 * len(kinds))]
@@ -167,12 +167,12 @@ def test_who_leaves_takes_its_bans_along() -> None:
 @pytest.mark.parametrize("vocabulary", [9, 640])
 def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) -> None:
     network, prompt = Scripted(vocabulary, spread=1.0), Prompt((3,), (1,))
-    asked = {"token_scores": True, "top_scores": 4, "temperature": 1.0, "seed": 5, "no_repeat_ngram_size": 1}
+    asked = {"logprobs": True, "top_logprobs": 4, "temperature": 1.0, "seed": 5, "no_repeat_ngram_size": 1}
     decoder = Decoder(network, rules, slots=4, source_length=2, target_length=12)
     decoder.join(
         [
-            ("quiet", prompt, options(token_scores=True)),
-            ("two", prompt, options(token_scores=True, top_scores=2)),
+            ("quiet", prompt, options(logprobs=True)),
+            ("two", prompt, options(logprobs=True, top_logprobs=2)),
             ("it", prompt, options(**asked, presence_penalty=2.0)),
             ("deaf", prompt, options(**asked, streamed=False)),
         ]
@@ -203,11 +203,11 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
 
 
 def test_more_of_the_likeliest_than_there_are() -> None:
-    (found,) = one(Scripted(5), Prompt((), (1,)), options(token_scores=True, top_scores=20), NO_END)
+    (found,) = one(Scripted(5), Prompt((), (1,)), options(logprobs=True, top_logprobs=20), NO_END)
     assert [len(each) for each in found.likeliest or ()] == [5] * 5
     for each in found.likeliest or ():
         assert sum(math.exp(nats) for _, nats in each) == pytest.approx(1, abs=1e-6)
-    (found,) = one(Scripted(6), Prompt((), (1,)), options(token_scores=True, top_scores=20, max_new_tokens=2))
+    (found,) = one(Scripted(6), Prompt((), (1,)), options(logprobs=True, top_logprobs=20, max_new_tokens=2))
     assert {token for each in found.likeliest or () for token, _ in each} == {2, 3, 4, 5}, "suppressed ones never come"
 
 
@@ -216,7 +216,7 @@ def test_more_of_the_likeliest_than_there_are() -> None:
 def test_networks_write_by_the_formulas_too(cell: str, precision: Any) -> None:
     network = tiny.recurrent(cell=cell)
     for way in ({"repetition_penalty": 1.8, "no_repeat_ngram_size": 2}, {"frequency_penalty": 1.0}):
-        chosen = options(max_new_tokens=14, token_scores=True, top_scores=20, **way)
+        chosen = options(max_new_tokens=14, logprobs=True, top_logprobs=20, **way)
         (found,) = decode(network, NO_END, [Prompt((), (5, 8))], chosen, precision=precision)[0]
         assert found.likeliest is not None
         for place, each in enumerate(found.likeliest):
@@ -232,14 +232,14 @@ def test_networks_write_by_the_formulas_too(cell: str, precision: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be at least 0, not -1."),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must lie in 0..1000, not -1."),
         ({"presence_penalty": 2.1}, "presence_penalty must lie in -2..2, not 2.1."),
         ({"frequency_penalty": math.nan}, "frequency_penalty must lie in -2..2, not nan."),
         ({"repetition_penalty": 0.0}, "repetition_penalty must lie in 0.01..100, not 0.0."),
         ({"repetition_penalty": math.inf}, "repetition_penalty must lie in 0.01..100, not inf."),
-        ({"top_scores": 21, "token_scores": True}, "top_scores must lie in 0..20, not 21."),
-        ({"top_scores": 2}, "top_scores comes with token_scores."),
-        ({"beam": 2, "presence_penalty": 0.1}, "a beam has no penalties: use beam 1."),
+        ({"top_logprobs": 21, "logprobs": True}, "top_logprobs must lie in 0..20, not 21."),
+        ({"top_logprobs": 2}, "top_logprobs comes with logprobs."),
+        ({"beam_size": 2, "presence_penalty": 0.1}, "a beam has no penalties: use beam_size 1."),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], message: str) -> None:

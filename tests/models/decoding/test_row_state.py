@@ -109,7 +109,12 @@ def test_log_probabilities_are_those_of_the_tokens_for_whom_they_are_wanted() ->
 @pytest.mark.parametrize("eos", [EOS, None])
 def test_tokens_do_not_depend_on_whether_scores_are_wanted(eos: int | None) -> None:
     network, rules = Scripted(9, spread=1.0), TokenRules(eos, (0, 1))
-    kinds: list[dict[str, Any]] = [{}, {"temperature": 1.1, "seed": 5}, {"beam": 3}, {"temperature": 0.8, "top_k": 4}]
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"temperature": 1.1, "seed": 5},
+        {"beam_size": 3},
+        {"temperature": 0.8, "top_k": 4},
+    ]
     prompts = [Prompt((n,), (1,)) for n in range(24)]
     found = []
     for scores in (lambda n: True, lambda n: False, lambda n: n % 3 == 0):
@@ -117,7 +122,7 @@ def test_tokens_do_not_depend_on_whether_scores_are_wanted(eos: int | None) -> N
         results = decode(network, rules, prompts, chosen, slots=13)
         found.append([(h[0].tokens, h[0].finished) for h in results])
         for n, (hypothesis, *_) in enumerate(results):
-            assert math.isnan(hypothesis.log_probability) == (not scores(n) and "beam" not in kinds[n % 4])
+            assert math.isnan(hypothesis.log_probability) == (not scores(n) and "beam_size" not in kinds[n % 4])
     assert found[0] == found[1] == found[2]
 
 

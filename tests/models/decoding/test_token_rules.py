@@ -29,7 +29,7 @@ def test_what_reaches_the_limit_competes_with_what_has_ended(seed: int, penalty:
     assert sum(not h.finished for h in everything) == 81
     expected = sorted(everything, key=lambda h: -h.score)[:10]
     assert {h.finished for h in expected} == {True, False}
-    chosen = options(max_new_tokens=LIMIT, beam=81, n_best=10, length_penalty=penalty)
+    chosen = options(max_new_tokens=LIMIT, beam_size=81, n_best=10, length_penalty=penalty)
     same(one(network, prompt, chosen, FORCED), expected)
 
 
@@ -50,7 +50,7 @@ def test_a_greedy_text_is_cut_where_its_end_is_forced(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_stream_tells_what_is_answered(seed: int, limit: int, beam: int) -> None:
     decoder = decoder_of(Scripted(9, seed=seed, spread=1.0), 6, FORCED)
-    decoder.join([("key", Prompt((5,), (1,)), options(max_new_tokens=limit, beam=beam))])
+    decoder.join([("key", Prompt((5,), (1,)), options(max_new_tokens=limit, beam_size=beam))])
     told, answer = [], None
     while answer is None:
         progress = decoder.step()
@@ -72,7 +72,7 @@ def test_suppressed_tokens_keep_their_share(seed: int) -> None:
     ]
     assert sum(math.exp(h.log_probability) for h in everything) < 0.9
     expected = sorted(everything, key=lambda h: -h.score)[:10]
-    same(one(network, prompt, options(max_new_tokens=4, beam=81, n_best=10), SHARED), expected)
+    same(one(network, prompt, options(max_new_tokens=4, beam_size=81, n_best=10), SHARED), expected)
 
 
 @pytest.mark.parametrize("seed", range(4))

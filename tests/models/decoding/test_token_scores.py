@@ -37,7 +37,7 @@ NATS = {"fp32": 1e-6, "int8": 0.02, "bf16": 0.02}  # int8 and bf16 keep 8 bits o
 
 
 def options(**given: Any) -> DecodingOptions:
-    return DecodingOptions(**{"max_new_tokens": 16, "scores": False, "token_scores": True, **given})
+    return DecodingOptions(**{"max_new_tokens": 16, "scores": False, "logprobs": True, **given})
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
@@ -68,10 +68,10 @@ def test_a_translation_written_token_by_token_too() -> None:
 
 
 def mixed(asks: Any) -> list[DecodingOptions]:
-    each = itertools.cycle([*WAYS, {"beam": 3}])
+    each = itertools.cycle([*WAYS, {"beam_size": 3}])
     chosen = [next(each) for _ in range(24)]
     return [
-        DecodingOptions(**{"max_new_tokens": 7, "token_scores": "beam" not in way and asks(n), **way})
+        DecodingOptions(**{"max_new_tokens": 7, "logprobs": "beam_size" not in way and asks(n), **way})
         for n, way in enumerate(chosen)
     ]
 
@@ -94,7 +94,7 @@ def test_who_asks_writes_the_same_and_hears_the_same_in_any_company() -> None:
 def test_a_networks_numbers_do_not_depend_on_the_company(cell: str) -> None:
     network, rules = tiny.recurrent(cell=cell), RULES["kept shares"]
     prompts = [Prompt((), tuple(tiny.ids((1 + n % 4,), n, low=3).tolist())) for n in range(12)]
-    kinds = [options(**WAYS[n % 5], token_scores=n % 2 == 0) for n in range(12)]
+    kinds = [options(**WAYS[n % 5], logprobs=n % 2 == 0) for n in range(12)]
     for n, (found,) in enumerate(decode(network, rules, prompts, kinds, slots=5)):
         (lone,) = decode(network, rules, [prompts[n]], kinds[n])[0]
         assert found.tokens == lone.tokens
@@ -109,7 +109,7 @@ def test_a_step_tells_of_those_who_ask_and_listen() -> None:
     asked = {"both": (True, True), "tokens": (False, True), "end": (True, False)}
     decoder.join(
         [
-            (key, Prompt((n,), (1,)), options(token_scores=scored, streamed=streamed, temperature=1.0, seed=n + 20))
+            (key, Prompt((n,), (1,)), options(logprobs=scored, streamed=streamed, temperature=1.0, seed=n + 20))
             for n, (key, (scored, streamed)) in enumerate(asked.items())
         ]
     )
@@ -136,7 +136,7 @@ def test_nothing_is_kept_or_computed_until_somebody_asks(monkeypatch: pytest.Mon
     looked: list[int] = []
     monkeypatch.setattr(row_state, "row_maxima", lambda logits: (looked.append(len(logits)), row_maxima(logits))[1])
     decoder = Decoder(Scripted(9), TokenRules(None), slots=4, source_length=2, target_length=8)
-    quiet = [(n, Prompt((n,), (1,)), options(token_scores=False, max_new_tokens=6)) for n in range(3)]
+    quiet = [(n, Prompt((n,), (1,)), options(logprobs=False, max_new_tokens=6)) for n in range(3)]
     decoder.join(quiet)
     decoder.step()
     assert (looked, decoder.rows.gains) == ([], None)
@@ -148,5 +148,5 @@ def test_nothing_is_kept_or_computed_until_somebody_asks(monkeypatch: pytest.Mon
 
 
 def test_a_beam_has_none() -> None:
-    with pytest.raises(ValueError, match="a beam does not score single tokens: use beam 1"):
-        options(beam=2)
+    with pytest.raises(ValueError, match="a beam does not score single tokens: use beam_size 1"):
+        options(beam_size=2)

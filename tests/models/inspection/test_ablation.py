@@ -19,7 +19,7 @@ from tests.models import tiny
 RULES = TokenRules(2, (0, 1))
 PROMPT = Prompt((3, 9, 4, 7), (1,))
 HEADS = [Head("encoder", 0, 1), Head("decoder", -1, 2), Head("cross", 0, 0)]
-BOTH = pytest.mark.parametrize("options", [{"max_new_tokens": 8}, {"max_new_tokens": 8, "beam": 3, "n_best": 3}])
+BOTH = pytest.mark.parametrize("options", [{"max_new_tokens": 8}, {"max_new_tokens": 8, "beam_size": 3, "n_best": 3}])
 
 
 def test_nothing_taken_away_changes_nothing() -> None:

@@ -48,7 +48,10 @@ def test_log_probabilities_are_those_that_decoding_reports(name: str, rules: Tok
     ended = set()
     for seed in range(2):
         network = tiny.transformer(seed, **NETWORKS[name])
-        for options in (DecodingOptions(max_new_tokens=LIMIT), DecodingOptions(max_new_tokens=LIMIT, beam=4, n_best=4)):
+        for options in (
+            DecodingOptions(max_new_tokens=LIMIT),
+            DecodingOptions(max_new_tokens=LIMIT, beam_size=4, n_best=4),
+        ):
             for prompt in (PROMPT, Prompt((3, 9), (1, 6, 4))):
                 for hypothesis in decode(network, rules, [prompt], options)[0]:
                     found = told(network, hypothesis, rules, prompt)

@@ -80,7 +80,7 @@ def test_category_is_no_cat() -> None:
     )
     marian = WordParts(*np.array([[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]], dtype=bool))
     table = {(1,): [0, 0, 0, 9, 0, 0], (1, 3): [0, 0, 6, 0, 9, 0], (1, 3, 4): [0, 0, 9, 0, 0, 0]}
-    chosen = options(beam=4, length_penalty=0.0, required=(((3,),),))
+    chosen = options(beam_size=4, length_penalty=0.0, required=(((3,),),))
     found = [
         decode(Scripted(6, table=table), RULES, [Prompt((), (1,))], chosen, parts=parts)[0][0].tokens
         for parts in (word_parts(tokenizer), marian)

@@ -82,7 +82,7 @@ def test_a_translators_scores_are_sacrebleus(
     for source in sources:  # one by one, through the loop that serves
         prompt = Prompt(checkpoint.source_ids(source), checkpoint.config.target_prefix)
         rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-        options = DecodingOptions(max_new_tokens=2 * len(prompt.source) + 20, beam=beam, length_penalty=penalty)
+        options = DecodingOptions(max_new_tokens=2 * len(prompt.source) + 20, beam_size=beam, length_penalty=penalty)
         outputs.append(checkpoint.decode(decode(network, rules, [prompt], [options])[0][0].tokens))
     assert found["bleu"] == round(sacrebleu.corpus_bleu(outputs, [sources]).score, 2) > 0
     assert found["chrf"] == round(sacrebleu.corpus_chrf(outputs, [sources]).score, 2) > 0

@@ -13,6 +13,7 @@ from app.engine.errors import EngineFailed, EngineUnavailable, Overloaded
 from app.engine.interface import TranslationRequest, TranslationResult
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
+from tests.request_builders import translation_request
 
 KEY = {"Authorization": "DeepL-Auth-Key 279a2e9d-83b3-c416-7e2d-f721593e42a0:fx"}
 BIER = {"text": ["Ich möchte ein Bier"], "source_lang": "DE", "target_lang": "EN-GB"}
@@ -43,8 +44,8 @@ def test_as_deepl_python_sends_it() -> None:
         ]
     }
     assert client.engine.jobs == [
-        TranslationRequest("Ich möchte ein Bier", "de", "en"),
-        TranslationRequest("Quiero una cerveza", "es", "en"),
+        translation_request("Ich möchte ein Bier", "de", "en"),
+        translation_request("Quiero una cerveza", "es", "en"),
     ]
     assert client.engine.calls == 1
 
@@ -80,7 +81,7 @@ def test_codes(source: str, target: str, pair: tuple[str, str]) -> None:
     pairs = [("de", "en"), ("en", "zh-Hans"), ("zh-Hans", "en"), ("en", "pt-BR")]
     client = Client(FakeEngine(loaded=[translator(*each) for each in pairs]))
     answer = client.post("/v2/translate", json={"text": ["a"], "source_lang": source, "target_lang": target})
-    assert client.engine.jobs == [TranslationRequest("a", *pair)]
+    assert client.engine.jobs == [translation_request("a", *pair)]
     assert answer.json()["translations"][0]["detected_source_language"] == source.upper()
 
 
@@ -90,7 +91,7 @@ def test_a_text_in_the_target_language_stays() -> None:
     answer = client.post("/v2/translate", json={"text": [stays, "Ich möchte ein Bier"], "target_lang": "EN-GB"})
     assert [each["text"] for each in answer.json()["translations"]] == [stays, "en:Ich möchte ein Bier"]
     assert [each["detected_source_language"] for each in answer.json()["translations"]] == ["EN", "DE"]
-    assert client.engine.jobs == [TranslationRequest("Ich möchte ein Bier", "de", "en")]
+    assert client.engine.jobs == [translation_request("Ich möchte ein Bier", "de", "en")]
 
 
 def test_what_changes_nothing_is_accepted() -> None:

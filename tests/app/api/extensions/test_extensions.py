@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.engine.errors import Overloaded
-from app.engine.interface import TranslationRequest
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
+from tests.request_builders import translation_request
 
 CHROME = {
     "Accept": "*/*",
@@ -57,7 +57,7 @@ def test_a_page_is_one_request_and_one_call() -> None:
     client = Client()
     answer = posted(client, "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": PAGE})
     assert [each["text"] for each in answer["translations"]] == [f"en:{text}" for text in PAGE]
-    assert client.engine.jobs == [TranslationRequest(text, "de", "en") for text in PAGE]
+    assert client.engine.jobs == [translation_request(text, "de", "en") for text in PAGE]
 
 
 def test_paragraphs_in_the_target_language_stay() -> None:
@@ -68,7 +68,7 @@ def test_paragraphs_in_the_target_language_stay() -> None:
         {"detected_source_lang": "de", "text": f"en:{texts[0]}"},
         {"detected_source_lang": "en", "text": texts[1]},
     ]
-    assert client.engine.jobs == [TranslationRequest(texts[0], "de", "en")]
+    assert client.engine.jobs == [translation_request(texts[0], "de", "en")]
 
 
 def test_kiss_translator_text_by_text() -> None:

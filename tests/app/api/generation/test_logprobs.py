@@ -14,6 +14,7 @@ from app.engine.output.token_texts import WrittenToken
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.test_event_stream import events
+from tests.request_builders import generation_request
 
 GENERATE = {"prompt": "分开", "seed": 7, "logprobs": True}
 PARTS = [WrittenToken(5, "", -0.12345678), WrittenToken(6, "后", -0.0), WrittenToken(7, "0", -2.5)]
@@ -33,7 +34,7 @@ class Telling(FakeEngine):
     async def generate(self, job: GenerationRequest) -> GenerationResult:
         found = await super().generate(job)
         told = [replace(each, tokens=tuple(self._tokens(each.text))) for each in found.continuations]
-        return replace(found, continuations=tuple(told)) if job.logprobs else found
+        return replace(found, continuations=tuple(told)) if job.decoding.logprobs else found
 
     def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
@@ -48,7 +49,7 @@ class Telling(FakeEngine):
 def test_who_asks_has_the_tokens_of_each_continuation() -> None:
     client = Client(Telling())
     answer = client.post("/generate", json={**GENERATE, "n": 2}).json()
-    assert client.engine.jobs == [GenerationRequest(prompt="分开", seed=7, n=2, logprobs=True)]
+    assert client.engine.jobs == [generation_request(prompt="分开", seed=7, n=2, logprobs=True)]
     assert list(answer) == ["text", "finish_reason", "seed", "tokens", "model", "alternatives"]
     assert answer["tokens"] == FIELDS
     (other,) = answer["alternatives"]
@@ -64,7 +65,7 @@ def test_who_does_not_ask_has_none() -> None:
     )
     assert (name, token) == ("token", {"text": "后0"})
     assert "tokens" not in done
-    assert [job.logprobs for job in client.engine.jobs] == [False, False]  # type: ignore[attr-defined]
+    assert [job.decoding.logprobs for job in client.engine.jobs] == [False, False]  # type: ignore[attr-defined]
 
 
 def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:

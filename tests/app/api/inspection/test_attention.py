@@ -12,6 +12,7 @@ import pytest
 from app.api.inspection.attention_answer import AttentionAnswer
 from app.engine.interface import AttentionQuery
 from app.engine.protocol import inspection_messages
+from models.decoding.options import DecodingOptions
 from models.inspection.results import HeadStatistics
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
@@ -117,9 +118,7 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
             max_values=4 * 262_144,
             source_ids=(17, 9),
             prefix="a",
-            beam=3,
-            length_penalty=0.5,
-            max_new_tokens=9,
+            decoding=DecodingOptions(beam_size=3, length_penalty=0.5, max_new_tokens=9),
             reduce_heads="max",
             reduce_layers="mean",
             include=("steps", "alignment"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.api.libretranslate.libretranslate_routes import DocumentTranslator
-from app.api.libretranslate.schemas import TranslationOptions
+from app.api.libretranslate.schemas import TranslationFields
 from app.documents import TranslateTexts
 from app.engine.errors import InvalidRequest, Overloaded
 from app.engine.interface import TranslationRequest, TranslationResult
@@ -78,15 +78,16 @@ def test_the_options_reach_every_text(tmp_path: Path) -> None:
     answer = sent(client, b"eins", model="m", beam_size="2", glossary='{"a": "b"}', split="false", max_new_tokens="9")
     assert answer.status_code == 200
     (job,) = spy.jobs
-    assert (job.text, job.model, job.beam_size, job.glossary, job.split) == ("eins", "m", 2, {"a": "b"}, False)
-    assert (job.format, job.max_new_tokens) == ("text", 9)
+    assert (job.text, job.glossary, job.split) == ("eins", {"a": "b"}, False)
+    assert (job.options.model, job.options.decoding.beam_size) == ("m", 2)
+    assert (job.format, job.options.decoding.max_new_tokens) == ("text", 9)
 
 
 def test_a_document_has_one_language_whatever_its_short_lines_look_like(tmp_path: Path) -> None:
     client = Client(data=tmp_path)
     content = "Ich möchte ein Bier\nWar\nHotel\nUnd dann gehen wir nach Hause".encode()
     assert sent(client, content, source="auto").status_code == 200
-    assert {job.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)} == {"de"}
+    assert {job.options.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)} == {"de"}
 
 
 def test_a_long_document_leaves_room_for_others(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ class Busy(FakeEngine):
 
 def test_texts_without_words_leave_turns_to_others(tmp_path: Path) -> None:
     """50,000 of them are translated without any device, and so without any wait in which others would be heard."""
-    asking = DocumentTranslator(TranslationOptions(**PAIR), Client(data=tmp_path).app.state.services)
+    asking = DocumentTranslator(TranslationFields(**PAIR), Client(data=tmp_path).app.state.services)
     turns = 0
 
     async def count() -> None:

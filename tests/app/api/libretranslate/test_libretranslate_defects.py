@@ -79,7 +79,7 @@ def test_a_batch_of_two_languages_is_translated_from_both() -> None:
     texts = ["Bonjour tout le monde mes amis", "Guten Tag meine Damen und Herren"]
     answer = client.post("/translate", json={"q": texts, "source": "auto", "target": "en"}).json()
     assert [each["language"] for each in answer["detectedLanguage"]] == ["fr", "de"]
-    sources = [job.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)]
+    sources = [job.options.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)]
     assert sources == ["fr", "de"]
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.engine.interface import TranslationRequest
 from app.storage.glossary_store import Dictionary
 from app.translation.text_request import TextRequest
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.test_event_stream import events
+from tests.request_builders import text_request, translation_request
 
 HALLO = {"q": "hallo", "source": "de", "target": "en"}
 OURS: dict[str, Any] = {
@@ -29,7 +29,7 @@ OURS: dict[str, Any] = {
     "alternatives": 1,
     "return": ["scores", "tokens"],
 }
-ASKED = TextRequest(
+ASKED = text_request(
     "hallo",
     "de",
     "en",
@@ -93,15 +93,15 @@ def test_what_is_not_asked_for_is_the_servers_own() -> None:
     client = Client()
     spy = recorded(client)
     assert client.post("/translate", json=HALLO).json() == {"translatedText": "en:hallo"}
-    assert spy.jobs == [TextRequest("hallo", "de", "en")]
-    assert client.engine.jobs == [TranslationRequest("hallo", "de", "en")]
+    assert spy.jobs == [text_request("hallo", "de", "en")]
+    assert client.engine.jobs == [translation_request("hallo", "de", "en")]
 
 
 def test_empty_fields_of_a_form_are_not_filled_in() -> None:
     client = Client()
     spy = recorded(client)
     client.post("/translate", data={**HALLO, "glossary": "", "return": "", "prefix": ""})
-    assert spy.jobs == [TextRequest("hallo", "de", "en")]
+    assert spy.jobs == [text_request("hallo", "de", "en")]
 
 
 def test_scores_tokens_and_alignment_of_one_text() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from app.api.openai.schemas import CompletionAnswer
-from app.engine.interface import GenerationRequest, ModelInfo, ScoreQuery
+from app.engine.interface import ModelInfo, ScoreQuery
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import LYRICIST, translator
 from tests.app.api.openai.writer import Writer
+from tests.request_builders import generation_request
 
 PATH = "/v1/completions"
-JOB = GenerationRequest("分开", "lyrics-zh", max_new_tokens=16, temperature=1.0)
+JOB = generation_request("分开", "lyrics-zh", max_new_tokens=16, temperature=1.0)
 
 
 def choice(index: int, text: str, seed: int | None = 1234, **change: Any) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def test_every_field_reaches_the_engine() -> None:
         "no such field": 1,
     }
     client, answer = posted(fields)
-    wanted = GenerationRequest(
+    wanted = generation_request(
         prompt="分开",
         model="lyrics-zh",
         max_new_tokens=7,
@@ -118,7 +119,7 @@ def test_minus_one_is_no_cut_either() -> None:
 def test_several_prompts_and_tokens(prompt: Any, asked: list[dict[str, Any]]) -> None:
     client, answer = posted({"prompt": prompt, "n": 2, "seed": 1})
     base = {"model": "lyrics-zh", "max_new_tokens": 16, "temperature": 1.0, "seed": 1, "n": 2}
-    assert client.engine.jobs == [GenerationRequest(**base | each) for each in asked]
+    assert client.engine.jobs == [generation_request(**base | each) for each in asked]
     assert answer["choices"] == [choice(2 * p + i, f"后{i}", 1 + i) for p in range(len(asked)) for i in range(2)]
     count = len(asked)
     assert answer["usage"] == {"prompt_tokens": 2 * count, "completion_tokens": 4 * count, "total_tokens": 6 * count}

@@ -57,9 +57,9 @@ class Writer(FakeEngine):
         return ScoreResult(job.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
 
     def _told(self, job: GenerationRequest, each: Continuation) -> Continuation:
-        if not job.logprobs:
+        if not job.decoding.logprobs:
             return replace(each, finish_reason=self.reason)
-        first, second = FIRST[: job.top_logprobs], SECOND[: job.top_logprobs]
+        first, second = FIRST[: job.decoding.top_logprobs], SECOND[: job.decoding.top_logprobs]
         tokens = WrittenToken(6, each.text[0], -0.5, first), WrittenToken(7, each.text[1], -2.5, second)
         return replace(each, finish_reason=self.reason, tokens=tokens)
 

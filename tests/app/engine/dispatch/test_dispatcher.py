@@ -14,6 +14,7 @@ from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
+from tests.request_builders import decode_message
 
 
 class FakeDevice:
@@ -71,8 +72,8 @@ def a_switchboard(*names: str) -> tuple[Dispatcher, FakeDevices, Sequence[FakeDe
 
 
 def decode(**change: Any) -> m.Decode:
-    return m.Decode(
-        **{"id": 0, "model": "a", "source": [5], "prefix": [2], "deadline": 0.0, "max_new_tokens": 4, **change}
+    return decode_message(
+        **{"number": 0, "model": "a", "source": [5], "prefix": [2], "deadline": 0.0, "max_new_tokens": 4, **change}
     )
 
 

@@ -10,6 +10,7 @@ from app.engine.dispatch.dispatcher import Dispatcher, gather
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
+from tests.request_builders import decode_message
 
 
 def test_sequences_of_one_request_share_a_number_and_no_two_requests_do() -> None:
@@ -21,7 +22,7 @@ def test_sequences_of_one_request_share_a_number_and_no_two_requests_do() -> Non
         board = Dispatcher(cast(Supervisor, devices), 5.0, Metrics())
 
         def ask() -> Any:
-            return board.ask(m.Decode(0, "a@1", [5], [2], 0.0, 4), 1)
+            return board.ask(decode_message(0, "a@1", [5], [2], 0.0, 4), 1)
 
         async def page(size: int) -> None:
             await gather(ask() for _ in range(size))

@@ -16,9 +16,10 @@ from app.engine.protocol import messages as m
 from app.settings import Settings
 from tests.app.engine.engine_thread import Running
 from tests.app.engine.scripted_device import TIMES, Scripted, finished, play
+from tests.request_builders import decode_message
 
 SOURCE = [5, 6, 7, 3]
-SEARCH = m.Decode(0, "demo@2", SOURCE, [2], 0.0, 9)
+SEARCH = decode_message(0, "demo@2", SOURCE, [2], 0.0, 9)
 LOOKS = {
     "attention": (
         m.Attend(0, "demo@2", SOURCE, [2, 5], [5, 3], ["cross"], None, None, 99),

@@ -7,6 +7,7 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
+from tests.request_builders import decode_message
 
 VALUES = m.Values([1, 2], b"\0" * 8)
 EXPECTED = m.Expected(m.Values([1], b"\0" * 4), [3], VALUES, [[7], [8]], VALUES)
@@ -16,8 +17,9 @@ def test_every_message_survives_the_crossing() -> None:
     down = [
         m.Configure("cpu", 2, 64),
         m.Load("a", "/x/a"),
-        m.Decode(1, "a", [3, 4], [2], 12.5, 20, beam=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
-        m.Decode(1, "a", [3], [2], 12.5, 20, required=[[[3], [4, 5]]], top_logprobs=3, scores=True),
+        decode_message(1, "a", [3, 4], [2], 12.5, 20, beam_size=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
+        decode_message(1, "a", [3], [2], 12.5, 20, beam_size=2, required=(((3,), (4, 5)),), scores=True),
+        decode_message(1, "a", [3], [2], 12.5, 20, logprobs=True, top_logprobs=3),
         m.Attend(2, "a", [3], [2], [3], ["cross"], None, [0, 7], 100, deadline=7.5),
         m.Trace(4, "a", [3, 4], ["z", "h"], None, None, 16, 3, 100, 7.5),
         m.Score(5, "a", [3], [2, 4], 3, True, 7.5),

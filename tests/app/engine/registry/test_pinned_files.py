@@ -14,7 +14,6 @@ import pytest
 
 from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
-from app.engine.interface import GenerationRequest
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER
 from app.engine.registry.model_lifecycle import load_again_message, load_message
@@ -23,6 +22,7 @@ from app.engine.registry.pinned_files import PinnedFiles
 from app.engine.worker.model_runner import ModelRunner, linked_folder
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
+from tests.request_builders import generation_request
 from tests.tiny import write_lyricist
 
 
@@ -95,7 +95,7 @@ def test_the_old_model_outlives_its_process_after_a_refused_reload(tmp_path: Pat
         await pool.start()
         try:
             await until(pool, True)
-            wanted = await pool.generate(GenerationRequest("分开", max_new_tokens=20, seed=5))
+            wanted = await pool.generate(generation_request("分开", max_new_tokens=20, seed=5))
             if damage == "torn":  # written aside and renamed, as programs do that replace files
                 (folder / "new").write_bytes((folder / checkpoints.WEIGHTS).read_bytes()[:-7])
                 (folder / "new").replace(folder / checkpoints.WEIGHTS)
@@ -109,7 +109,7 @@ def test_the_old_model_outlives_its_process_after_a_refused_reload(tmp_path: Pat
             os.kill(process.pid, signal.SIGKILL)
             await until(pool, False)
             await until(pool, True)
-            again = await pool.generate(GenerationRequest("分开", max_new_tokens=20, seed=5))
+            again = await pool.generate(generation_request("分开", max_new_tokens=20, seed=5))
             assert again.continuations == wanted.continuations
             assert pool.status().problems == ()
         finally:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from app.engine import errors
-from app.engine.interface import TranslationRequest
 from app.engine.protocol import messages as m
 from tests import tiny
 from tests.app.engine.engine_thread import Running
 from tests.app.engine.shelf.models import loaded, long_job, text
+from tests.request_builders import translation_request
 
 
 @pytest.mark.slow
@@ -23,12 +23,12 @@ def test_load_and_unload(running: Running, root: Path) -> None:
             do(pool.load_model(name))
     tiny.write_translator(root / "another", "es", "fr", seed=3)
     with pytest.raises(errors.UnknownPair):
-        do(pool.translate([TranslationRequest("ich", "es", "fr")]))
+        do(pool.translate([translation_request("ich", "es", "fr")]))
     with pytest.raises(errors.UnknownModel, match=r"No model another is loaded\. Loaded: tiny-de-en, tiny-lyrics"):
         do(pool.reload_model("another"))
     assert do(pool.load_model("another")).model.version == 1
     assert [info.name for info in pool.models()] == ["another", "tiny-de-en", "tiny-lyrics"]
-    assert do(pool.translate([TranslationRequest("ich", "es", "fr")]))[0].model == "another"
+    assert do(pool.translate([translation_request("ich", "es", "fr")]))[0].model == "another"
     with pytest.raises(errors.ModelConflict, match="another is loaded already; reload it"):
         do(pool.load_model("another"))
     gone = do(pool.unload_model("another"))

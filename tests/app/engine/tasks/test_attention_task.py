@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from app.engine import errors
-from app.engine.interface import AttentionQuery, TranslationRequest, WalkthroughQuery
+from app.engine.interface import AttentionQuery, WalkthroughQuery
 from app.engine.protocol import messages as m
 from app.engine.protocol.inspection_messages import HeadChoice, RowChoice
+from models.decoding.options import DecodingOptions
 from tests.app.engine.engine_thread import Running, spied, together
+from tests.request_builders import translation_request
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
 
 def test_attention_follows_the_translation_and_a_forced_target(running: Running) -> None:
-    text = running.do(running.pool.translate([TranslationRequest("ich möchte ein bier", "de", "en")]))[0].text
+    text = running.do(running.pool.translate([translation_request("ich möchte ein bier", "de", "en")]))[0].text
     own = running.do(running.pool.attention(AttentionQuery("ich möchte ein bier", model="tiny-de-en")))
     assert (own.target_text, own.forced) == (text, False)
     assert own.took.decode_s is not None
@@ -67,7 +69,9 @@ def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> N
 
 
 def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
-    job = AttentionQuery("ich möchte ein bier", model="tiny-de-en", prefix="beer want", beam=2)
+    job = AttentionQuery(
+        "ich möchte ein bier", model="tiny-de-en", prefix="beer want", decoding=DecodingOptions(beam_size=2)
+    )
     report = running.do(running.pool.attention(job))
     assert [token.piece for token in report.output_tokens][:2] == ["beer", "want"]
     assert report.target_text.startswith("beer want")
@@ -79,7 +83,7 @@ def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) 
     """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
     job = AttentionQuery("der hund sieht", model="tiny-de-en", include=("steps",))
     for beam in (1, 4):
-        found = running.do(running.pool.attention(replace(job, beam=beam)))
+        found = running.do(running.pool.attention(replace(job, decoding=DecodingOptions(beam_size=beam))))
         forced = running.do(running.pool.attention(replace(job, target=found.target_text)))
         written = len(found.output_tokens)  # where it was cut off, the forced target has an end token more
         assert [token.id for token in found.output_tokens] == [token.id for token in forced.output_tokens[:written]]
@@ -100,7 +104,7 @@ def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -
     jobs[1::2] = [replace(each, masked=(HeadChoice("cross", -1, each.heads[0]),)) for each in jobs[1::2] if each.heads]
     alone = [running.do(running.pool.attention(each)) for each in jobs]
     translations = [
-        running.pool.translate([TranslationRequest(text, "de", "en", alternatives=1)]) for text in texts * 2
+        running.pool.translate([translation_request(text, "de", "en", alternatives=1)]) for text in texts * 2
     ]
     beside = running.do(together(*(running.pool.attention(each) for each in jobs), *translations))
     for job, expected, found in zip(jobs, alone, beside, strict=False):

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from app.engine import errors
-from app.engine.interface import GatesQuery, ScoreQuery, TranslationRequest
+from app.engine.interface import GatesQuery, ScoreQuery
 from app.engine.protocol import messages as m
 from tests.app.engine.engine_thread import Running, generate, spied, together
+from tests.request_builders import translation_request
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
@@ -42,7 +43,7 @@ def test_the_state_of_a_text_is_that_at_the_end_of_its_beginning(running: Runnin
 
 
 def test_a_translation_scores_higher_than_its_alternatives(running: Running) -> None:
-    job = TranslationRequest("ich möchte ein bier", "de", "en", alternatives=3)
+    job = translation_request("ich möchte ein bier", "de", "en", alternatives=3)
     (translation,) = running.do(running.pool.translate([job]))
     texts = [text for text in (translation.text, *translation.alternatives) if text]
     scores = [running.do(running.pool.score(ScoreQuery(text, job.text, "tiny-de-en"))) for text in texts]

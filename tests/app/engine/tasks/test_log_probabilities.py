@@ -19,6 +19,7 @@ from app.engine.worker.token_sender import TokenSender
 from tests.app.engine.output.test_token_texts import BYTES, CHECKPOINTS, nats
 from tests.app.engine.scheduler_driver import FAR, run
 from tests.app.engine.scripted_device import Scripted, play
+from tests.request_builders import decode_message
 
 # fp32: the roundings of two ways to compute the same; int8 keeps 8 bits of what is multiplied, bf16 too
 TOLERANCES = {"fp32": 2e-6, "int8": 0.02, "bf16": 0.02}
@@ -26,8 +27,8 @@ WAYS: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 3}, {"temperature
 
 
 def lyrics(number: int, **change: Any) -> m.Decode:
-    fields = {"wants_tokens": True, "logprobs": True, **WAYS[number % 3], **change}
-    return m.Decode(number, "tiny-lyrics", [], [number % 20 + 1, 5], FAR, 12, **fields)
+    fields = {"streamed": True, "logprobs": True, **WAYS[number % 3], **change}
+    return decode_message(number, "tiny-lyrics", [], [number % 20 + 1, 5], FAR, 12, **fields)
 
 
 def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float]], dict[int, m.Hypothesis]]:
@@ -50,21 +51,21 @@ def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float
 def test_they_are_what_a_look_at_the_same_text_says(precision: str, interval_s: float, tiny_checkpoints: Path) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=4, precision=precision), stream_interval_s=interval_s)
     scheduler.handle(m.Load("tiny-lyrics", str(tiny_checkpoints / "tiny-lyrics")))
-    asked = [lyrics(number, logprobs=number % 4 != 3, wants_tokens=number % 5 != 4) for number in range(15)]
+    asked = [lyrics(number, logprobs=number % 4 != 3, streamed=number % 5 != 4) for number in range(15)]
     for request in asked:
         scheduler.handle(request)
     tokens, values, ends = told(run(scheduler))
-    assert values.keys() == {each.id for each in asked if each.logprobs and each.wants_tokens}
+    assert values.keys() == {each.id for each in asked if each.options.logprobs and each.options.streamed}
     for request in asked:
         end = ends[request.id]
         scheduler.handle(m.Score(99, "tiny-lyrics", [], [*request.prefix, *end.tokens], 0, by_rules=True))
         (scored,) = run(scheduler)
         expected = np.frombuffer(scored.expected.log_probabilities.data, "<f4")[len(request.prefix) - 1 :]
-        if not request.logprobs:
+        if not request.options.logprobs:
             assert end.token_log_probabilities == []
             continue
         np.testing.assert_allclose(end.token_log_probabilities, expected, rtol=0, atol=TOLERANCES[precision])
-        if request.wants_tokens:
+        if request.options.streamed:
             heard = len(values[request.id])
             assert 0 < heard <= len(end.tokens)
             assert tokens[request.id] == end.tokens[:heard]

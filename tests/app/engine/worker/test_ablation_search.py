@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,15 @@ from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.fake_clock import Clock
 from tests.app.engine.scheduler_driver import FAR, fails
+from tests.request_builders import decode_message
 
 SOURCE, INPUTS, OUTPUTS = [4, 5, 6, 3], [2, 7], [7, 3]
 MASKED = [HeadChoice(kind, layer, head) for kind in ("cross", "encoder") for layer in range(2) for head in range(3)]
 
 
-def attend(**question: Any) -> m.Attend:
-    asked = AttentionOptions(masked=MASKED, max_new_tokens=12, **question)
+def attend(beam_size: int = 1, **question: Any) -> m.Attend:
+    decoding = DecodingOptions(max_new_tokens=12, beam_size=beam_size)
+    asked = AttentionOptions(masked=MASKED, decoding=decoding, **question)
     return m.Attend(9, "tiny-de-en", SOURCE, INPUTS, OUTPUTS, ["cross"], None, None, 1000, asked)
 
 
@@ -51,19 +52,19 @@ def until(scheduler: Scheduler, request: int) -> tuple[Any, list[Any]]:
 def test_what_is_written_without_heads_is_what_decoding_gives_and_begins_as_asked(
     scheduler: Scheduler, tiny_checkpoints: Path, prefix: list[int], beam: int
 ) -> None:
-    scheduler.handle(attend(beam=beam, prefix=prefix))
+    scheduler.handle(attend(beam_size=beam, prefix=prefix))
     found, _ = until(scheduler, 9)
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     network = without_heads(load_network(checkpoint), [Head(each.kind, each.layer, each.head) for each in MASKED])
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-    options = DecodingOptions(max_new_tokens=12, beam=beam)
+    options = DecodingOptions(max_new_tokens=12, beam_size=beam)
     ((best, *_),) = decode(network, rules, [Prompt(tuple(SOURCE), (2, *prefix))], options)
     assert found.findings.ablation.tokens == [*prefix, *best.tokens]
     assert not scheduler.busy
 
 
 def test_others_take_their_steps_and_looks_meanwhile(scheduler: Scheduler) -> None:
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(attend())
     scheduler.handle(msgspec.structs.replace(attend(), id=10))
     scheduler.handle(m.Score(8, "tiny-lyrics", [], [7, 8], 0, True))
@@ -111,10 +112,11 @@ def test_a_search_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pyt
 def test_no_more_tokens_are_written_without_heads_than_the_model_writes(tiny_checkpoints: Path) -> None:
     read = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     edition = ModelVersion(read.folder, read.config, read.tokenizers, 1)
-    sides = SentenceSides(
-        source_side(edition, "ich", None), target_side(edition, "i", [5], finished=True), None, 1, 1.0, (5,)
-    )
+    source, target = source_side(edition, "ich", None), target_side(edition, "i", [5], finished=True)
     job, most = AttentionQuery("ich", masked=(HeadChoice("cross", 0, 0),)), read.config.max_new_tokens
-    for asked, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * len(sides.source.tokens) + 20))):
-        question = input_processor.attention_message(edition, replace(job, max_new_tokens=asked), sides).question
-        assert (question.max_new_tokens, question.prefix) == (expected, [5])
+    for asked, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * len(source.tokens) + 20))):
+        wanted = DecodingOptions(max_new_tokens=asked)
+        decoding = input_processor.resolve_search(wanted, DecodingOptions(), edition, len(source.tokens))
+        sides = SentenceSides(source, target, None, decoding, (5,))
+        question = input_processor.attention_message(edition, job, sides).question
+        assert (question.decoding.max_new_tokens, question.prefix) == (expected, [5])

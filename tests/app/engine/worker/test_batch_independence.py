@@ -19,10 +19,11 @@ from models import checkpoint as checkpoints
 from models.backends.native import build
 from models.backends.native.build import AVX2, CHOICE
 from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import TokenRules
 from models.interface import Decodable, Network, Precision, Prompt
 from models.networks.loading import load_network
 from tests.models.kernels import compiled, needs, needs_exact_int8
+from tests.request_builders import decode_message
 
 FAR = 1e12
 MOST_DIFFERING = 0.03  # of PyTorch's answers in int8
@@ -40,17 +41,21 @@ def _request(chance: random.Random, number: int) -> m.Decode:
     options: dict[str, Any] = {}
     if kind == "beam":
         beam = chance.choice([2, 3, 4, 5])
-        options = {"beam": beam, "n_best": chance.randrange(1, beam + 1), "length_penalty": chance.choice([0.6, 1.0])}
+        options = {
+            "beam_size": beam,
+            "n_best": chance.randrange(1, beam + 1),
+            "length_penalty": chance.choice([0.6, 1.0]),
+        }
     elif kind == "sample":
         options = {"temperature": chance.choice([0.1, 0.7, 1.0, 1.6]), "seed": number}
         options |= {"top_k": chance.choice([0, 0, 3, 10]), "top_p": chance.choice([1.0, 1.0, 0.9])}
-    options["wants_tokens"] = chance.random() < 0.5
+    options["streamed"] = chance.random() < 0.5
     long = chance.random() < 0.2
     if chance.random() < 0.5:
         source = [chance.randrange(4, 12) for _ in range(chance.randrange(1, 31 if long else 9))] + [3]
-        return m.Decode(number, TRANSLATOR, source, [2], FAR, chance.randrange(1, 33 if long else 12), **options)
+        return decode_message(number, TRANSLATOR, source, [2], FAR, chance.randrange(1, 33 if long else 12), **options)
     prefix = [chance.randrange(1, 20) for _ in range(chance.randrange(1, 60 if long else 9))]
-    return m.Decode(number, LYRICIST, [], prefix, FAR, chance.randrange(1, 80 if long else 16), **options)
+    return decode_message(number, LYRICIST, [], prefix, FAR, chance.randrange(1, 80 if long else 16), **options)
 
 
 def under_load(
@@ -71,7 +76,7 @@ def under_load(
         if waiting and chance.random() < 0.1:
             stranger += 1
             strangers.append(stranger)
-            scheduler.handle(m.Decode(stranger, TRANSLATOR, [5, 6, 3], [2], FAR, 30, beam=3))
+            scheduler.handle(decode_message(stranger, TRANSLATOR, [5, 6, 3], [2], FAR, 30, beam_size=3))
         if strangers and chance.random() < 0.1:
             scheduler.handle(m.Cancel(strangers.pop(chance.randrange(len(strangers)))))
         for reply in scheduler.step():
@@ -103,17 +108,7 @@ def loaded(folder: Path, precision: Precision) -> tuple[Ready, TokenRules]:
 
 def alone(folder: Path, r: m.Decode, precision: Precision) -> list[list[int]]:
     network, rules = loaded(folder / r.model, precision)
-    options = DecodingOptions(
-        max_new_tokens=r.max_new_tokens,
-        beam=r.beam,
-        n_best=r.n_best,
-        length_penalty=r.length_penalty,
-        temperature=r.temperature,
-        top_k=r.top_k,
-        top_p=r.top_p,
-        seed=r.seed,
-    )
-    (hypotheses,) = decode(network, rules, [Prompt(tuple(r.source), tuple(r.prefix))], options)
+    (hypotheses,) = decode(network, rules, [Prompt(tuple(r.source), tuple(r.prefix))], r.options)
     return [list(h.tokens) for h in hypotheses]
 
 
@@ -123,7 +118,7 @@ def check(folder: Path, count: int, seed: int, precision: Precision = "fp32", mo
     differing = [r for r in asked if finished[r.id] != alone(folder, r, precision)]
     assert len(differing) <= most_differing * count, f"{len(differing)} of {count} differ, the first of {differing[0]}"
     for request in asked:
-        if request.wants_tokens and request.beam == 1:
+        if request.options.streamed and request.options.beam == 1:
             tokens, told = finished[request.id][0], streamed.get(request.id, [])
             assert told in (tokens, tokens[:-1]), request  # the token of the last step comes with the answer
 

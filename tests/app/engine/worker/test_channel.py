@@ -15,6 +15,7 @@ from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
 from app.engine.worker.channel import Channel
 from app.engine.worker.model_loader import LoadResult
+from tests.request_builders import decode_message
 
 TWO = [m.Cancel(7), m.Cancel(8)]
 
@@ -63,7 +64,7 @@ def test_last_messages_come_before_the_end_of_the_connection(ends: tuple[socket.
 
 def test_parts_of_a_message_are_put_together(ends: tuple[socket.socket, Channel]) -> None:
     ours, channel = ends
-    data = m.frame([m.Decode(1, "a", list(range(70_000)), [2], 1.0, 5)]) + m.frame(TWO)
+    data = m.frame([decode_message(1, "a", list(range(70_000)), [2], 1.0, 5)]) + m.frame(TWO)
     sending = threading.Thread(target=ours.sendall, args=(data,))
     sending.start()
     received = list[object]()

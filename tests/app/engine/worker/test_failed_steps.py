@@ -13,6 +13,7 @@ import torch
 from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler
 from tests.app.engine.scheduler_driver import FAR, alone, fails, requests, run
+from tests.request_builders import decode_message
 
 
 def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
@@ -32,21 +33,21 @@ def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = scheduler.queues["tiny-lyrics"].model.decodable
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
-    scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 5))
-    scheduler.handle(m.Decode(4, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50))
+    scheduler.handle(decode_message(2, "tiny-de-en", [5, 3], [2], FAR, 5))
+    scheduler.handle(decode_message(4, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.step()
     fails(monkeypatch, network, "step", 2, RuntimeError("no luck"))
     for unlucky in (4, 1):
         replies = scheduler.step()
         assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(unlucky, "engine_failed")]
-    scheduler.handle(m.Decode(3, "tiny-lyrics", [], [1], FAR, 5))
+    scheduler.handle(decode_message(3, "tiny-lyrics", [], [1], FAR, 5))
     assert sorted(r.id for r in run(scheduler) if isinstance(r, m.Finished)) == [2, 3]
 
 
 def test_a_step_on_a_lost_device_ends_the_process(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = RuntimeError("CUDA error: device-side assert triggered")
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50))
     fails(monkeypatch, scheduler.queues["tiny-lyrics"].model.decodable, "step", 1, lost)
     fails(monkeypatch, scheduler.runner, "check", 1, lost)
     with pytest.raises(RuntimeError, match="device-side assert"):
@@ -64,7 +65,7 @@ def test_new_slots_are_made_after_the_old_ones_are_gone(scheduler: Scheduler, mo
     monkeypatch.setattr(model.decodable, "allocate", watched)
     # the tests' own log keeps every traceback, and with it the frames that hold the slots
     monkeypatch.setattr("app.engine.worker.scheduler.log", logging.Logger("nobody listens"))
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 3))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 3))
     fails(monkeypatch, model.decodable, "step", 1, RuntimeError("a hiccup"))
     run(scheduler)
     assert alive == [None]
@@ -93,11 +94,11 @@ def test_a_prefill_without_memory_is_halved_until_it_fits(
     # the check of a lost device allocates too: where memory is short it would end the process for nothing
     monkeypatch.setattr(scheduler.runner, "check", lambda: pytest.fail("took a full device for a lost one"))
     for number in range(8):
-        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1, 2], FAR, 3))
+        scheduler.handle(decode_message(number, "tiny-lyrics", [], [1, 2], FAR, 3))
     assert [type(r) for r in run(scheduler)] == [m.Finished] * 8
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
-    scheduler.handle(m.Decode(9, "tiny-lyrics", [], [1] * 101, FAR, 3))
-    scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))
+    scheduler.handle(decode_message(9, "tiny-lyrics", [], [1] * 101, FAR, 3))
+    scheduler.handle(decode_message(10, "tiny-lyrics", [], [1], FAR, 3))
     failed, finished = run(scheduler)
     assert (failed.id, failed.code, finished.id) == (9, "engine_failed", 10)
     assert "lacks the memory to read these 101 tokens; send a shorter text" in failed.reason
@@ -122,11 +123,11 @@ def test_a_lost_device_ends_the_process_instead_of_failing_every_request(
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     monkeypatch.setattr(scheduler.queues["tiny-lyrics"].model.decodable, "prefill", lost)
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 5))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 5))
     (reply,) = scheduler.step()  # the device itself still answers
     assert isinstance(reply, m.Failed)
     assert reply.code == "engine_failed"
     monkeypatch.setattr(scheduler.runner, "check", lost)
-    scheduler.handle(m.Decode(2, "tiny-lyrics", [], [1], FAR, 5))
+    scheduler.handle(decode_message(2, "tiny-lyrics", [], [1], FAR, 5))
     with pytest.raises(RuntimeError, match="illegal memory access"):
         scheduler.step()

@@ -13,6 +13,7 @@ from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import LoadedModel
 from app.engine.worker.request_queue import ModelQueue
 from tests.app.engine.call_counts import calls
+from tests.request_builders import decode_message
 
 FAR = 1e12
 
@@ -32,7 +33,7 @@ class Arrivals:
     def arrive(self, sequences: int, beam: int = 1) -> list[int]:
         request, numbers = next(self._requests), list(itertools.islice(self._numbers, sequences))
         for number in numbers:
-            self.queue.add(m.Decode(number, "a", [5], [2], FAR, 10, beam=beam, siblings=request), 0.0)
+            self.queue.add(decode_message(number, "a", [5], [2], FAR, 10, beam_size=beam, siblings=request), 0.0)
         return numbers
 
 
@@ -182,9 +183,9 @@ def test_sequences_without_a_sibling_number_are_requests_of_their_own() -> None:
     arrivals = Arrivals(queue)
     arrivals.arrive(10)
     for number in (100, 101):
-        queue.add(m.Decode(number, "a", [5], [2], FAR, 10), 0.0)
+        queue.add(decode_message(number, "a", [5], [2], FAR, 10), 0.0)
     assert one_by_one(queue).index(101) <= 4
-    assert msgspec.structs.asdict(m.Decode(1, "a", [], [], 0.0, 1))["siblings"] == 0
+    assert msgspec.structs.asdict(decode_message(1, "a", [], [], 0.0, 1))["siblings"] == 0
 
 
 def test_the_queue_is_not_searched_when_no_request_fits_the_free_rows() -> None:

@@ -15,6 +15,7 @@ from app.engine.worker.model_loader import LoadResult, ModelLoader
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.checkpoint import CheckpointError
+from tests.request_builders import decode_message
 
 FAR = 1e12
 
@@ -49,7 +50,7 @@ class Reading:
         return reply
 
     def decoded(self, model: str, new_tokens: int = 5) -> list[int]:
-        assert self.scheduler.handle(m.Decode(1, model, [], [1], FAR, new_tokens)) == []
+        assert self.scheduler.handle(decode_message(1, model, [], [1], FAR, new_tokens)) == []
         for _ in range(new_tokens):
             for reply in self.scheduler.step():
                 if isinstance(reply, m.Finished):
@@ -71,7 +72,7 @@ def test_a_model_decodes_while_another_is_read(reading: Reading) -> None:
     reading.ask("a@2")  # and nobody lets it be read
     assert reading.loader.busy
     assert reading.decoded("a@1") == alone
-    assert isinstance(reading.scheduler.handle(m.Decode(2, "a@2", [], [1], FAR, 5))[0], m.Failed)
+    assert isinstance(reading.scheduler.handle(decode_message(2, "a@2", [], [1], FAR, 5))[0], m.Failed)
     assert isinstance(reading.let_read(), m.Loaded)
     assert reading.decoded("a@2") == alone
     assert len(alone) == 5

@@ -22,6 +22,7 @@ from app.engine.worker.request_queue import (
     padded_tokens,
 )
 from tests.app.engine.call_counts import calls
+from tests.request_builders import decode_message
 
 FAR = 1e12
 
@@ -34,7 +35,7 @@ def a_queue(slots: int, prefill_tokens: int = 10_000) -> ModelQueue:
 
 
 def a_request(number: int, tokens: int = 1, beam: int = 1, deadline: float = FAR) -> m.Decode:
-    return m.Decode(number, "a", [5] * tokens, [2], deadline, 10, beam=beam)
+    return decode_message(number, "a", [5] * tokens, [2], deadline, 10, beam_size=beam)
 
 
 def take(queue: ModelQueue) -> list[list[int]]:

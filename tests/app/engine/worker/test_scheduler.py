@@ -10,6 +10,7 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler
 from tests.app.engine.scheduler_driver import FAR, alone, requests, run
+from tests.request_builders import decode_message
 
 
 def test_sixty_mixed_requests_in_eight_slots_answer_as_each_alone(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
@@ -24,17 +25,17 @@ def test_sixty_mixed_requests_in_eight_slots_answer_as_each_alone(scheduler: Sch
 
 
 def test_a_short_request_overtakes_a_long_one_that_came_before(scheduler: Scheduler) -> None:
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 500))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 500))
     for _ in range(5):
         scheduler.step()
-    scheduler.handle(m.Decode(2, "tiny-lyrics", [], [2], FAR, 3))
+    scheduler.handle(decode_message(2, "tiny-lyrics", [], [2], FAR, 3))
     replies = [reply for _ in range(3) for reply in scheduler.step()]
     assert [r.id for r in replies if isinstance(r, m.Finished)] == [2]
 
 
 def test_tokens_come_step_by_step_to_those_who_want_them_and_join_to_the_answer(scheduler: Scheduler) -> None:
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1, 2], FAR, 12, wants_tokens=True))
-    scheduler.handle(m.Decode(2, "tiny-lyrics", [], [3], FAR, 12))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1, 2], FAR, 12, streamed=True))
+    scheduler.handle(decode_message(2, "tiny-lyrics", [], [3], FAR, 12))
     replies = run(scheduler)
     streamed = [r.tokens for r in replies if isinstance(r, m.Tokens)]
     (answer,) = [r for r in replies if isinstance(r, m.Finished) and r.id == 1]
@@ -43,9 +44,9 @@ def test_tokens_come_step_by_step_to_those_who_want_them_and_join_to_the_answer(
 
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(scheduler: Scheduler, n_best: int) -> None:
-    asked = m.Decode(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam=4, n_best=n_best, wants_tokens=True)
+    asked = decode_message(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam_size=4, n_best=n_best, streamed=True)
     scheduler.handle(asked)
-    scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 30, beam=4))
+    scheduler.handle(decode_message(2, "tiny-de-en", [5, 3], [2], FAR, 30, beam_size=4))
     by_step = []
     while scheduler.busy:
         by_step.append(scheduler.step())
@@ -62,7 +63,7 @@ def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(schedule
 
 def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler: Scheduler) -> None:
     for number in range(12):  # eight run, four wait
-        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 1000))
+        scheduler.handle(decode_message(number, "tiny-lyrics", [], [1], FAR, 1000))
     scheduler.step()
     decoder = scheduler.queues["tiny-lyrics"].model.decoder
     assert decoder.free == 0
@@ -77,7 +78,7 @@ def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler
 
 
 def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], time.monotonic() - 1, 5))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], time.monotonic() - 1, 5))
     model = scheduler.queues["tiny-lyrics"].model
     monkeypatch.setattr(model, "join", lambda requests: pytest.fail("prefilled an expired request"))
     (reply,) = scheduler.step()
@@ -90,7 +91,7 @@ def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
 ) -> None:
     now = time.monotonic()
     for number in range(9):  # one more than there are slots
-        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))
+        scheduler.handle(decode_message(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))
     scheduler.step()
     monkeypatch.setattr(time, "monotonic", lambda: now + 101)
     monkeypatch.setattr(scheduler.queues["tiny-lyrics"].model, "join", lambda requests: pytest.fail("prefilled"))
@@ -100,25 +101,25 @@ def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
 
 
 def test_a_request_that_does_not_fit_fails_alone(scheduler: Scheduler) -> None:
-    scheduler.handle(m.Decode(1, "tiny-de-en", [5] * 33, [2], FAR, 5))  # the slots take 32
-    scheduler.handle(m.Decode(2, "tiny-de-en", [5, 3], [2], FAR, 5))
-    scheduler.handle(m.Decode(3, "tiny-de-en", [5, 3], [2], FAR, 5, beam=9, n_best=1))
-    scheduler.handle(m.Decode(4, "nobody", [5, 3], [2], FAR, 5))
+    scheduler.handle(decode_message(1, "tiny-de-en", [5] * 33, [2], FAR, 5))  # the slots take 32
+    scheduler.handle(decode_message(2, "tiny-de-en", [5, 3], [2], FAR, 5))
+    scheduler.handle(decode_message(3, "tiny-de-en", [5, 3], [2], FAR, 5, beam_size=9, n_best=1))
+    scheduler.handle(decode_message(4, "nobody", [5, 3], [2], FAR, 5))
     replies = run(scheduler)
     assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(1, "invalid_request")]
     assert [r.id for r in replies if isinstance(r, m.Finished)] == [2]
 
 
 def test_refusals_of_what_no_lane_takes(scheduler: Scheduler) -> None:
-    (wide,) = scheduler.handle(m.Decode(3, "tiny-de-en", [5, 3], [2], FAR, 5, beam=9))
-    (unknown,) = scheduler.handle(m.Decode(4, "nobody", [5, 3], [2], FAR, 5))
+    (wide,) = scheduler.handle(decode_message(3, "tiny-de-en", [5, 3], [2], FAR, 5, beam_size=9))
+    (unknown,) = scheduler.handle(decode_message(4, "nobody", [5, 3], [2], FAR, 5))
     assert (wide.code, unknown.code) == ("invalid_request", "unknown_model")  # type: ignore[union-attr]
 
 
 def test_timing_and_statistics_add_up(scheduler: Scheduler) -> None:
     started = time.monotonic()
     for number in range(9):
-        scheduler.handle(m.Decode(number, "tiny-lyrics", [], [1, 2], FAR, 4 if number else 50))
+        scheduler.handle(decode_message(number, "tiny-lyrics", [], [1, 2], FAR, 4 if number else 50))
     replies = [reply for _ in range(6) for reply in scheduler.step()]
     scheduler.handle(m.Cancel(0))
     for reply in replies:

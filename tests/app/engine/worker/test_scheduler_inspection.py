@@ -21,6 +21,7 @@ from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.scheduler_driver import FAR, fails
+from tests.request_builders import decode_message
 
 TOKENS = [7, 11, 8, 3, 5]
 TRACE = m.Trace(7, "tiny-lyrics", TOKENS, None, None, [2, 0], 0, 3, 1000)
@@ -61,7 +62,7 @@ def test_the_most_varied_units_are_found_on_the_device(scheduler: Scheduler) -> 
 def test_a_score_is_that_of_the_decoder(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     source, rules = [4, 5, 6, 3], TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-    options = DecodingOptions(max_new_tokens=20, beam=4, n_best=4)
+    options = DecodingOptions(max_new_tokens=20, beam_size=4, n_best=4)
     for hypothesis in decode(load_network(checkpoint), rules, [Prompt(tuple(source), (2,))], options)[0]:
         target = [2, *hypothesis.tokens, *([3] if hypothesis.finished else [])]
         found = ask(scheduler, m.Score(8, "tiny-de-en", source, target, 0, True))
@@ -94,7 +95,7 @@ def test_what_cannot_be_shown_is_said(scheduler: Scheduler) -> None:
 
 
 def test_one_look_of_any_kind_between_two_steps(scheduler: Scheduler) -> None:
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(TRACE)
     scheduler.handle(m.Score(8, "tiny-lyrics", [], [7, 8], 0, True))
     scheduler.handle(m.Attend(9, "tiny-de-en", [5, 3], [2], [3], ["cross"], None, None, 1000))
@@ -107,7 +108,7 @@ def test_one_look_of_any_kind_between_two_steps(scheduler: Scheduler) -> None:
 
 def test_a_look_does_not_change_what_is_being_written(scheduler: Scheduler) -> None:
     def written(*looks: m.Trace) -> list[int]:
-        scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1, 5], FAR, 30, temperature=0.9, seed=4))
+        scheduler.handle(decode_message(1, "tiny-lyrics", [], [1, 5], FAR, 30, temperature=0.9, seed=4))
         replies: list[Any] = []
         for look in looks:
             scheduler.handle(look)

@@ -14,10 +14,11 @@ from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from tests.app.engine.scheduler_driver import FAR, run
+from tests.request_builders import decode_message
 
 
 def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 50, wants_tokens=True))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     look = m.Attend(10, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], ["cross"], None, None, 1000)
     for number in range(10, 15):
         assert scheduler.handle(msgspec.structs.replace(look, id=number)) == []
@@ -35,8 +36,8 @@ def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler
 def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) -> None:
     network = weakref.ref(scheduler.queues["tiny-de-en"].model.network)
     for number in range(10):  # eight run, two wait
-        scheduler.handle(m.Decode(number, "tiny-de-en", [5, 3], [2], FAR, 30))
-    scheduler.handle(m.Decode(10, "tiny-lyrics", [], [1], FAR, 3))
+        scheduler.handle(decode_message(number, "tiny-de-en", [5, 3], [2], FAR, 30))
+    scheduler.handle(decode_message(10, "tiny-lyrics", [], [1], FAR, 3))
     scheduler.step()
     scheduler.handle(m.Attend(11, "tiny-de-en", [5, 3], [2], [3], ["cross"], None, None, 1000))
     replies = scheduler.handle(m.Unload("tiny-de-en"))
@@ -71,7 +72,7 @@ def test_a_bad_checkpoint_is_reported_and_the_others_stay(scheduler: Scheduler, 
     (reply,) = scheduler.handle(m.Load("broken", str(tmp_path)))
     assert isinstance(reply, m.LoadFailed)
     assert "is not a checkpoint" in reply.reason
-    scheduler.handle(m.Decode(1, "tiny-lyrics", [], [1], FAR, 2))
+    scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 2))
     assert [type(r) for r in run(scheduler)] == [m.Finished]
 
 

@@ -14,6 +14,7 @@ from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.engine.worker.token_sender import TokenSender
+from tests.request_builders import decode_message
 
 FAR = 1e12
 STEP_S = 2**-8
@@ -109,7 +110,7 @@ def steps(scheduler: Scheduler, clock: SimpleNamespace, count: int) -> list[Any]
 
 
 def lyrics(number: int, most: int = 100, **change: Any) -> m.Decode:
-    return m.Decode(number, "tiny-lyrics", [], [number], FAR, most, **{"wants_tokens": True, **change})
+    return decode_message(number, "tiny-lyrics", [], [number], FAR, most, **{"streamed": True, **change})
 
 
 def begins_at_once(scheduler: Scheduler) -> bool:
@@ -123,7 +124,7 @@ def begins_at_once(scheduler: Scheduler) -> bool:
 def test_one_message_tells_all_streams_and_the_answer_tells_the_rest(
     scheduler: Scheduler, clock: SimpleNamespace
 ) -> None:
-    for request in (lyrics(1), lyrics(2, most=9), lyrics(3, wants_tokens=False)):
+    for request in (lyrics(1), lyrics(2, most=9), lyrics(3, streamed=False)):
         scheduler.handle(request)
     replies = steps(scheduler, clock, 10)
     first, round_, finished = replies
@@ -144,7 +145,7 @@ def test_what_a_stop_string_may_end_is_told_at_each_step(scheduler: Scheduler, c
 
 
 def test_a_beam_tells_what_it_agrees_on_in_the_same_rounds(scheduler: Scheduler, clock: SimpleNamespace) -> None:
-    search = m.Decode(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam=4, wants_tokens=True)
+    search = decode_message(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam_size=4, streamed=True)
     scheduler.handle(search)
     replies: list[Any] = []
     while scheduler.busy:

@@ -11,9 +11,10 @@ import pytest
 from app.engine.errors import UnknownCharacters
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
 from app.engine.output.token_texts import WrittenToken
-from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_request import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request
 
 WORDS = {
     "ich": "i",
@@ -49,7 +50,7 @@ class Compelled(WordEngine):
 
 
 def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: object) -> TranslatedText:
-    job = TextRequest(text, "de", "en", glossary=terms, **options)  # type: ignore[arg-type]
+    job = text_request(text, "de", "en", glossary=terms, **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
@@ -124,7 +125,7 @@ def test_alternatives_have_terms_in_their_places_too() -> None:
     class Several(Compelled):
         def _translation(self, job: TranslationRequest) -> TranslationResult:
             found = super()._translation(job)
-            others = ("i want an beer", "i want some beer", "i want a wine")[: job.alternatives]
+            others = ("i want an beer", "i want some beer", "i want a wine")[: job.options.alternatives]
             return replace(found, alternatives=others, scores=(-0.1, -0.2, -0.3, -0.4)[: len(others) + 1])
 
         async def align(self, model, source_language, target_language, pairs):  # type: ignore[no-untyped-def]

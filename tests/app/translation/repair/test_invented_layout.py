@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
 from app.translation.repair.text_edits import LayoutFilter, strip_invented_layout
-from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_request import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request
 
 
 class Astray(WordEngine):
@@ -38,7 +39,7 @@ class Astray(WordEngine):
 
 
 def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
-    job = TextRequest(text, "de", "en", **options)  # type: ignore[arg-type]
+    job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
@@ -99,7 +100,7 @@ def test_a_placeholder_with_spaces_within() -> None:
 def test_a_stream_is_as_tidy() -> None:
     async def streamed(text: str) -> tuple[str, str]:
         shown = ""
-        async with Translator(engine).stream(TextRequest(text, "de", "en")) as stream:
+        async with Translator(engine).stream(text_request(text, "de", "en")) as stream:
             async for delta in stream.deltas():
                 shown += delta.text
             return shown, stream.result.text

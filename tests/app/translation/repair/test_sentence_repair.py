@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.text.protected_spans import protected_spans
-from app.translation.text_request import TextRequest, TranslatedText
+from app.translation.text_request import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
+from tests.request_builders import text_request
 
 
 def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
-    job = TextRequest(text, "de", "en", **options)  # type: ignore[arg-type]
+    job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
@@ -50,7 +51,7 @@ def test_what_the_model_copies_is_asked_once() -> None:
     engine = WordEngine(words={"https://x.org": "https://x.org", "{name}": "{name}"})
     assert translate(engine, "Siehe https://x.org {name} 17 da").text == "SIEHE https://x.org {name} 17 DA"
     assert len(engine.asked) == 1
-    assert "alignment" not in engine.jobs[0].wants  # type: ignore[attr-defined]
+    assert "alignment" not in engine.jobs[0].options.wants  # type: ignore[attr-defined]
 
 
 def test_a_link_that_the_model_writes_twice() -> None:

@@ -178,7 +178,7 @@ def test_texts_under_mixed_load_are_those_of_the_requests_alone(cell: str) -> No
     options = [
         DecodingOptions(
             max_new_tokens=chance.choice([1, 5, 30]),
-            beam=3 if number % 7 == 0 else 1,
+            beam_size=3 if number % 7 == 0 else 1,
             temperature=0.0 if number % 7 == 0 else chance.choice([0, 0.3, 0.8, 1.5]),
             top_k=chance.choice([0, 0, 5, 40]),
             top_p=chance.choice([1.0, 1.0, 0.9]),

@@ -97,7 +97,7 @@ def test_a_source_of_nothing_is_read_as_nothing(library: ctypes.CDLL) -> None:
     assert logits_of(network.decodable("int8"), prompts[:1]).shape == (4, 1, expected.size(2))
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 3, "n_best": 3}, {"temperature": 0.8, "seed": 5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"beam_size": 3, "n_best": 3}, {"temperature": 0.8, "seed": 5}], ids=str)
 def test_all_that_decodes_decodes_together_as_alone(library: ctypes.CDLL, options: dict[str, Any]) -> None:
     network, rules = tiny.transformer(), TokenRules(2, (0, 1))
     chosen = DecodingOptions(max_new_tokens=8, **options)

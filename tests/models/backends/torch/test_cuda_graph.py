@@ -50,7 +50,9 @@ def requests(translator: bool, count: int = 40) -> tuple[list[Prompt], list[Deco
         source = tuple(chance.randrange(4, 12) for _ in range(chance.randrange(1, 9)))
         text = tuple(chance.randrange(1, 19) for _ in range(chance.randrange(1, 9)))
         prompts.append(Prompt(source, (2,)) if translator else Prompt((), text))
-        kind: dict[str, Any] = chance.choice([{}, {"beam": 4}, {"beam": 3}, {"temperature": 0.9, "seed": number}])
+        kind: dict[str, Any] = chance.choice(
+            [{}, {"beam_size": 4}, {"beam_size": 3}, {"temperature": 0.9, "seed": number}]
+        )
         options.append(DecodingOptions(max_new_tokens=chance.choice([2, 12, 60]), **kind))
     return prompts, options
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.interface import AttentionQuery, TranslationRequest
+from app.engine.interface import AttentionQuery
 from models import checkpoint as checkpoints
 from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.select import prepared
@@ -19,6 +19,7 @@ from models.networks.loading import load_network
 from tests.app.engine.engine_thread import Running, heard, options
 from tests.models.backends.native.test_int8_transformer import logits_of
 from tests.models.kernels import needs_exact_int8
+from tests.request_builders import translation_request
 from tests.training.importers.marian import folders
 from training.__main__ import main
 from training.evaluation.scores import translate
@@ -48,7 +49,7 @@ def running(root: Path) -> Iterator[Running]:
 def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     expected = translate(checkpoint, load_network(checkpoint), LINES, beam=4)
-    answers = running.do(running.pool.translate([TranslationRequest(line, "de", "es") for line in LINES]))
+    answers = running.do(running.pool.translate([translation_request(line, "de", "es") for line in LINES]))
     assert [answer.text for answer in answers] == expected
     assert len(set(expected)) > 10
 
@@ -56,7 +57,7 @@ def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
 @pytest.mark.slow
 def test_a_stream_joins_to_the_answer(running: Running) -> None:
     for line in LINES[:6]:
-        job = TranslationRequest(line, "de", "es")
+        job = translation_request(line, "de", "es")
         texts, result = running.do(heard(running.pool.stream_translation(job)))
         (whole,) = running.do(running.pool.translate([job]))
         assert texts.get(0, "") == whole.text
@@ -67,7 +68,7 @@ def test_a_stream_joins_to_the_answer(running: Running) -> None:
 def test_a_text_may_name_its_target_language(running: Running, root: Path) -> None:
     named = [f">>eng<< {line}" for line in LINES]
     checkpoint = checkpoints.read(root / "de-es")
-    answers = running.do(running.pool.translate([TranslationRequest(text, "de", "es") for text in [*named, *LINES]]))
+    answers = running.do(running.pool.translate([translation_request(text, "de", "es") for text in [*named, *LINES]]))
     english, spanish = answers[: len(LINES)], answers[len(LINES) :]
     assert [answer.text for answer in english] == translate(checkpoint, load_network(checkpoint), named, beam=4)
     assert [answer.text for answer in english] != [answer.text for answer in spanish]
@@ -85,7 +86,7 @@ def test_attention_shows_the_language_token_before_the_text(running: Running) ->
 
 @pytest.mark.slow
 def test_a_text_without_words_is_not_translated(running: Running) -> None:
-    (answer,) = running.do(running.pool.translate([TranslationRequest(" ", "de", "es")]))
+    (answer,) = running.do(running.pool.translate([translation_request(" ", "de", "es")]))
     assert (answer.text, answer.usage.new_tokens) == (" ", 0)
 
 
