@@ -10,7 +10,6 @@ from app.engine.interface import DEFAULT_SAMPLING, GenerationRequest, Translatio
 from app.engine.protocol import messages as m
 from app.translation.text_request import TextFormat, TextRequest
 from models.decoding.options import DecodingOptions
-from tests.request_builders import decode_message, generation_request, text_request, translation_request
 
 _DECODING = frozenset(field.name for field in fields(DecodingOptions))
 
@@ -37,7 +36,7 @@ def translation_request(
     required: tuple[tuple[str, ...], ...] = (),
     **options: Any,
 ) -> TranslationRequest:
-    return translation_request(text, translation_options(source_language, target_language, model, **options), required)
+    return TranslationRequest(text, translation_options(source_language, target_language, model, **options), required)
 
 
 def text_request(
@@ -52,12 +51,12 @@ def text_request(
     **options: Any,
 ) -> TextRequest:
     translation = translation_options(source_language, target_language, model, **options)
-    return text_request(text, translation, format, glossary or {}, split)
+    return TextRequest(text, translation, format, glossary or {}, split)
 
 
 def generation_request(prompt: str, model: str | None = None, **options: Any) -> GenerationRequest:
     decoding, others = _parts(options)
-    return generation_request(prompt, model, decoding=replace(DEFAULT_SAMPLING, **decoding), **others)
+    return GenerationRequest(prompt, model, decoding=replace(DEFAULT_SAMPLING, **decoding), **others)
 
 
 def decode_message(
@@ -72,7 +71,7 @@ def decode_message(
     """Without log-probabilities and streamed tokens, unless the options name them."""
     decoding, others = _parts({"scores": False, "streamed": False, **options})
     made = DecodingOptions(max_new_tokens=max_new_tokens, **decoding)
-    return decode_message(number, model, list(source), list(prefix), deadline, made, **others)
+    return m.Decode(number, model, list(source), list(prefix), deadline, made, **others)
 
 
 def changed(request: Any, **options: Any) -> Any:

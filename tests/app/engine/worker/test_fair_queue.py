@@ -9,7 +9,6 @@ from typing import cast
 
 import msgspec
 
-from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import LoadedModel
 from app.engine.worker.request_queue import ModelQueue
 from tests.app.engine.call_counts import calls
