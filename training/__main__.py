@@ -1,4 +1,4 @@
-"""python -m training COMMAND: what there is to say stands in `training.cli.commands`; here errors become exit codes."""
+"""python -m training COMMAND: runs a command of `training.cli` and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from training.errors import TrainingError, os_error_reason
 
 MODULE = "training"
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
-ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # how PyTorch's says so, on Linux and on Windows
-SHARED = ("translator", "lyrics")  # what torchrun can start several processes of
+ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # in PyTorch's messages, on Linux and on Windows
+SHARED = ("translator", "lyrics")  # commands that torchrun can start several processes of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,19 +33,19 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """All processes of a group are given the same arguments: one of them says what is wrong with these."""
+    """All processes of a group get the same arguments, and only rank 0 prints what is wrong with them."""
     with nullcontext() if torchrun.environment_rank() == 0 else redirect_stderr(io.StringIO()):
         top = parser()
         arguments, unknown = top.parse_known_args(argv)
         if unknown and "overrides" not in arguments:
             top.error(f"unrecognized arguments: {' '.join(unknown)}")
-        arguments.unknown = unknown  # told together with all else that is wrong
+        arguments.unknown = unknown  # reported together with all other problems
         return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, or 2 with one sentence on standard error for what the user can mend; 130 when interrupted; 1 where another
-    process of the run has died."""
+    """The exit code: 0; 2 with one sentence on standard error for what the user can mend; 130 when interrupted; 1 where
+    another process of the run has died."""
     arguments = parse(argv)
     if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0

@@ -4,9 +4,9 @@ weights."""
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -17,18 +17,22 @@ from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
 from models.networks.recurrent import RecurrentLanguageModel
+from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer, VocabularyTokenizer
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
+from training.evaluation.scores import Scores
 from training.output_folder import STAGING_FOLDER
 from training.training_run import TrainingRun, parameter_count
 
 
-def translator_metadata(config: TranslatorConfig, tokenizers: dict[str, Tokenizer]) -> CheckpointConfig:
-    """Before there is a network: how large it is depends on the tokenizers."""
+def translator_metadata(
+    config: TranslatorConfig, network: Transformer, tokenizers: Mapping[str, Tokenizer]
+) -> CheckpointConfig:
+    """Without its scores, which end a run."""
     return CheckpointConfig(
         kind="translator",
-        architecture={"name": "transformer"},
+        architecture=loading.architecture("transformer", network.config),
         source_language=config.source_language,
         target_language=config.target_language,
         source_suffix=(EOS if config.tokenizer.source_end == "eos" else PAD,),
@@ -37,6 +41,7 @@ def translator_metadata(config: TranslatorConfig, tokenizers: dict[str, Tokenize
         suppressed=(PAD, UNKNOWN, BOS),
         max_source_tokens=config.max_tokens,
         max_new_tokens=config.max_tokens,
+        parameters=parameter_count(network),
         tokenizers={side: tokenizer.kind for side, tokenizer in tokenizers.items()},
         training=asdict(config),
     )
@@ -53,9 +58,6 @@ def lyricist_metadata(
         tokenizers={"target": tokenizer.kind},
         training=asdict(config),
     )
-
-
-Scores = dict[str, dict[str, Any]]
 
 
 def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:

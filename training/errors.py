@@ -46,8 +46,8 @@ OS_ERROR_MEANINGS = {
 
 
 def os_error_reason(error: OSError) -> str:
-    """Without a full stop, to end a sentence. The number and Python's own wording are for nobody."""
-    if error.errno is None:  # made by a library that keeps the system's words only
+    """In words without error numbers, to end a sentence: there is no full stop."""
+    if error.errno is None:  # from a library that keeps the system's words only
         return DISK_FULL if "No space left" in str(error) else str(error).rstrip(".")
     name = error.filename2 or error.filename or "a file of this run"
     name = name.decode(errors="replace") if isinstance(name, bytes) else str(name)

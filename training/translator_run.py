@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 
 from models.checkpoint import Checkpoint
-from models.networks import loading
 from models.networks.layers import TransformerConfig
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
@@ -25,7 +24,7 @@ from training.loop import snapshot
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, publish
 from training.report.card_writer import model_card, translator_facts
-from training.training_run import TrainingRun, parameter_count
+from training.training_run import TrainingRun
 
 TEST_BEAM = 5
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
@@ -50,12 +49,8 @@ def train_translator(
             lambda: fit_translator_tokenizers(config.tokenizer, train.sources, train.targets)
         )
         _note_smaller_vocabulary(config, tokenizers, run)
-        network = _build_network(config, tokenizers, run.device)
-        metadata = replace(
-            translator_metadata(config, tokenizers),
-            architecture=loading.architecture("transformer", network.config),
-            parameters=parameter_count(network),
-        )
+        network = build_translator(config, tokenizers, run.device)
+        metadata = translator_metadata(config, network, tokenizers)
         checkpoint = Checkpoint(run.out, metadata, tokenizers)
         segmentation = Segmentation(checkpoint, train, config)
         if run.workers.writes:
@@ -84,7 +79,9 @@ def _texts(train: Pairs, valid: Pairs | None) -> list[list[str]]:
     return [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
 
 
-def _build_network(config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], device: torch.device) -> Transformer:
+def build_translator(
+    config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], device: torch.device
+) -> Transformer:
     source, target = tokenizers["source"].size, tokenizers["target"].size
     try:
         architecture = TransformerConfig(source_vocabulary=source, target_vocabulary=target, **config.network)

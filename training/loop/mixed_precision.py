@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,13 @@ def kernels_outrun_amx(network: nn.Module) -> bool:
 
 def cpu_has_amx() -> bool:
     return torch.cpu._is_amx_tile_supported()
+
+
+class PrecisionState(TypedDict):
+    """Saved in every snapshot."""
+
+    scaler: dict[str, Any]
+    skipped_in_a_row: int
 
 
 class MixedPrecision:
@@ -77,10 +84,10 @@ class MixedPrecision:
             )
         return overflow
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> PrecisionState:
         return {"scaler": self.scaler.state_dict(), "skipped_in_a_row": self.skipped_in_a_row}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: PrecisionState) -> None:
         """A snapshot of a run in another format has no scale; this run's scale then starts anew."""
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ import torch
 
 from training.errors import TrainingError
 
+State = dict[str, Any]  # tensors and plain values; see `Trainer`
 FOLDER, FILE = "resume", "state.pt"
 LIMITS = ("max_epochs", "max_minutes", "patience", "cooldown")  # of LoopConfig: what a resume may change
 
 
-def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
+def fingerprint(config: Mapping[str, Any], texts: Iterable[Iterable[str]]) -> str:
     """SHA-256 of what a resumed run must have in common with its snapshot: config but for `LIMITS`, and texts."""
     loop = {name: value for name, value in config["loop"].items() if name not in LIMITS}
     digest = hashlib.sha256(json.dumps({**config, "loop": loop}, sort_keys=True).encode())
@@ -32,7 +33,7 @@ def fingerprint(config: dict[str, Any], texts: Iterable[Iterable[str]]) -> str:
     return digest.hexdigest()
 
 
-def write(path: Path, state: dict[str, Any]) -> None:
+def write(path: Path, state: State) -> None:
     """Atomically. OSError, with the disk's error number where it gives one, if the file cannot be written."""
     aside = path.with_name(f"{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,16 +55,16 @@ def write(path: Path, state: dict[str, Any]) -> None:
         os.close(directory)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> State:
     """TrainingError if the file is missing or cannot be read."""
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: State = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise TrainingError(f"{path} cannot be read ({error}); start anew without --resume.") from error
     return state
 
 
-def save(run_folder: Path, state: dict[str, Any]) -> None:
+def save(run_folder: Path, state: State) -> None:
     write(run_folder / FOLDER / FILE, state)
 
 
@@ -71,7 +72,7 @@ def exists(run_folder: Path) -> bool:
     return (run_folder / FOLDER / FILE).is_file()
 
 
-def load(run_folder: Path) -> dict[str, Any]:
+def load(run_folder: Path) -> State:
     """The latest snapshot. TrainingError if there is none or it cannot be read."""
     if not exists(run_folder):
         raise TrainingError(f"{run_folder} has no run to resume; leave --resume out to start one.")

@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -122,7 +121,7 @@ class Trainer:
         """The one place where a clock enters what a run decides."""
         self.progress.seconds = self.workers.from_rank_0(time.monotonic() - self._started)
 
-    def _step(self, batches: Sequence[Any]) -> None:
+    def _step(self, batches: Sequence[object]) -> None:
         """One step of the optimizer, down the mean loss over all tokens of the batches."""
         progress = self.progress
         rate = learning_rate(self.optimizer_config, progress.update + 1, self.planner.plan.at(progress.update))
@@ -201,7 +200,7 @@ class Trainer:
             self.selection.best.sweep()
         self._saved = self.progress.seconds
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> snapshot.State:
         """The snapshot: tensors and plain values. The best weights lie in files of their own."""
         return {
             "progress": asdict(self.progress),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from training.report.progress_report import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PANELS = (
     ("loss (nats per token)", (("loss", "training, under dropout", "C0"), ("valid_loss", "held out", "C1"))),
@@ -13,12 +18,12 @@ PANELS = (
 )
 
 
-def draw_curves(metrics: Sequence[dict[str, Any]], path: Path) -> None:
-    """A panel for each of these that was measured, one below the other."""
+def draw_curves(metrics: Sequence[Row], path: Path) -> None:
+    """A panel for each of `PANELS` that was measured, one below the other."""
     from matplotlib.figure import Figure  # a second to import, and only needed here
 
-    there = {name for row in metrics for name in row}
-    panels = [panel for panel in PANELS if any(name in there for name, _, _ in panel[1])] or list(PANELS[:1])
+    measured = {name for row in metrics for name in row}
+    panels = [panel for panel in PANELS if any(name in measured for name, _, _ in panel[1])] or list(PANELS[:1])
     heights = [2.0 if index == 0 else 1.0 for index in range(len(panels))]
     figure = Figure(figsize=(8, 1.6 + 1.5 * sum(heights)), layout="constrained")
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
@@ -34,8 +39,8 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
-def _draw_curve(axes: Any, rows: Sequence[dict[str, Any]], name: str, label: str, colour: str) -> None:
-    """A curve; what was measured held out has a point for each validation and its best one named."""
+def _draw_curve(axes: Axes, rows: Sequence[Row], name: str, label: str, colour: str) -> None:
+    """A held-out curve has a point for each validation, and its best one is named."""
     if not rows:
         return
     held_out = name.startswith("valid_")
