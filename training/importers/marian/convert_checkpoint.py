@@ -6,9 +6,10 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+import yaml
 
 from models import checkpoint as checkpoints
 from models.checkpoint import MOST_TOKENS, CheckpointConfig
@@ -16,12 +17,13 @@ from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import MarianTokenizer
 from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
-from training.importers.marian.hub_folder import MarianFolder, marian_folder
+from training.importers.marian.hub_folder import JsonObject, marian_folder
 from training.importers.marian.marian_languages import Languages, choose_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import complete_config, convert_network
 from training.output_folder import check_output_folder, claim_output_folder, save_weights, staging_folder
 
+ORIGINAL_CARD_FILE = "README.original.md"
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
 CARD_METRICS = {"bleu": "bleu", "chr-f": "chrf", "chrf": "chrf", "comet": "comet"}
 
@@ -36,9 +38,17 @@ class OriginalCard:
 
 
 def parse_original_card(text: str) -> OriginalCard:
+    return OriginalCard(text, _card_licence(text), dict(_card_scores(text.splitlines())))
+
+
+def _card_licence(text: str) -> str | None:
     front = FRONT_MATTER.match(text)
-    licence = re.search(r"^license:\s*['\"]?([^\s'\"#]+)", front[1], re.MULTILINE) if front else None
-    return OriginalCard(text, licence[1] if licence else None, dict(_card_scores(text.splitlines())))
+    try:
+        values = yaml.safe_load(front[1]) if front else None
+    except yaml.YAMLError:
+        return None
+    licence = values.get("license") if isinstance(values, dict) else None
+    return ", ".join(map(str, licence if isinstance(licence, list) else [licence])) if licence else None
 
 
 def _card_scores(lines: list[str]) -> Iterator[tuple[str, dict[str, float]]]:
@@ -70,19 +80,22 @@ def imported_model_card(
     languages: Languages,
     generation: GenerationSettings,
     own: OriginalCard,
-    config: Mapping[str, Any],
+    config: JsonObject,
     parameters: int,
 ) -> str:
     rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in own.scores.items()]
     table = (
         "\n".join(["| measured on | scores |", "|---|---|", *rows]) if rows else "The original card gives no scores."
     )
-    asked = f"Every source is read behind the language token `{languages.prefix}`, " if languages.prefix else ""
-    asked += "unless it starts with another itself." if languages.prefix else ""
-    left_out = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
+    prefix = (
+        f"Every source is read behind the language token `{languages.prefix}`, unless it starts with another itself."
+        if languages.prefix
+        else ""
+    )
+    not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
     return f"""# {name}
 
-Translates {languages.source} to {languages.target}, sentence by sentence. {asked}
+Translates {languages.source} to {languages.target}, sentence by sentence. {prefix}
 
 ## Origin
 
@@ -99,7 +112,7 @@ As the original card gives them; `python -m training evaluate` measures.
 
 ## Decoding
 
-The folder asks for: `{json.dumps(dict(generation.recorded), ensure_ascii=False)}`. {left_out}
+The folder asks for: `{json.dumps(dict(generation.recorded), ensure_ascii=False)}`. {not_applied}
 
 ## Configuration
 
@@ -109,66 +122,74 @@ The folder asks for: `{json.dumps(dict(generation.recorded), ensure_ascii=False)
 """
 
 
-ORIGINAL_CARD_FILE = "README.original.md"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the user says of the languages; None: as the folder says."""
+    """The languages and the language token that the user chooses; None: as the folder has them."""
 
     source: str | None = None
     target: str | None = None
     prefix: str | None = None
 
 
-def import_marian(given: str, out: Path, choice: Choice) -> dict[str, Any]:
-    """given: a folder or a name on the hub. What was made, in a few words. TrainingError names what cannot be."""
+def import_marian(given: str, out: Path, choice: Choice) -> dict[str, object]:
+    """Makes a checkpoint of a folder, or of the model of that name on the hub; a summary. TrainingError names the first
+    thing that cannot be imported."""
     started = time.monotonic()
     check_output_folder(out, resume=False)
     folder = marian_folder(given)
-    config, options = (
-        complete_config(folder.object("config.json")),
-        folder.object(TOKENIZER_CONFIG_FILE, required=False),
-    )
+    config = complete_config(folder.object("config.json"))
+    options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     network = convert_network(config, folder.tensors())
     shape = network.config
     tokenizers = tokenizers_of(folder, (shape.source_vocabulary, shape.target_vocabulary))
     settings = folder.object("generation_config.json", required=False)
     generation = read_generation_settings(config, settings, shape.pad, shape.target_vocabulary)
-    asked = choice.source, choice.target, choice.prefix
-    languages = choose_languages(*asked, options, config, tokenizers["source"].languages)
-    own = parse_original_card(folder.card())
-    made = _checkpoint_config(folder, config, network, tokenizers, generation, languages, own)
-    text = imported_model_card(folder.name, languages, generation, own, config, made.parameters)
-    with claim_output_folder(out, resume=False):
-        _publish(out, made, tokenizers, network, text, own.text)
+    language_tokens = tokenizers["source"].languages
+    languages = choose_languages(choice.source, choice.target, choice.prefix, options, config, language_tokens)
+    original = parse_original_card(folder.card())
+    metadata = _metadata(config, network, tokenizers["source"], generation, languages)
+    metadata = replace(
+        metadata,
+        training={
+            "imported_from": folder.name,
+            "licence": original.licence,
+            "generation": dict(generation.recorded),
+            "marian": config,
+        },
+        scores={f"published: {name}": dict(values) for name, values in original.scores.items()},
+    )
+    card = imported_model_card(folder.name, languages, generation, original, config, metadata.parameters)
+    with claim_output_folder(out, resume=False), staging_folder(out) as staging:
+        save_weights(network, staging, out)
+        (staging / "README.md").write_text(card, encoding="utf-8")
+        if original.text:
+            (staging / ORIGINAL_CARD_FILE).write_text(original.text, encoding="utf-8")
+        checkpoints.write(staging, out, metadata, tokenizers)
     return {
         "model": folder.name,
         "out": str(out),
         **languages._asdict(),
-        "parameters": made.parameters,
+        "parameters": metadata.parameters,
         "seconds": round(time.monotonic() - started, 2),
     }
 
 
-def _checkpoint_config(
-    folder: MarianFolder,
-    config: dict[str, Any],
+def _metadata(
+    config: JsonObject,
     network: Transformer,
-    tokenizers: dict[str, MarianTokenizer],
+    source_tokenizer: MarianTokenizer,
     generation: GenerationSettings,
     languages: Languages,
-    own: OriginalCard,
 ) -> CheckpointConfig:
-    reader = tokenizers["source"]
-    eos = reader.special.eos
+    """Without its origin and its published scores."""
+    eos, prefix = source_tokenizer.special.eos, languages.prefix
     assert eos is not None
     return CheckpointConfig(
         kind="translator",
         architecture=loading.architecture("transformer", network.config),
         source_language=languages.source,
         target_language=languages.target,
-        source_prefix=() if languages.prefix is None else (reader.vocabulary.index(languages.prefix),),
+        source_prefix=() if prefix is None else (source_tokenizer.vocabulary.index(prefix),),
         source_suffix=(eos,),
         target_prefix=(generation.start,),
         eos=generation.eos,
@@ -178,27 +199,4 @@ def _checkpoint_config(
         max_source_tokens=min(config["max_position_embeddings"], MOST_TOKENS),
         max_new_tokens=min(generation.max_new_tokens, MOST_TOKENS),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
-        training={
-            "imported_from": folder.name,
-            "licence": own.licence,
-            "generation": dict(generation.recorded),
-            "marian": config,
-        },
-        scores={f"published: {name}": dict(values) for name, values in own.scores.items()},
     )
-
-
-def _publish(
-    out: Path,
-    config: CheckpointConfig,
-    tokenizers: dict[str, MarianTokenizer],
-    network: Transformer,
-    card: str,
-    original: str,
-) -> None:
-    with staging_folder(out) as folder:
-        save_weights(network, folder, out)
-        (folder / "README.md").write_text(card, encoding="utf-8")
-        if original:
-            (folder / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
-        checkpoints.write(folder, out, config, tokenizers)

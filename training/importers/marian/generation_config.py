@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from training.errors import TrainingError
+from training.importers.marian.hub_folder import JsonObject
 
 RECORDED_SETTINGS = (
     "num_beams",
@@ -16,7 +15,7 @@ RECORDED_SETTINGS = (
     "forced_eos_token_id",
     "renormalize_logits",
 )
-# (setting, its value that asks for nothing): what these ask for is not done, and the model card says so
+# setting -> its neutral value; any other value is not applied, and the model card says so
 UNAPPLIED_SETTINGS = {
     "do_sample": False,
     "early_stopping": False,
@@ -40,25 +39,23 @@ class GenerationSettings:
     renormalise: bool
     forced_end: bool
     max_new_tokens: int
-    recorded: Mapping[str, Any]
+    recorded: JsonObject
     not_applied: tuple[str, ...]
 
 
-def read_generation_settings(
-    config: Mapping[str, Any], settings: Mapping[str, Any], pad: int, rows: int
-) -> GenerationSettings:
-    """settings: generation_config.json, in whose place config.json is asked where there is none. rows: of the target's
-    embedding."""
-    asked = dict(settings or config)
+def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int, rows: int) -> GenerationSettings:
+    """settings: generation_config.json, {} in older folders, whose config.json has them. rows: of the target's
+    embedding. TrainingError for a setting that cannot be followed."""
+    given = dict(settings or config)
     for name in ("decoder_start_token_id", "eos_token_id"):
-        if asked.get(name) is None:
-            asked[name] = config.get(name)
-    if asked.get("forced_bos_token_id") is not None:
+        if given.get(name) is None:
+            given[name] = config.get(name)
+    if given.get("forced_bos_token_id") is not None:
         raise TrainingError("The folder sets forced_bos_token_id, which is not supported.")
-    start = asked.get("decoder_start_token_id")
-    eos = asked.get("eos_token_id", 0)
+    start = given.get("decoder_start_token_id")
+    eos = given.get("eos_token_id", 0)
     eos = eos[0] if isinstance(eos, list) and len(eos) == 1 else eos
-    suppressed = _suppressed(asked) or [pad]
+    suppressed = _suppressed(given) or [pad]
     for name, token in (
         ("decoder_start_token_id", start),
         ("eos_token_id", eos),
@@ -66,31 +63,31 @@ def read_generation_settings(
     ):
         if not isinstance(token, int) or not 0 <= token < rows:
             raise TrainingError(f"The folder gives {name} as {token!r}, and the target's ids are 0..{rows - 1}.")
-    forced = asked.get("forced_eos_token_id")
+    forced = given.get("forced_eos_token_id")
     if forced not in (None, eos, [eos]):
         raise TrainingError(f"The folder sets forced_eos_token_id to {forced!r}; only its end token is supported.")
-    most = asked.get("max_length")
+    most = given.get("max_length")
     limit = config["max_position_embeddings"]
     return GenerationSettings(
         start=start,  # type: ignore[arg-type]
         eos=eos,
         suppressed=tuple(sorted(set(suppressed))),
-        renormalise=bool(asked.get("renormalize_logits", False)),
+        renormalise=bool(given.get("renormalize_logits", False)),
         forced_end=forced is not None,
         max_new_tokens=max(1, min(limit, most if isinstance(most, int) else limit) - 1),  # the start token counts there
-        recorded={name: asked[name] for name in RECORDED_SETTINGS if asked.get(name) is not None},
+        recorded={name: given[name] for name in RECORDED_SETTINGS if given.get(name) is not None},
         not_applied=tuple(
             name
-            for name, nothing in UNAPPLIED_SETTINGS.items()
-            if asked.get(name) is not None and asked[name] != nothing
+            for name, neutral in UNAPPLIED_SETTINGS.items()
+            if given.get(name) is not None and given[name] != neutral
         ),
     )
 
 
-def _suppressed(settings: Mapping[str, Any]) -> list[int]:
-    found = list(settings.get("suppress_tokens") or [])
+def _suppressed(settings: JsonObject) -> list[int]:
+    tokens = list(settings.get("suppress_tokens") or [])
     for word in settings.get("bad_words_ids") or []:
         if not isinstance(word, list) or len(word) != 1:
             raise TrainingError(f"bad_words_ids holds {word!r}; only words of one token are supported.")
-        found += word
-    return found
+        tokens += word
+    return tokens

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from training.errors import TrainingError
 
+JsonObject = Mapping[str, Any]
+"""As it stands in a file that others wrote."""
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 CARD_FILE = "README.md"
 
@@ -35,7 +37,7 @@ class MarianFolder:
             raise TrainingError(f"{path} is missing: {self.path} is not a whole Marian folder.")
         return path
 
-    def object(self, name: str, *, required: bool = True) -> dict[str, Any]:
+    def object(self, name: str, *, required: bool = True) -> JsonObject:
         """The JSON object in a file; {} where there is no such file and none is required."""
         path = self.path / name
         if not required and not path.is_file():
@@ -83,7 +85,7 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
         raise TrainingError(f"{path} is damaged, or holds more than tensors; nothing of it was run.") from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, AssertionError) as error:
         raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
-    if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise TrainingError(f"{path} holds something other than named tensors.")
     return dict(found)
 

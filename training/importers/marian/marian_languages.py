@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
 
 from training.errors import TrainingError
+from training.importers.marian.hub_folder import JsonObject
 
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 NO_PREFIX = "none"
-# ISO 639-5, as far as models are named for them, and what stands for several languages
-_GROUP_CODES = """
-mul art aav afa alv bat bnt cau ccs cel cpf cpp cpx cus dra euq fiu gem gmq gmw iir inc ine ira itc kqo map mkh nic phi
-pqe pqw poz roa sal sem sit sla ssa taw trk tut urj wen xgn zle zls zlw
-"""
-LANGUAGE_GROUPS = frozenset(_GROUP_CODES.split())
-# ISO 639-1 and the codes of ISO 639-3 that vocabularies have for it, the language itself before its standard variety
-_THREE_LETTERS = """
-af afr; am amh; an arg; ar ara arb; as asm; az aze azj; ba bak; be bel; bg bul; bn ben; bo bod; br bre; bs bos; ca
-cat; ce che; co cos; cs ces; cv chv; cy cym; da dan; de deu; dv div; dz dzo; ee ewe; el ell; en eng; eo epo; es spa;
-et est ekk; eu eus; fa fas pes; ff ful; fi fin; fj fij; fo fao; fr fra; fy fry; ga gle; gd gla; gl glg; gn grn gug;
-gu guj; gv glv; ha hau; he heb; hi hin; hr hrv; ht hat; hu hun; hy hye; ia ina; id ind; ig ibo; io ido; is isl; it
-ita; iu iku; ja jpn; jv jav; ka kat; kg kon; kk kaz; kl kal; km khm; kn kan; ko kor; ks kas; ku kur kmr; kv kom kpv;
-kw cor; ky kir; la lat; lb ltz; lg lug; li lim; ln lin; lo lao; lt lit; lv lav lvs; mg mlg plt; mh mah; mi mri; mk
-mkd; ml mal; mn mon khk; mr mar; ms msa zsm; mt mlt; my mya; nb nob; ne nep npi; nl nld; nn nno; no nor nob; nv nav;
-ny nya; oc oci; om orm; or ori ory; os oss; pa pan; pl pol; ps pus pbt; pt por; qu que quy; rm roh; rn run; ro ron;
-ru rus; rw kin; sa san; sc srd; sd snd; se sme; sg sag; si sin; sk slk; sl slv; sm smo; sn sna; so som; sq sqi als;
-sr srp; st sot; su sun; sv swe; sw swa swh; ta tam; te tel; tg tgk; th tha; ti tir; tk tuk; tl tgl; tn tsn; to ton;
-tr tur; ts tso; tt tat; ty tah; ug uig; uk ukr; ur urd; uz uzb uzn; vi vie; vo vol; wa wln; wo wol; xh xho; yi yid
-ydd; yo yor; za zha; zh zho cmn; zu zul
-"""
-THREE_LETTERS = {
-    names[0]: tuple(names[1:]) for names in (entry.split() for entry in _THREE_LETTERS.replace("\n", " ").split(";"))
-}
+_CODES = [
+    line.split()
+    for line in resources.files("training.importers.marian")
+    .joinpath("language_codes.txt")
+    .read_text("utf-8")
+    .splitlines()
+    if not line.startswith("#")
+]
+LANGUAGE_GROUPS = frozenset(code for star, *codes in _CODES if star == "*" for code in codes)
+THREE_LETTERS = {two: tuple(three) for two, *three in _CODES if two != "*"}
 TWO_LETTERS = {name: two for two, names in reversed(THREE_LETTERS.items()) for name in names}
 
 
@@ -49,8 +37,8 @@ def choose_languages(
     source: str | None,
     target: str | None,
     prefix: str | None,
-    options: Mapping[str, Any],
-    config: Mapping[str, Any],
+    options: JsonObject,
+    config: JsonObject,
     tokens: Sequence[str],
 ) -> Languages:
     """source, target, prefix: as the user gave them. options, config: tokenizer_config.json and config.json, which may
@@ -66,9 +54,9 @@ def choose_languages(
     return Languages(pair["source"], pair["target"], _prefix(prefix, pair["target"], tokens))
 
 
-def _recorded(code: Any) -> str | None:
-    """A folder's own code, in two letters where there are two, as clients ask for languages; None for a group of them,
-    which nobody asks for."""
+def _recorded(code: object) -> str | None:
+    """The folder's own code, in two letters where the language has such a code, as clients name it; None for a group of
+    languages, which no client names."""
     if not isinstance(code, str) or len(code.split("_")[0]) > 3 or code in LANGUAGE_GROUPS:
         return None
     return TWO_LETTERS.get(code, code)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from models.tokenizer import MarianTokenizer, SpecialTokens
 from training.errors import TrainingError
-from training.importers.marian.hub_folder import MarianFolder, first_line
+from training.importers.marian.hub_folder import JsonObject, MarianFolder, first_line
 
+VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 DEFAULT_TOKENS = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 SPECIAL_TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 EXTRA_TOKEN_FIELDS = ("extra_special_tokens", "additional_special_tokens")
@@ -19,29 +20,31 @@ UNSUPPORTED_FLAGS = ("lstrip", "rstrip", "single_word")
 
 @dataclass(frozen=True, slots=True)
 class AddedTokens:
-    """special: the piece of each special token by its name; hidden: the pieces that no text shows, these among them;
-    numbered: the ids that the folder itself gives to some."""
+    """Tokens that the folder's tokenizer finds in a text as they are spelt, with ids as transformers 5 counts them.
+
+    special: name -> piece. hidden: the pieces that no text shows, special ones included. numbered: ids that the folder
+    itself gives."""
 
     special: Mapping[str, str]
     hidden: tuple[str, ...]
     numbered: Mapping[str, int]
 
     def ids(self, vocabulary: Mapping[str, int]) -> dict[str, int]:
-        """Of all of them; those that the vocabulary does not know come behind it."""
-        found = dict(self.numbered)
-        size = len({**vocabulary, **found})
+        """Of every added token; one that the vocabulary does not have comes behind it."""
+        ids = dict(self.numbered)
+        next_id = len({**vocabulary, **ids})
         for piece in self.hidden:
-            if piece in found:
+            if piece in ids:
                 continue
             if piece in vocabulary:
-                found[piece] = vocabulary[piece]
+                ids[piece] = vocabulary[piece]
             else:
-                found[piece] = size
-                size += 1
-        return found
+                ids[piece] = next_id
+                next_id += 1
+        return ids
 
 
-def added_tokens(folder: MarianFolder, options: Mapping[str, Any]) -> AddedTokens:
+def added_tokens(folder: MarianFolder, options: JsonObject) -> AddedTokens:
     """options: tokenizer_config.json. Folders of older versions have two files more."""
     options = dict(options)
     numbered: dict[str, int] = {}
@@ -67,7 +70,7 @@ def added_tokens(folder: MarianFolder, options: Mapping[str, Any]) -> AddedToken
     return AddedTokens(special, hidden, numbered)
 
 
-def _extra_tokens(options: Mapping[str, Any]) -> Iterator[str]:
+def _extra_tokens(options: JsonObject) -> Iterator[str]:
     for name, token in options.items():
         if name.endswith("_token") and name not in SPECIAL_TOKEN_NAMES and isinstance(token, str):
             yield token
@@ -78,8 +81,8 @@ def _extra_tokens(options: Mapping[str, Any]) -> Iterator[str]:
             return
 
 
-def piece_of(token: Any) -> str:
-    """A token is written as its piece, or as an object that has it and says how it is looked for."""
+def piece_of(token: object) -> str:
+    """A token is written as its piece, or as an object with the piece and how it is to be matched."""
     if isinstance(token, str):
         return token
     if isinstance(token, Mapping) and isinstance(token.get("content"), str):
@@ -88,13 +91,6 @@ def piece_of(token: Any) -> str:
                 raise TrainingError(f"The token {token['content']} has {name} set, which is not supported.")
         return str(token["content"])
     raise TrainingError(f"The tokenizer's settings name a token {token!r}, which is none.")
-
-
-VOCABULARY_FILE, TARGET_VOCABULARY_FILE, TOKENIZER_CONFIG_FILE = (
-    "vocab.json",
-    "target_vocab.json",
-    "tokenizer_config.json",
-)
 
 
 def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
@@ -110,12 +106,12 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
     models = {side: folder.data(f"{side}.spm") for side in names}
     # transformers joins the pieces of a common vocabulary with the source's model
     common = not separate and models["source"] != models["target"]
-    made = {}
+    tokenizers = {}
     for side, count in zip(names, rows, strict=True):
         pieces = pieces_by_id(vocabularies[side] | ids, folder.path / names[side], count)
         writer = models["source"] if common and side == "target" else None
-        made[side] = _tokenizer(added, ids, pieces, models[side], writer, folder.path / f"{side}.spm")
-    return made
+        tokenizers[side] = _tokenizer(added, ids, pieces, models[side], writer, folder.path / f"{side}.spm")
+    return tokenizers
 
 
 def _tokenizer(
@@ -130,12 +126,12 @@ def _tokenizer(
 
 
 def read_vocabulary(folder: MarianFolder, name: str) -> dict[str, int]:
-    path = folder.path / name
-    found: dict[str, Any] = folder.object(name)
-    for piece, token in found.items():
+    """Piece -> id."""
+    ids = folder.object(name)
+    for piece, token in ids.items():
         if not isinstance(token, int) or isinstance(token, bool) or token < 0:
-            raise TrainingError(f"{path} gives {piece!r} the id {token!r}, which is none.")
-    return found
+            raise TrainingError(f"{folder.path / name} gives {piece!r} the id {token!r}, which is none.")
+    return dict(ids)
 
 
 def pieces_by_id(ids: Mapping[str, int], path: Path, rows: int) -> list[str]:

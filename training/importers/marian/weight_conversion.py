@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from models.networks.layers import TransformerConfig
 from models.networks.positions import sinusoids
 from models.networks.transformer import Transformer
 from training.errors import TrainingError
+from training.importers.marian.hub_folder import JsonObject
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 # options of older configs; transformers computes with none of them, so another value means another network
@@ -29,7 +29,7 @@ SIZE_FIELDS = (
 CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu"}  # transformers' own
 
 
-def transformer_config(config: Mapping[str, Any], tied: str) -> TransformerConfig:
+def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
     """tied: as the weights turn out to be."""
     try:
         return TransformerConfig(
@@ -56,13 +56,13 @@ def transformer_config(config: Mapping[str, Any], tied: str) -> TransformerConfi
         raise TrainingError(f"config.json describes no network that can be built: {error}") from error
 
 
-def target_vocabulary(config: Mapping[str, Any]) -> int:
+def target_vocabulary(config: JsonObject) -> int:
     if config.get("share_encoder_decoder_embeddings", True):
         return int(config["vocab_size"])
     return int(config.get("decoder_vocab_size") or config["vocab_size"])
 
 
-def complete_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def complete_config(config: JsonObject) -> JsonObject:
     """`config` with defaults. TrainingError names the first thing that cannot be imported."""
     kind = config.get("model_type")
     if kind != "marian":
@@ -73,7 +73,7 @@ def complete_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def _config_problems(config: Mapping[str, Any]) -> Iterator[str]:
+def _config_problems(config: JsonObject) -> Iterator[str]:
     for name in SIZE_FIELDS:
         least = 0 if name == "pad_token_id" else 1
         value = config.get(name)
@@ -108,33 +108,33 @@ OUTPUT, BIAS = "lm_head.weight", "final_logits_bias"
 POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 
 
-def convert_network(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Transformer:
+def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transformer:
     """Without a second copy of what needs no change. TrainingError names a tensor that is missing, or too many."""
     given = SourceTensors(tensors)
     tables = _embedding_tables(config, given)
-    described = transformer_config(config, _tying(*tables))
-    found = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
-    found |= {name: tensor for side in ("encoder", "decoder") for name, tensor in _layer_tensors(config, given, side)}
-    rows = described.target_vocabulary
-    found["output_bias"] = given.take(BIAS).reshape(-1) if BIAS in given else torch.zeros(rows)
-    _check_positions(given, described)
-    given.nothing_left()
+    shape = transformer_config(config, _tying(*tables))
+    weights = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
+    weights |= {name: tensor for side in ("encoder", "decoder") for name, tensor in _layer_tensors(config, given, side)}
+    rows = shape.target_vocabulary
+    weights["output_bias"] = given.take(BIAS).reshape(-1) if BIAS in given else torch.zeros(rows)
+    _check_positions(given, shape)
+    given.check_all_used()
     with torch.device("meta"):  # no memory for weights that are replaced at once
-        network = Transformer(described)
+        network = Transformer(shape)
     expected = dict(network.named_parameters())  # tied tables once
     for name, parameter in expected.items():
-        if found[name].shape != parameter.shape:
-            there, here = (tuple(tensor.shape) for tensor in (found[name], parameter))
+        if weights[name].shape != parameter.shape:
+            there, here = (tuple(tensor.shape) for tensor in (weights[name], parameter))
             raise TrainingError(f"config.json asks for {name} of the shape {here}, and the weights have {there}.")
-    network.load_state_dict({name: found[name].float() for name in expected}, strict=False, assign=True)
+    network.load_state_dict({name: weights[name].float() for name in expected}, strict=False, assign=True)
     return network.eval()
 
 
 class SourceTensors:
-    """Tensors, and which of them nobody has asked for yet."""
+    """Tensors by name, and which of them have not been used yet."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors, self._left = tensors, dict.fromkeys(tensors)
+        self._tensors, self._unused = tensors, dict.fromkeys(tensors)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
@@ -143,16 +143,16 @@ class SourceTensors:
         """The first that there is."""
         for name in names:
             if name in self._tensors:
-                self._left.pop(name, None)
+                self._unused.pop(name, None)
                 return self._tensors[name]
         raise TrainingError(f"The weights hold no tensor {names[0]}.")
 
-    def nothing_left(self) -> None:
-        for name in self._left:
+    def check_all_used(self) -> None:
+        for name in self._unused:
             raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
 
 
-def _embedding_tables(config: Mapping[str, Any], given: SourceTensors) -> tuple[Tensor, Tensor, Tensor]:
+def _embedding_tables(config: JsonObject, given: SourceTensors) -> tuple[Tensor, Tensor, Tensor]:
     """Of source, target and output. Where the config says that some are one, the file need hold but one of them."""
     shared = bool(config.get("share_encoder_decoder_embeddings", True))
     tied = bool(config.get("tie_word_embeddings", True))
@@ -178,7 +178,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one is other or (one.shape == other.shape and torch.equal(one, other))
 
 
-def _layer_tensors(config: Mapping[str, Any], given: SourceTensors, side: str) -> Iterator[tuple[str, Tensor]]:
+def _layer_tensors(config: JsonObject, given: SourceTensors, side: str) -> Iterator[tuple[str, Tensor]]:
     decoder = side == "decoder"
     sublayers = {**SUBLAYERS, **({"around_cross.norm": "encoder_attn_layer_norm"} if decoder else {})}
     for number in range(config[f"{side}_layers"]):
