@@ -28,7 +28,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_key_is_found_by_its_hash(tmp_path: Path) -> None:
+def test_key_is_found_by_its_hash(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     key_file.write_key_lines(file, [line(), line("other", "b", scopes=["admin"], rate_limit="5/minute", quota="none")])
     ring = KeyRing(file)
@@ -46,7 +46,7 @@ def test_keys_are_random_and_long() -> None:
     assert {len(key) for key in made} == {47}
 
 
-def test_hashes_are_compared_in_constant_time_also_where_there_is_none(
+def test_unknown_key_takes_a_constant_time_comparison_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "keys"
@@ -59,7 +59,7 @@ def test_hashes_are_compared_in_constant_time_also_where_there_is_none(
     assert [len(each) for each in compared] == [32, 32]
 
 
-def test_a_changed_file_is_read_again_and_a_broken_one_keeps_the_keys(
+def test_changed_file_is_reloaded_and_broken_file_keeps_the_old_keys(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, clock = tmp_path / "keys", Clock()
@@ -108,7 +108,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_keeps_the_keys(
         (json.dumps(line()) + "\n" + json.dumps(line(key="b")), 'have the same "name"'),
     ],
 )
-def test_a_wrong_file_is_a_sentence_without_a_secret(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_line_raises_a_sentence_without_secrets(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "keys"
     file.write_text(text)
     with pytest.raises(KeysUnreadable) as caught:
@@ -117,7 +117,7 @@ def test_a_wrong_file_is_a_sentence_without_a_secret(tmp_path: Path, text: str, 
     assert hashlib.sha256(KEY.encode()).hexdigest() not in str(caught.value)
 
 
-def test_bytes_that_are_no_text_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_binary_file_and_missing_file_are_unreadable(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     with pytest.raises(KeysUnreadable, match="cannot be read"):
         KeyRing(file)
@@ -126,13 +126,13 @@ def test_bytes_that_are_no_text_and_a_file_that_is_not_there(tmp_path: Path) -> 
         KeyRing(file)
 
 
-def test_empty_lines_do_not_matter(tmp_path: Path) -> None:
+def test_empty_lines_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"\n{json.dumps(line())}\n\n")
     assert KeyRing(file).find(KEY) is not None
 
 
-def test_a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+def test_new_file_has_mode_600_and_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     key_file.write_key_lines(file, [line()])
     assert file.stat().st_mode & 0o777 == 0o600
@@ -142,7 +142,7 @@ def test_a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode(tmp_path: 
     assert list(tmp_path.iterdir()) == [file], "nothing is left beside it"
 
 
-def test_a_key_of_no_file_is_always_there(tmp_path: Path) -> None:
+def test_key_outside_the_file_stays_valid(tmp_path: Path) -> None:
     ring = KeyRing(None, [stored_key("an-operator's-key", Caller("admin", scopes=frozenset({"use", "admin"})))])
     found = ring.find("an-operator's-key")
     assert found is not None

@@ -25,7 +25,7 @@ def take(counts: MemoryStore, requests: int = 1, characters: int = 0, caller: st
     return result.charged, [window.remaining for window in result.windows] + [*result.characters]
 
 
-def test_all_or_nothing() -> None:
+def test_charge_is_all_or_nothing() -> None:
     clock = Clock()
     counts = MemoryStore(clock)
     assert take(counts, 4, 30) == (True, [6, 11, 30])
@@ -37,14 +37,14 @@ def test_all_or_nothing() -> None:
     assert take(counts, 5, 0) == (True, [5, 0, 100])
 
 
-def test_callers_are_apart() -> None:
+def test_callers_are_counted_separately() -> None:
     counts = MemoryStore(Clock())
     assert take(counts, 10)[0]
     assert not take(counts)[0]
     assert take(counts, 10, caller="b")[0]
 
 
-def test_limits_end_by_themselves() -> None:
+def test_windows_and_quotas_renew_over_time() -> None:
     clock = Clock()
     counts = MemoryStore(clock)
     assert take(counts, 10, 90) == (True, [0, 5, 90])
@@ -58,7 +58,7 @@ def test_limits_end_by_themselves() -> None:
     assert take(counts, 1, 5) == (True, [9, 14, 5])
 
 
-def test_of_many_at_once_exactly_so_many_get_through() -> None:
+def test_simultaneous_charges_never_exceed_the_limit() -> None:
     counts = MemoryStore(Clock())
 
     async def all_at_once() -> list[bool]:
@@ -68,7 +68,7 @@ def test_of_many_at_once_exactly_so_many_get_through() -> None:
     assert sum(asyncio.run(all_at_once())) == 10
 
 
-def test_a_clock_that_is_set_back_lets_nobody_through() -> None:
+def test_clock_set_back_grants_no_new_requests() -> None:
     clock = Clock()
     counts = MemoryStore(clock)
     assert take(counts, 10)[0]
@@ -76,7 +76,7 @@ def test_a_clock_that_is_set_back_lets_nobody_through() -> None:
     assert not take(counts)[0]
 
 
-def test_a_flood_of_addresses_is_forgotten() -> None:
+def test_flood_of_addresses_is_bounded_and_forgotten() -> None:
     clock = Clock()
     counts = MemoryStore(clock, max_callers=1000)
 
@@ -91,7 +91,7 @@ def test_a_flood_of_addresses_is_forgotten() -> None:
     assert len(counts) == 600
 
 
-def test_what_was_not_answered_costs_nothing() -> None:
+def test_characters_are_given_back() -> None:
     counts = MemoryStore(Clock())
     take(counts, 1, 60)
     asyncio.run(counts.give_back("a", (MONTH,), 50))

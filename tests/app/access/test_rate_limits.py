@@ -22,7 +22,7 @@ from app.access.rate_limits import (
 NOON = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC).timestamp()  # the start of a minute, an hour and half a day
 
 
-def test_notations() -> None:
+def test_notations_are_parsed() -> None:
     assert parse_rates("60/minute;1000/hour") == (Rate(60, "minute"), Rate(1000, "hour"))
     assert parse_rates(" 5 / second ") == (Rate(5, "second"),)
     assert [rate.window_s for rate in parse_rates("1/second;1/minute;1/hour;1/day")] == [1, 60, 3600, 86_400]
@@ -31,19 +31,19 @@ def test_notations() -> None:
 
 
 @pytest.mark.parametrize("text", ["60", "60/fortnight", "0/minute", "-1/minute", "1.5/minute", "٣/minute", "1/minute;"])
-def test_a_wrong_rate_is_a_sentence(text: str) -> None:
+def test_invalid_notation_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match='it takes a number from 1 per second, minute, hour, day, such as "60/minute'):
         parse_rates(text)
 
 
-def test_two_limits_of_one_unit_are_refused() -> None:
+def test_two_limits_of_one_unit_raise_value_error() -> None:
     with pytest.raises(ValueError, match="it has two limits per minute"):
         parse_rates("60/minute;70/minute")
     with pytest.raises(ValueError, match="per day, month"):
         parse_quotas("60/minute")
 
 
-def test_what_was_taken_before_fades() -> None:
+def test_previous_span_fades_over_the_window() -> None:
     assert [used_in_window(10, 0, NOON + seconds, 60) for seconds in (0, 3, 6, 30, 59.9)] == [10, 9, 9, 5, 0]
     assert used_in_window(10, 4, NOON + 30, 60) == 9
 
@@ -59,12 +59,12 @@ def test_what_was_taken_before_fades() -> None:
         (10, 5, 0, 5, 55),  # all but the last of the 10 have to fade
     ],
 )
-def test_when_it_fits_again(previous: int, current: int, into: float, cost: int, wait_s: int) -> None:
+def test_wait_until_the_cost_fits(previous: int, current: int, into: float, cost: int, wait_s: int) -> None:
     assert Window(Rate(10, "minute"), previous, current, NOON + into).wait_s(cost) == wait_s
 
 
 @given(some.integers(1, 50), some.integers(0, 50), some.integers(0, 50), some.floats(0, 59.99), some.integers(1, 50))
-def test_who_waits_as_told_gets_through(limit: int, previous: int, current: int, into: float, cost: int) -> None:
+def test_waiting_for_wait_s_is_enough(limit: int, previous: int, current: int, into: float, cost: int) -> None:
     previous, current, cost = min(previous, limit), min(current, limit), min(cost, limit)
     rate = Rate(limit, "minute")
     wait_s = Window(rate, previous, current, NOON + into).wait_s(cost)
@@ -75,7 +75,7 @@ def test_who_waits_as_told_gets_through(limit: int, previous: int, current: int,
     assert Window(rate, previous, current, then).wait_s(cost) == 0
 
 
-def test_periods_are_those_of_the_calendar() -> None:
+def test_periods_follow_the_calendar() -> None:
     assert (period_label("month", NOON), period_label("day", NOON)) == ("2026-11", "2026-11-22")
     assert period_ends_in_s("day", NOON) == 43_200
     assert period_ends_in_s("month", NOON) == 43_200 + 8 * 86_400

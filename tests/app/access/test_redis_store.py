@@ -57,7 +57,7 @@ def commands(redis: Redis) -> dict[str, int]:
     return {name.removeprefix("cmdstat_"): each["calls"] for name, each in found.items()}
 
 
-def test_it_counts_as_one_server_alone_does(redis: Redis, server: RedisServer) -> None:
+def test_redis_store_agrees_with_memory_store(redis: Redis, server: RedisServer) -> None:
     clock, chance = Clock(), random.Random(7)
     alone = MemoryStore(clock)
 
@@ -79,7 +79,7 @@ def test_it_counts_as_one_server_alone_does(redis: Redis, server: RedisServer) -
     assert 200 < run(compare) < 1900
 
 
-def test_a_request_is_one_command(redis: Redis, server: RedisServer) -> None:
+def test_charge_is_one_redis_command(redis: Redis, server: RedisServer) -> None:
     async def ask() -> None:
         counts = RedisStore(server.url)
         for _ in range(50):
@@ -94,7 +94,7 @@ def test_a_request_is_one_command(redis: Redis, server: RedisServer) -> None:
     assert "script|exists" not in found
 
 
-def test_of_many_at_once_on_several_servers_exactly_so_many_get_through(redis: Redis, server: RedisServer) -> None:
+def test_simultaneous_charges_of_several_servers_never_exceed_the_limit(redis: Redis, server: RedisServer) -> None:
     async def all_at_once() -> int:
         servers = [RedisStore(server.url) for _ in range(3)]
         ask = Charge("a", (Rate(100, "day"),), 1, (Quota(1000, "month"),), 2)
@@ -108,7 +108,7 @@ def test_of_many_at_once_on_several_servers_exactly_so_many_get_through(redis: R
     assert run(all_at_once) == 100
 
 
-def test_what_is_kept_ends_and_names_no_address(redis: Redis, server: RedisServer) -> None:
+def test_redis_keys_expire_and_contain_no_address(redis: Redis, server: RedisServer) -> None:
     async def ask() -> None:
         counts = RedisStore(server.url)
         await counts.take(Charge("address-1f", (MINUTE,), 1, (MONTH,), 3))
@@ -124,7 +124,7 @@ def test_what_is_kept_ends_and_names_no_address(redis: Redis, server: RedisServe
     assert 61 * 86_400 < redis.ttl(quota) <= 62 * 86_400
 
 
-def test_nothing_is_given_back_to_a_counter_that_has_ended_or_has_less(redis: Redis, server: RedisServer) -> None:
+def test_expired_or_smaller_counters_are_not_given_characters(redis: Redis, server: RedisServer) -> None:
     day = Quota(100, "day")
 
     async def give() -> None:
@@ -146,7 +146,7 @@ def test_nothing_is_given_back_to_a_counter_that_has_ended_or_has_less(redis: Re
     assert all(redis.ttl(key) > 0 for key in redis.scan_iter())
 
 
-def test_while_redis_is_gone_this_server_s_own_count_gets_its_characters_back(tmp_path: Path) -> None:
+def test_without_redis_characters_are_given_back_to_the_memory_store(tmp_path: Path) -> None:
     async def outage(server: RedisServer) -> None:
         counts = RedisStore(server.url)
         server.stop()
@@ -161,7 +161,7 @@ def test_while_redis_is_gone_this_server_s_own_count_gets_its_characters_back(tm
         run(lambda: outage(server))
 
 
-def test_a_redis_that_is_gone_stops_nobody_and_is_told_once(
+def test_without_redis_requests_are_counted_in_memory_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_store, "RETRY_PAUSE_S", 0.2)
@@ -190,7 +190,7 @@ def test_a_redis_that_is_gone_stops_nobody_and_is_told_once(
     ]
 
 
-def test_a_redis_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_redis_delays_one_request_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(server: RedisServer) -> None:
         counts = RedisStore(server.url)
         ask = Charge("a", (MINUTE,), 1, (), 0)
@@ -211,7 +211,7 @@ def test_a_redis_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pyte
         run(lambda: hang(server))
 
 
-def test_an_address_where_nothing_listens_gives_answers_and_a_metric() -> None:
+def test_unreachable_redis_is_counted_as_a_metric() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         client = Client(redis_url=f"redis://127.0.0.1:{probe.getsockname()[1]}/0", rate_limit="2/day")

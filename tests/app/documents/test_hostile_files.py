@@ -11,7 +11,7 @@ TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 
 
 @pytest.mark.parametrize("run", ["1" * 100_000, TIMES + " " * 100_000, TIMES + "a\r" + "\r" * 100_000])
-def test_runs_whose_time_would_grow_with_their_cube_are_refused(run: str) -> None:
+def test_subtitles_with_long_runs_are_refused(run: str) -> None:
     with pytest.raises(InvalidRequest, match="20 digits or 100 white spaces in a row"):
         text_files.Subtitles(run.encode())
 
@@ -19,6 +19,6 @@ def test_runs_whose_time_would_grow_with_their_cube_are_refused(run: str) -> Non
 @pytest.mark.parametrize(
     "label", ["hex", "rot13", "zlib", "undefined", "idna", "punycode", "unicode_escape", "klingon"]
 )
-def test_what_is_no_encoding_of_texts_is_not_known(label: str) -> None:
+def test_codecs_that_are_no_text_encodings_are_refused(label: str) -> None:
     with pytest.raises(InvalidRequest, match=f"The page's encoding '{label}' is not known here"):
         text_files.WebPage(f"<meta charset={label}>x".encode())

@@ -11,14 +11,14 @@ from app.engine.errors import InvalidRequest
 from tests.app.documents.sample_documents import through
 
 
-def test_what_can_be_translated() -> None:
+def test_supported_extensions() -> None:
     assert documents.SUPPORTED == (".txt", ".srt", ".html", ".htm", ".docx", ".odt")
     with pytest.raises(InvalidRequest, match=r"'\.pdf' cannot be translated; these can: \.txt, \.srt"):
         through(".pdf", b"")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_plain_text_comes_back_in_its_encoding(encoding: str) -> None:
+def test_plain_text_keeps_its_encoding(encoding: str) -> None:
     content, ask = through(".TXT", "Grün\r\n\r\n  und 😀\n".encode(encoding))
     assert content == "GRÜN\r\n\r\n  UND 😀\n".encode(encoding)
     assert (ask.asked, ask.format) == (["Grün\r\n\r\n  und 😀\n"], "text")
@@ -26,7 +26,7 @@ def test_plain_text_comes_back_in_its_encoding(encoding: str) -> None:
 
 @pytest.mark.parametrize("extension", [".txt", ".html", ".srt"])
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n"])
-def test_a_file_without_text_comes_back_and_nobody_is_asked(extension: str, content: bytes) -> None:
+def test_file_without_text_is_returned_untranslated(extension: str, content: bytes) -> None:
     written, ask = through(extension, content)
     assert (written, ask.format) == (content, None)
 
@@ -70,12 +70,12 @@ def test_subtitles_keep_numbers_times_and_lines() -> None:
     assert content.startswith(b"\xef\xbb\xbf")
 
 
-def test_what_is_no_subtitles_is_refused() -> None:
+def test_invalid_subtitles_are_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"cannot be read as subtitles \(\.srt\)"):
         through(".srt", b"just a text")
 
 
-def test_a_web_page_stays_in_the_encoding_that_it_names() -> None:
+def test_web_page_keeps_its_declared_encoding() -> None:
     page = '<meta charset="iso-8859-1"><p>gr\u00fcn <b>\u20ac</b> &#9786;</p>'
     content, ask = through(".html", page.encode("cp1252"))
     assert ask.asked == [page]
@@ -90,7 +90,7 @@ def test_a_web_page_stays_in_the_encoding_that_it_names() -> None:
         (b"<p>\xff</p>", "neither in UTF-8"),
     ],
 )
-def test_a_web_page_in_no_known_encoding_is_refused(content: bytes, says: str) -> None:
+def test_web_page_in_an_unknown_encoding_is_refused(content: bytes, says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
         through(".htm", content)
 
@@ -101,7 +101,7 @@ def test_a_web_page_in_no_known_encoding_is_refused(content: bytes, says: str) -
     st.binary(max_size=200),
     st.sampled_from([b"", b"PK\x03\x04", b"<p>", b"1\n00:00:01,0"]),
 )
-def test_any_bytes_are_translated_or_refused(extension: str, content: bytes, start: bytes) -> None:
+def test_arbitrary_bytes_are_translated_or_refused(extension: str, content: bytes, start: bytes) -> None:
     try:
         through(extension, start + content)
     except InvalidRequest as failure:

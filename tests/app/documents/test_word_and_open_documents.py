@@ -14,7 +14,7 @@ from tests.app.documents.sample_documents import open_document, repacked, throug
 MAKERS = {".docx": word_document, ".odt": open_document}
 
 
-def test_a_word_document_keeps_its_formatting_with_its_words() -> None:
+def test_word_document_formatting_follows_its_words() -> None:
     import docx
 
     content, ask = through(".docx", word_document())
@@ -47,7 +47,7 @@ def test_a_word_document_keeps_its_formatting_with_its_words() -> None:
         assert b'<w:t xml:space="preserve">NOTE THE</w:t>' in package.read("word/footnotes.xml")
 
 
-def test_an_open_document_keeps_its_formatting_with_its_words() -> None:
+def test_open_document_formatting_follows_its_words() -> None:
     import odfdo
 
     content, ask = through(".odt", open_document())
@@ -70,7 +70,7 @@ def test_an_open_document_keeps_its_formatting_with_its_words() -> None:
 
 
 @pytest.mark.parametrize("extension", MAKERS)
-def test_parts_without_text_are_what_they_were(extension: str) -> None:
+def test_parts_without_text_are_unchanged(extension: str) -> None:
     before = MAKERS[extension]()
     after, _ = through(extension, before)
     with zipfile.ZipFile(io.BytesIO(before)) as old, zipfile.ZipFile(io.BytesIO(after)) as new:
@@ -81,7 +81,7 @@ def test_parts_without_text_are_what_they_were(extension: str) -> None:
 
 
 @pytest.mark.parametrize("extension", MAKERS)
-def test_a_package_that_unpacks_too_far_is_refused_unread(extension: str) -> None:
+def test_package_that_unpacks_too_far_is_refused_unread(extension: str) -> None:
     bomb = repacked(MAKERS[extension](), lambda _, data: data, {"Pictures/bomb.bin": b"\0" * 20_000_000})
     with pytest.raises(InvalidRequest, match=r"unpacks to 20,\d{3},\d{3} bytes; it may be 100,000,000, and 100 times"):
         through(extension, bomb)
@@ -89,14 +89,14 @@ def test_a_package_that_unpacks_too_far_is_refused_unread(extension: str) -> Non
 
 @pytest.mark.parametrize("extension", MAKERS)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_a_package_that_declares_entities_is_refused(extension: str, encoding: str) -> None:
+def test_package_that_declares_entities_is_refused(extension: str, encoding: str) -> None:
     xml = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'.encode(encoding)
     with pytest.raises(InvalidRequest, match="declares XML entities"):
         through(extension, repacked(MAKERS[extension](), lambda _, data: data, {"settings2.xml": xml}))
 
 
 @pytest.mark.parametrize("extension", MAKERS)
-def test_broken_packages_are_the_files_fault(extension: str) -> None:
+def test_broken_packages_are_refused(extension: str) -> None:
     whole, chance = MAKERS[extension](), random.Random(0)
     for _ in range(20):
         broken = bytearray(whole)
@@ -109,7 +109,7 @@ def test_broken_packages_are_the_files_fault(extension: str) -> None:
                 assert str(failure).endswith(".")
 
 
-def test_another_open_document_is_refused() -> None:
+def test_open_document_that_is_no_text_is_refused() -> None:
     import odfdo
 
     out = io.BytesIO()

@@ -18,7 +18,7 @@ from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entr
         ("", "tsv", {}),
     ],
 )
-def test_parsed(lines: str, form: EntriesFormat, entries: dict[str, str]) -> None:
+def test_parse_entries(lines: str, form: EntriesFormat, entries: dict[str, str]) -> None:
     assert parse_entries(lines, form) == entries
 
 
@@ -31,13 +31,13 @@ def test_parsed(lines: str, form: EntriesFormat, entries: dict[str, str]) -> Non
         ('a,"b', "csv", '"entries" is not csv (unexpected end of data); quote cells as RFC 4180 says.'),
     ],
 )
-def test_refused(lines: str, form: EntriesFormat, sentence: str) -> None:
+def test_invalid_line_is_refused(lines: str, form: EntriesFormat, sentence: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_entries(lines, form)
     assert (caught.value.message, caught.value.field) == (sentence, "entries")
 
 
-def test_as_tsv_is_read_back() -> None:
+def test_entries_as_tsv_are_parsed_back() -> None:
     entries = {"Bier": "ale", "der Wirt": "the host"}
     assert entries_as_tsv(entries) == "Bier\tale\nder Wirt\tthe host"
     assert parse_entries(entries_as_tsv(entries), "tsv") == entries

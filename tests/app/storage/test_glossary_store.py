@@ -23,7 +23,7 @@ def everything(glossaries: GlossaryStore, owner: str) -> list[Glossary]:
     return glossaries.all(owner, lambda each: each)
 
 
-def test_what_is_added_is_found_after_a_restart(tmp_path: Path) -> None:
+def test_added_glossary_survives_a_restart(tmp_path: Path) -> None:
     added = GlossaryStore(tmp_path).add("anna", "Pub", [BEER, WINE])
     again = GlossaryStore(tmp_path)
     assert again.get("anna", added.id) == added
@@ -33,7 +33,7 @@ def test_what_is_added_is_found_after_a_restart(tmp_path: Path) -> None:
     assert again.find("anna", added.id, "DE", "en-GB") == BEER.entries
 
 
-def test_nobody_finds_what_is_another_s(tmp_path: Path) -> None:
+def test_glossary_of_another_owner_is_unknown(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     added = glossaries.add("anna", "Pub", [BEER])
     assert everything(glossaries, "bert") == []
@@ -44,13 +44,13 @@ def test_nobody_finds_what_is_another_s(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../../x", "0" * 36, "../anna/00000000-0000-0000-0000-000000000000"])
-def test_an_id_that_is_none_is_unknown_and_no_path(tmp_path: Path, name: str) -> None:
+def test_malformed_id_is_unknown_and_never_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnknownGlossary, match="You have no glossary with this id"):
         GlossaryStore(tmp_path).get("anna", name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pair_without_a_dictionary_names_those_there_are(tmp_path: Path) -> None:
+def test_missing_pair_names_the_existing_pairs(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     added = glossaries.add("anna", "Pub", [BEER])
     with pytest.raises(InvalidRequest) as caught:
@@ -59,7 +59,7 @@ def test_a_pair_without_a_dictionary_names_those_there_are(tmp_path: Path) -> No
     assert caught.value.field == "glossary_id"
 
 
-def test_merging_putting_dropping_renaming(tmp_path: Path) -> None:
+def test_merge_put_drop_and_rename(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     first = glossaries.add("anna", "Pub", [BEER])
     merged = glossaries.merge("anna", first.id, [Dictionary("de", "en", {"Bier": "beer", "Glas": "pint"}), WINE])
@@ -89,14 +89,14 @@ def test_merging_putting_dropping_renaming(tmp_path: Path) -> None:
         ("n" * 1000, [BEER], "one may have 300. Make several of it."),
     ],
 )
-def test_limits(tmp_path: Path, name: str, dictionaries: list[Dictionary], sentence: str) -> None:
+def test_limits_are_enforced(tmp_path: Path, name: str, dictionaries: list[Dictionary], sentence: str) -> None:
     glossaries = GlossaryStore(tmp_path, GlossaryLimits(dictionaries=2, entries=2, term_bytes=10, file_bytes=300))
     with pytest.raises(InvalidRequest, match=sentence.replace("(", r"\(")):
         glossaries.add("anna", name, dictionaries)
     assert everything(glossaries, "anna") == []
 
 
-def test_the_number_of_glossaries_is_bounded_for_each_owner_even_in_a_race(tmp_path: Path) -> None:
+def test_concurrent_adds_respect_the_limit_per_owner(tmp_path: Path) -> None:
     glossaries, refused = GlossaryStore(tmp_path, GlossaryLimits(glossaries_per_owner=3)), []
 
     def add() -> None:
@@ -116,7 +116,7 @@ def test_the_number_of_glossaries_is_bounded_for_each_owner_even_in_a_race(tmp_p
     assert glossaries.add("bert", "Pub", [BEER]).name == "Pub"
 
 
-def test_terms_that_several_add_at_once_are_all_there(tmp_path: Path) -> None:
+def test_concurrent_merges_keep_all_terms(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     added = glossaries.add("anna", "Pub", [BEER])
 
@@ -131,7 +131,7 @@ def test_terms_that_several_add_at_once_are_all_there(tmp_path: Path) -> None:
     assert set(glossaries.find("anna", added.id, "de", "en")) == {"Bier", "Wirt", *(f"t{n}" for n in range(12))}
 
 
-def test_a_broken_file_is_left_out_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_file_is_skipped_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     glossaries = GlossaryStore(tmp_path)
     broken, whole = (glossaries.add("anna", name, [BEER]) for name in ("Pub", "Inn"))
     next(tmp_path.rglob(f"{broken.id}.json")).write_bytes(b'{"id":')
@@ -142,7 +142,7 @@ def test_a_broken_file_is_left_out_and_logged(tmp_path: Path, caplog: pytest.Log
         glossaries.get("anna", broken.id)
 
 
-def test_the_room_of_each_owner_is_bounded(tmp_path: Path) -> None:
+def test_bytes_per_owner_are_bounded(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path, GlossaryLimits(bytes_per_owner=900))
     big = Dictionary("de", "en", {"Bier": "x" * 300})
     first = glossaries.add("anna", "Pub", [big])
@@ -165,7 +165,7 @@ def test_the_room_of_each_owner_is_bounded(tmp_path: Path) -> None:
     assert glossaries.add("anna", "Bar", [BEER]).name == "Bar"
 
 
-def test_a_list_holds_the_entries_of_one_glossary_at_a_time(tmp_path: Path) -> None:
+def test_listing_holds_the_entries_of_one_glossary_at_a_time(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     entries = {f"{number:04}": "x" * 1000 for number in range(500)}
     for number in range(12):
@@ -180,7 +180,7 @@ def test_a_list_holds_the_entries_of_one_glossary_at_a_time(tmp_path: Path) -> N
     assert most < 2_500_000, "12 of 500 kB"
 
 
-def test_an_unknown_id_makes_no_folder(tmp_path: Path) -> None:
+def test_unknown_id_creates_no_folder(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     for attempt in (
         lambda: glossaries.get("anna", NOWHERE),
@@ -195,7 +195,7 @@ def test_an_unknown_id_makes_no_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unwritable_folder_raises_engine_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "data").touch()  # root may write to every folder, and nobody into a file
     with pytest.raises(EngineUnavailable) as caught:
         GlossaryStore(tmp_path / "data").add("anna", "Pub", [BEER])
@@ -206,7 +206,7 @@ def test_a_folder_that_cannot_be_written_is_unavailable(tmp_path: Path, caplog: 
         GlossaryStore(tmp_path / "data").delete("anna", NOWHERE)
 
 
-def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None:
+def test_unreadable_file_raises_engine_unavailable(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     added = glossaries.add("anna", "Pub", [BEER])
     path = next(tmp_path.rglob("*.json"))
@@ -216,7 +216,7 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None:
         glossaries.get("anna", added.id)
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
     write_atomically(path, b"old")
 

@@ -11,7 +11,7 @@ import pytest
 from app.storage.suggestion_store import Suggestion, SuggestionsFull, SuggestionStore
 
 
-def test_lines_of_many_threads_and_owners_are_whole(tmp_path: Path) -> None:
+def test_lines_of_concurrent_writers_stay_whole(tmp_path: Path) -> None:
     two = [SuggestionStore(tmp_path), SuggestionStore(tmp_path)]
     given = [Suggestion(f"q{number}" * 500, "s\n\u2028", "de", "en") for number in range(60)]
     with ThreadPoolExecutor(8) as pool:
@@ -22,7 +22,7 @@ def test_lines_of_many_threads_and_owners_are_whole(tmp_path: Path) -> None:
     assert two[0].path.stat().st_mode & 0o777 == 0o600
 
 
-def test_it_stays_below_its_bound(tmp_path: Path) -> None:
+def test_file_size_is_bounded(tmp_path: Path) -> None:
     kept = SuggestionStore(tmp_path, max_bytes=250)
     kept.add(Suggestion("a", "b", "de", "en"))
     with pytest.raises(SuggestionsFull):

@@ -19,7 +19,7 @@ def aged(folder: Path, name: str, seconds: float) -> None:
     os.utime(folder / "files" / name, (then, then))
 
 
-def test_what_is_kept_can_be_read_by_its_name_alone(tmp_path: Path) -> None:
+def test_file_is_read_by_its_name(tmp_path: Path) -> None:
     files = TranslatedFileStore(tmp_path, 60, 1000)
     names = {files.keep(".txt", b"abc") for _ in range(5)}
     assert len(names) == 5
@@ -32,14 +32,14 @@ def test_what_is_kept_can_be_read_by_its_name_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", "..", "../secret.txt", "/etc/passwd", "a" * 43 + ".txt", "a" * 43 + ".txt\n", "\0"]
 )
-def test_no_other_name_reads_anything(tmp_path: Path, name: str) -> None:
+def test_other_names_read_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     files = TranslatedFileStore(tmp_path, 60, 1000)
     files.keep(".txt", b"abc")
     assert files.read(name) is None
 
 
-def test_old_files_are_not_served_and_then_removed(tmp_path: Path) -> None:
+def test_expired_files_are_not_served_and_are_removed(tmp_path: Path) -> None:
     files = TranslatedFileStore(tmp_path, 60, 1000)
     old, young = files.keep(".txt", b"old"), files.keep(".txt", b"young")
     aged(tmp_path, old, 61)
@@ -52,7 +52,7 @@ def test_old_files_are_not_served_and_then_removed(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "files").iterdir()} == {young, "notes.txt"}
 
 
-def test_the_timer_removes_them(tmp_path: Path) -> None:
+def test_expire_task_removes_old_files(tmp_path: Path) -> None:
     files = TranslatedFileStore(tmp_path, 0.1, 1000)
     files.keep(".txt", b"abc")
 
@@ -68,7 +68,7 @@ def test_the_timer_removes_them(tmp_path: Path) -> None:
     assert not list((tmp_path / "files").iterdir())
 
 
-def test_their_room_is_bounded_and_who_waits_is_told_how_long(tmp_path: Path) -> None:
+def test_full_store_raises_overloaded_with_the_wait(tmp_path: Path) -> None:
     files = TranslatedFileStore(tmp_path, 60, 10)
     first = files.keep(".txt", b"12345678")
     aged(tmp_path, first, 19.5)

@@ -29,7 +29,7 @@ from app.text.language_codes import base_language, closest_codes
         (" De ", ["de"], ["de"]),
     ],
 )
-def test_closest(code: str, known: list[str], found: list[str]) -> None:
+def test_closest_codes(code: str, known: list[str], found: list[str]) -> None:
     assert closest_codes(code, known) == found
 
 

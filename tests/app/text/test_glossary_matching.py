@@ -37,11 +37,11 @@ def found(text: str, terms: dict[str, str] | None = None) -> list[tuple[str, tup
         ("dog_house dog-house", [("dog", ("Hund",))]),
     ],
 )
-def test_terms_are_found_as_words_the_longest_first(text: str, wanted: list[tuple[str, tuple[str, ...]]]) -> None:
+def test_longest_term_wins_at_each_place(text: str, wanted: list[tuple[str, tuple[str, ...]]]) -> None:
     assert found(text) == wanted
 
 
-def test_at_the_beginning_of_a_sentence_the_target_may_have_a_capital() -> None:
+def test_target_at_sentence_start_may_have_a_capital() -> None:
     assert found("„Bier schmeckt.", {"bier": "beer"}) == [("Bier", ("beer", "Beer"))]
     assert found("Das Bier.", {"bier": "beer"}) == [("Bier", ("beer",))]
 
@@ -56,12 +56,12 @@ def test_at_the_beginning_of_a_sentence_the_target_may_have_a_capital() -> None:
         ("", "beer", -1),
     ],
 )
-def test_a_term_stands_as_a_word_of_its_own(text: str, form: str, at: int) -> None:
+def test_term_matches_whole_words_only(text: str, form: str, at: int) -> None:
     assert find_term(text, form) == at
     assert holds_term(text, ("nowhere", form)) is (at >= 0)
 
 
-def test_a_thousand_terms_cost_little() -> None:
+def test_time_for_a_thousand_terms() -> None:
     glossary = TermMatcher({f"word{number} of it": f"Wort{number}" for number in range(1000)} | {"dog": "Hund"})
     sentence = "Two young white males are outside near many bushes with a dog and word7 of it."
     began = time.perf_counter()
@@ -72,7 +72,7 @@ def test_a_thousand_terms_cost_little() -> None:
     )  # no measure of speed: 0.04 ms each, so that looking for each term would show
 
 
-def test_terms_that_share_their_first_word_cost_little() -> None:
+def test_time_for_terms_with_one_first_word() -> None:
     text = "a " * 1950
     glossaries = [
         {f"a b{number}": "x" for number in range(20_000)},
@@ -87,7 +87,7 @@ def test_terms_that_share_their_first_word_cost_little() -> None:
     assert time.perf_counter() - began < 5  # no measure of speed: 0.1 s; 16 s where each term is looked at
 
 
-def test_of_the_same_terms_that_as_written_and_then_the_first_counts() -> None:
+def test_exact_case_wins_and_then_the_first_entry() -> None:
     terms = {"the us": "a", "The US": "b", " the us ": "c", "the us army": "d", "The": "e", "the": "f"}
     assert found("So The US, the us armynot, The us ARMY, THE, The", terms) == [
         ("The US", ("b",)),
@@ -98,12 +98,12 @@ def test_of_the_same_terms_that_as_written_and_then_the_first_counts() -> None:
     ]
 
 
-def test_letters_whose_small_forms_differ() -> None:
+def test_letters_with_irregular_lower_case() -> None:
     assert found("ο ΛΟΓΟΣ μας", {"λογος": "word"}) == [("ΛΟΓΟΣ", ("word",))]
     assert found("ο ΛΟΓΟΣ μας", {"λογοσ": "word"}) == []
     assert found("at İzmir, at izmir", {"izmir": "Smyrna"}) == [("izmir", ("Smyrna",))]
 
 
-def test_an_empty_glossary_finds_nothing() -> None:
+def test_empty_glossary_finds_nothing() -> None:
     assert not TermMatcher({})
     assert TermMatcher({}).find("dog") == []

@@ -27,11 +27,11 @@ PAGE = """\
 """
 
 
-def test_a_page_around_unchanged_texts_is_the_page() -> None:
+def test_unchanged_texts_give_the_page_back() -> None:
     assert translated(PAGE) == PAGE
 
 
-def test_the_texts_are_what_a_reader_sees() -> None:
+def test_texts_of_a_whole_page() -> None:
     assert parse_page(PAGE).texts == [
         "Fish & chips",
         "Hello big wide world!",
@@ -66,12 +66,12 @@ def test_the_texts_are_what_a_reader_sees() -> None:
         ("a b <code>c <script>", ["a b"]),
     ],
 )
-def test_texts(page: str, texts: list[str]) -> None:
+def test_texts_of_fragments(page: str, texts: list[str]) -> None:
     assert parse_page(page).texts == texts
     assert translated(page) == page.replace("a\n   b", "a b").replace("&#x1F600; &copy;", "😀 ©")
 
 
-def test_text_is_escaped_and_only_where_it_must_be() -> None:
+def test_text_is_escaped_as_it_was() -> None:
     assert translated("<p>AT&T &quot;a&quot; &lt;b&gt; c > d</p>") == '<p>AT&amp;T "a" &lt;b> c > d</p>'
     assert translated("<p>&lt;b&gt;</p>") == "<p>&lt;b&gt;</p>"
     assert translated("<p>a&nbsp;b</p>") == "<p>a&nbsp;b</p>"
@@ -83,7 +83,7 @@ def test_text_is_escaped_and_only_where_it_must_be() -> None:
     ["<", "<a ", "<!--", "</", "<![CDATA[", "<a b='", "&", "<b>", "<b>x ", "</b>x ", "<b>x</b> ", "<code>x</code> y ",
      "<code>x", "<p translate=no>a", "<i><b>x </b></i>"],
 )  # fmt: skip
-def test_any_page_takes_a_time_linear_in_its_length(piece: str) -> None:
+def test_time_is_linear_in_the_length_of_the_page(piece: str) -> None:
     """Ten times the length may take no more than 40 times the time, of the better of two tries."""
 
     def seconds(length: int) -> float:
@@ -130,14 +130,14 @@ def nesting(page: str) -> Counter[tuple[str, ...]]:
 
 @settings(max_examples=60, deadline=None)
 @given(NESTED, st.integers())
-def test_tags_and_their_nesting_come_through_any_order_of_words(page: str, seed: int) -> None:
+def test_nesting_of_tags_survives_any_word_order(page: str, seed: int) -> None:
     for how in (same, backwards, at_random(seed), lambda text: (text.upper(), None), lambda text: ("", None)):
         assert nesting(translated(page, how)) == nesting(page)
 
 
 @settings(deadline=None)
 @given(st.text("<>/!-?&;='\" \r\nabip&#x", max_size=60))
-def test_whatever_is_no_html_comes_through_with_its_tags(page: str) -> None:
+def test_malformed_html_keeps_its_tags(page: str) -> None:
     assert "".join(token.raw for token in tokenize_page(page)) == page
     for how in (same, backwards):
         out = translated(page, how)
@@ -154,7 +154,7 @@ PIECES = re.split(
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=30), st.integers())
-def test_oddly_nested_tags_all_come_back_whatever_the_alignment(pieces: list[str], seed: int) -> None:
+def test_misnested_tags_survive_any_alignment(pieces: list[str], seed: int) -> None:
     page = "".join(pieces).replace("_", " ")
 
     def tags(of: str) -> Counter[str]:

@@ -11,9 +11,9 @@ from app.text.language_codes import language_name
     ("code", "name"),
     [("de", "German"), ("ZH", "Chinese"), ("pt-BR", "Portuguese (Brazil)"), ("zh-Hant", "Chinese (traditional)")],
 )
-def test_known(code: str, name: str) -> None:
+def test_english_names(code: str, name: str) -> None:
     assert language_name(code) == name
 
 
-def test_an_unknown_code_names_itself() -> None:
+def test_unknown_code_is_its_own_name() -> None:
     assert language_name("tlh") == "tlh"

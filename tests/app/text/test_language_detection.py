@@ -38,32 +38,32 @@ def test_short_texts(detector: Detector, text: str, language: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "123", "😀", "?!"])
-def test_a_text_without_a_language(detector: Detector, text: str) -> None:
+def test_text_without_language_has_confidence_0(detector: Detector, text: str) -> None:
     found = detector.detect(text, ["en", "de"])
     assert (found.language, found.confidence) == ("en", 0.0)
 
 
-def test_only_candidates_are_found_but_without_confidence_in_them(detector: Detector) -> None:
+def test_candidates_of_another_language_have_little_confidence(detector: Detector) -> None:
     found = detector.detect("Je voudrais une bière, s'il vous plaît", ["de"])
     assert found.language == "de"
     assert found.confidence < 5
 
 
-def test_variants_are_scored_as_their_language(detector: Detector) -> None:
+def test_regional_codes_are_scored_as_their_language(detector: Detector) -> None:
     assert detector.detect("我想要一杯啤酒", ["de", "zh-Hans"]).language == "zh-Hans"
     assert detector.detect("Eu gostaria de uma cerveja, por favor", ["es", "pt-BR"]).language == "pt-BR"
 
 
-def test_languages_that_the_library_does_not_know_lose(detector: Detector) -> None:
+def test_languages_unknown_to_the_library_come_last(detector: Detector) -> None:
     assert detector.detect("Ich möchte ein Bier", ["qqq", "de"]).language == "de"
     assert detector.detect("Ich möchte ein Bier", ["qqq"]).confidence == 0.0
 
 
-def test_long_texts_are_judged_by_their_beginning(detector: Detector) -> None:
+def test_only_the_beginning_of_a_long_text_is_read(detector: Detector) -> None:
     assert detector.detect("Ich möchte ein Bier. " * 5000, ["en", "de"]).language == "de"
 
 
-def test_threads_may_share_one(detector: Detector) -> None:
+def test_detector_is_thread_safe(detector: Detector) -> None:
     texts = ["Ich möchte ein Bier", "I want a beer"] * 20
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda text: detector.detect(text, ALL).language, texts))
@@ -73,11 +73,11 @@ def test_threads_may_share_one(detector: Detector) -> None:
 @pytest.mark.parametrize(
     ("word", "language"), [("Two", "en"), ("A", "en"), ("Hello", "en"), ("Ein", "de"), ("Katze", "de"), ("ja", "de")]
 )
-def test_one_word_is_enough(detector: Detector, word: str, language: str) -> None:
+def test_single_words(detector: Detector, word: str, language: str) -> None:
     assert detector.detect(word, ["de", "en"]).language == language
 
 
-def test_the_likeliest_come_first_and_no_more_than_asked_for(detector: Detector) -> None:
+def test_top_is_sorted_and_limited(detector: Detector) -> None:
     found = detector.top("Ich möchte ein Bier", ["en", "es", "de", "zh"], 3)
     assert found[0].language == "de"
     assert len(found) == 3

@@ -23,7 +23,7 @@ WORDS = (
 @pytest.mark.parametrize(
     "text", ["Zwei Hunde spielen, im Schnee.", "Was ist das?", "l'été", "Привет", "a", "No.", "x -"]
 )
-def test_sentences_of_words_alone(text: str) -> None:
+def test_plain_sentences(text: str) -> None:
     assert one_plain_sentence(text)
 
 
@@ -34,7 +34,7 @@ def test_sentences_of_words_alone(text: str) -> None:
         *("a\u00a0b", "a\u200bb", "a\u00adb", "a 😀", "你好", "a؟ b", "a\n", "<b>a", "$a", "{a}", "a;", "°", ".", "'a"),
     ],
 )
-def test_anything_else_goes_the_long_way(text: str) -> None:
+def test_other_texts_are_not_plain(text: str) -> None:
     assert not one_plain_sentence(text)
 
 
@@ -43,7 +43,7 @@ def ways(text: str, language: str) -> tuple[SegmentedText, PreparedSentence]:
     return segmented(text, language), PreparedSentence.of(Sentence.of(text), asked, NO_TERMS)
 
 
-def test_both_ways_find_the_same() -> None:
+def test_quick_test_changes_no_result() -> None:
     """Of texts made of whatever it takes, abbreviations among them."""
     chance = random.Random(7)
     seen = 0

@@ -39,7 +39,7 @@ def kept(text: str) -> list[str]:
         ("Peter@home und a@b", []),
     ],
 )
-def test_what_is_kept_to_the_letter(text: str, wanted: list[str]) -> None:
+def test_links_and_placeholders_are_protected(text: str, wanted: list[str]) -> None:
     assert kept(text) == wanted
 
 
@@ -54,11 +54,11 @@ def test_what_is_kept_to_the_letter(text: str, wanted: list[str]) -> None:
         ("٣٫٥", ["٣٫٥"]),
     ],
 )
-def test_numbers(text: str, wanted: list[str]) -> None:
+def test_number_spans(text: str, wanted: list[str]) -> None:
     assert [text[each.start : each.end] for each in number_spans(text)] == wanted
 
 
-def test_numbers_are_the_same_by_their_digits() -> None:
+def test_numbers_are_compared_by_their_digits() -> None:
     assert digits("1,000.00") == digits("1.000,00") == "100000"
     assert digits("٣٫٥") == "35"
     lost = missing_spans(number_spans("5 and 5 and 1,000"), number_spans("5 und 1.000"))
@@ -75,7 +75,7 @@ def test_small_whole_numbers_may_become_words(number: str, word: bool) -> None:
     assert may_be_a_word(number_spans(number)[0]) is word
 
 
-def test_what_is_left_beside_links() -> None:
+def test_text_without_protected_spans() -> None:
     assert without_protected("a https://x.org b") == "a   b"
     assert without_protected("{x}").strip() == ""
 
@@ -102,7 +102,7 @@ def test_what_is_left_beside_links() -> None:
         "{{",
     ],
 )
-def test_time_grows_with_the_length_alone(pattern: str) -> None:
+def test_time_is_linear_in_the_length_of_the_text(pattern: str) -> None:
     text = "http://" * (pattern == "http://)") + (pattern * 100_000)[:100_000]
     began = time.perf_counter()
     number_spans(text, protected_spans(text))

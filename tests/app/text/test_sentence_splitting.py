@@ -24,25 +24,25 @@ def sentences(text: str, language: str) -> list[str]:
         ("tlh", "Hi there. You.", ["Hi there. ", "You."]),
     ],
 )
-def test_known_cases(language: str, text: str, wanted: list[str] | None) -> None:
+def test_sentences_of_many_languages(language: str, text: str, wanted: list[str] | None) -> None:
     assert sentences(text, language) == (wanted or ["Mr. Smith paid 3.50 dollars. ", "Why?  ", "He was asked."])
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(["de", "en", "zh", "ar", "hi", "xx"]))
-def test_spans_follow_one_another_to_the_end(line: str, language: str) -> None:
+def test_spans_cover_the_line_without_gaps(line: str, language: str) -> None:
     spans = sentence_spans(line, language)
     assert "".join(line[start:end] for start, end in spans) == line
     assert all(start < end for start, end in spans)
 
 
-def test_spaces_of_several_bytes_do_not_end_the_library() -> None:
+def test_multibyte_spaces_do_not_crash_the_library() -> None:
     text = "\u2028i. A\u3000b.\u2003C"  # cuts one byte off the space before "i.", and fails, if it is shown them
     assert "".join(sentences(text, "en")) == text
 
 
 @pytest.mark.parametrize("pattern", ["“a ", '"', "a. ", "1. ", "x"])
-def test_long_lines_take_little_time(pattern: str) -> None:
+def test_time_for_long_lines(pattern: str) -> None:
     line = (pattern * 100_000)[:100_000]
     began = time.perf_counter()
     spans = sentence_spans(line, "en")

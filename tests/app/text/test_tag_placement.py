@@ -42,16 +42,16 @@ from tests.app.text.scripted_translation import backwards, ordered, translated
         ("a</b> c", "c=c a=a", "c a</b>"),
     ],
 )  # fmt: skip
-def test_inline_tags_follow_the_alignment(page: str, pairs: str, expected: str) -> None:
+def test_inline_tags_follow_the_word_alignment(page: str, pairs: str, expected: str) -> None:
     assert translated(page, lambda text: ordered(text, pairs)) == expected
 
 
-def test_nested_elements_stay_within_each_other() -> None:
+def test_nested_elements_stay_nested() -> None:
     page = "<p>one <b>two <i>three</i> four</b> five</p>"
     assert translated(page, backwards) == "<p>FIVE <b>FOUR <i>THREE</i> TWO</b> ONE</p>"
 
 
-def test_an_alignment_that_lies_harms_no_tag() -> None:
+def test_wrong_alignment_loses_no_tag() -> None:
     lies = [
         AlignedSpan(0, 99, 0, 1),
         AlignedSpan(-1, 2, 0, 1),
@@ -63,14 +63,14 @@ def test_an_alignment_that_lies_harms_no_tag() -> None:
     assert translated("<b>a</b> b", lambda _: ("xyz", lies)) == "<b>xy</b>z"
 
 
-def test_without_an_alignment_a_tag_goes_where_it_would_be_at_one_pace() -> None:
+def test_without_alignment_tags_are_placed_proportionally() -> None:
     assert translated("one two <b>three</b> four", lambda _: ("eins zwei drei vier", None)) == (
         "eins zwei <b>drei</b> vier"
     )
     assert translated("分<b>开</b>了", lambda _: ("分开了", None)) == "分<b>开</b>了"
 
 
-def test_whitespace_between_tags_parts_no_word_from_its_comma() -> None:
+def test_whitespace_between_tags_does_not_separate_a_word_from_its_comma() -> None:
     alignment = [AlignedSpan(0, 3, 0, 3), AlignedSpan(3, 4, 4, 8)]
     assert translated("ein <!-- x --> Hund", lambda _: ("one, dog", alignment)) == "one<!-- x -->, dog"
     alignment = [AlignedSpan(0, 3, 0, 3), AlignedSpan(5, 8, 4, 8)]
