@@ -52,7 +52,7 @@ from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
-from app.translation.cached_engine import Cache
+from app.translation.cached_engine import TranslationCache
 from app.translation.text_translator import Translator
 
 
@@ -164,7 +164,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     kept = TranslatedFileStore(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
     app.state.services = Services(
         engine,
-        Translator(engine, Cache(settings.cache_mb * 1_000_000)),
+        Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)),
         Detector(),
         _limits(settings),
         settings.request_timeout_s,

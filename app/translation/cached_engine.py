@@ -1,12 +1,11 @@
 """The engine behind a cache of translated sentences: each distinct sentence is translated once, in groups that the
-engine has room for.
-"""
+engine has room for."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,124 +15,137 @@ from app.engine.errors import InvalidRequest, Overloaded, TextTooLong
 from app.engine.interface import AlignedWord, Engine, ModelInfo, TranslationRequest, TranslationResult, Usage
 from app.translation.repair.text_edits import without_invented_layout
 
-# Of the model, its version, and all that was asked: a tuple of values that are compared, so that no two are mistaken
-# for each other.
+T = TypeVar("T")
+# Model, its version and the request: compared by value, so that no two requests are mistaken for each other.
 CacheKey = tuple[str, int, TranslationRequest]
-_ENTRY_BYTES = 2000  # what the objects of one entry take beside its texts, measured
+ModelKey = tuple[str | None, str, str]  # name or None, source and target language
+_ENTRY_BYTES = 2000  # of the objects of one entry beside its texts, measured
 _TOKEN_BYTES = 200
 _CHARACTER_BYTES = 4
 
+GROUP_SENTENCES = 256
+GROUP_BYTES = 32_768  # at most as many tokens, of which the engine queues twice as many by default
+_THREAD_CHARACTERS = 4000  # their layout and repair take a few milliseconds, starting a thread a tenth of one
+_LOOKUPS_PER_TURN = 1000  # of sentences, before the event loop serves other requests
+_ROOM_WAIT_S = 30.0  # for the groups behind the first, since some of the text is translated already
+_MAX_RETRY_PAUSE_S = 2.0
+_PAIRS_PER_ALIGNMENT = 128  # of sentences and translations: some 8,000 tokens
+_GLOSSARY_FIELD = "glossary"  # at fault where a model cannot write a term
 
-class Cache:
-    """max_bytes 0 keeps nothing."""
+
+class TranslationCache:
+    """Translations of whole sentences; the least recently used are dropped beyond `max_bytes`. 0 keeps nothing."""
 
     def __init__(self, max_bytes: int = 0) -> None:
         self.max_bytes = max_bytes
         self.bytes = 0
-        self._kept: OrderedDict[CacheKey, tuple[TranslationResult, int]] = OrderedDict()
+        self._entries: OrderedDict[CacheKey, tuple[TranslationResult, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def get(self, key: CacheKey) -> TranslationResult | None:
-        if key not in self._kept:
+        if key not in self._entries:
             return None
-        self._kept.move_to_end(key)
-        return self._kept[key][0]
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
 
     def put(self, key: CacheKey, translation: TranslationResult) -> None:
-        size = _entry_bytes(key, translation)
+        request = key[2]
+        required = (form for forms in request.required for form in forms)
+        texts = (request.text, request.options.prefix, translation.text, *translation.alternatives, *required)
+        parts = len(translation.tokens or ()) + len(translation.alignment or ())
+        size = _ENTRY_BYTES + _TOKEN_BYTES * parts + _CHARACTER_BYTES * sum(map(len, texts))
         if size > self.max_bytes:
             return
-        if key in self._kept:
-            self.bytes -= self._kept.pop(key)[1]
-        self._kept[key] = translation, size
+        if key in self._entries:
+            self.bytes -= self._entries.pop(key)[1]
+        self._entries[key] = translation, size
         self.bytes += size
         while self.bytes > self.max_bytes:
-            _, (_, freed) = self._kept.popitem(last=False)
+            _, (_, freed) = self._entries.popitem(last=False)
             self.bytes -= freed
 
 
-def _entry_bytes(key: CacheKey, translation: TranslationResult) -> int:
-    job = key[2]
-    required = (form for forms in job.required for form in forms)
-    texts = (job.text, job.options.prefix, translation.text, *translation.alternatives, *required)
-    parts = len(translation.tokens or ()) + len(translation.alignment or ())
-    return _ENTRY_BYTES + _TOKEN_BYTES * parts + _CHARACTER_BYTES * sum(map(len, texts))
+class CachedEngine:
+    """Translates sentences. All are refused if the engine has no room for the first group, unless they continue a text
+    of which some is translated (`patient`); the groups behind the first wait for room."""
 
-
-T = TypeVar("T")
-GROUP_SENTENCES = 256
-GROUP_BYTES = 32_768  # as many tokens at most, of which the engine holds twice as many by default
-_THREAD_CHARACTERS = 4000  # of which layout and mending take a few milliseconds, a thread a tenth of one
-_LOOKUPS_PER_TURN = 1000  # sentences after whose look-up others have their turn
-_ROOM_WAIT_S = 30.0  # for room for the groups behind the first, of which some is done already
-_LONGEST_WAIT_S = 2.0
-_PAIRS_PER_ALIGNMENT = 128  # of a sentence and its translation that are aligned at once: some 8,000 tokens
-_GLOSSARY_FIELD = "glossary"  # the field at fault where a model cannot write a term
-
-
-class Asker:
-    """`translate` answers in the order of its jobs. If the engine has no room for the first group, all of them are
-    refused, unless they belong to what has begun (patient); those behind it wait for room."""
-
-    def __init__(self, engine: Engine, cache: Cache) -> None:
+    def __init__(self, engine: Engine, cache: TranslationCache) -> None:
         self._engine, self._cache = engine, cache
 
-    async def translate(self, jobs: Sequence[TranslationRequest], *, patient: bool = False) -> list[TranslationResult]:
+    async def translate(
+        self, requests: Sequence[TranslationRequest], *, patient: bool = False
+    ) -> list[TranslationResult]:
+        """In the order of the requests."""
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
-        if len(jobs) == 1 and not self._cache.max_bytes:
-            answers = await _when_room(partial(self._engine.translate, jobs), deadline)
-            return [without_invented_layout(answer, jobs[0].options.prefix) for answer in answers]
-        found: dict[TranslationRequest, TranslationResult | None] = {}
-        for start in range(0, len(jobs), _LOOKUPS_PER_TURN):
-            found.update((job, self.known(job)) for job in jobs[start : start + _LOOKUPS_PER_TURN])
+        if len(requests) == 1 and not self._cache.max_bytes:
+            (result,) = await _when_room(partial(self._engine.translate, requests), deadline)
+            return [without_invented_layout(result, requests[0].options.prefix)]
+        results: dict[TranslationRequest, TranslationResult | None] = {}
+        for start in range(0, len(requests), _LOOKUPS_PER_TURN):
+            results.update((request, self.cached(request)) for request in requests[start : start + _LOOKUPS_PER_TURN])
             if start:
                 await asyncio.sleep(0)
-        unknown = [job for job, translation in found.items() if translation is None]
-        for group in _groups(unknown):
-            served = [self._model(job) for job in group]
-            answers = await _when_room(partial(self._engine.translate, group), deadline)
+        for group in _groups([request for request, result in results.items() if result is None]):
+            models = [self._model(request) for request in group]
+            group_results = await _when_room(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _ROOM_WAIT_S
-            for job, model, answer in zip(group, served, answers, strict=True):
-                found[job] = own = without_invented_layout(answer, job.options.prefix)
-                self._keep(job, model, own)
-        return [_present(found[job]) for job in jobs]
+            for request, model, written in zip(group, models, group_results, strict=True):
+                result = without_invented_layout(written, request.options.prefix)
+                results[request] = result
+                # A result of a model that was loaded again meanwhile may be of either version, and is not kept.
+                if model is not None and self._model(request) == model and result.model == model.name:
+                    self._cache.put((model.name, model.version, request), replace(result, usage=Usage()))
+        return [found for request in requests if (found := results[request]) is not None]
 
-    async def translated_or_none(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult | None]:
-        """None for those with terms that the model has no tokens for; one of them is no fault of the others."""
+    def cached(self, request: TranslationRequest) -> TranslationResult | None:
+        model = self._model(request)
+        return None if model is None else self._cache.get((model.name, model.version, request))
+
+    def _model(self, request: TranslationRequest) -> ModelInfo | None:
+        """The model that translates this request; None also without a cache."""
+        options = request.options
+        for model in self._engine.models() if self._cache.max_bytes else ():
+            pair = model.source_language, model.target_language
+            if pair == (options.source_language, options.target_language) and options.model in (None, model.name):
+                return model
+        return None
+
+    async def translated_or_none(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult | None]:
+        """None for requests whose required terms the model has no tokens for."""
         try:
-            return list(await self.translate(jobs, patient=True))
+            return list(await self.translate(requests, patient=True))
         except InvalidRequest as refusal:
             if refusal.field != _GLOSSARY_FIELD:
                 raise
-            if len(jobs) == 1:
+            if len(requests) == 1:
                 return [None]
-        half = len(jobs) // 2
-        return [*await self.translated_or_none(jobs[:half]), *await self.translated_or_none(jobs[half:])]
+        half = len(requests) // 2
+        return [*await self.translated_or_none(requests[:half]), *await self.translated_or_none(requests[half:])]
 
     async def aligned(
-        self, jobs: Sequence[TranslationRequest], found: Sequence[TranslationResult]
+        self, requests: Sequence[TranslationRequest], translations: Sequence[TranslationResult]
     ) -> list[TranslationResult]:
-        """The same translations with their word alignments; without, where they are longer than the model reads."""
-        by_model: dict[tuple[str | None, str, str], list[int]] = {}
-        for number, job in enumerate(jobs):
-            options = job.options
-            by_model.setdefault((options.model, options.source_language, options.target_language), []).append(number)
-        answers = list(found)
-        for model, numbers in by_model.items():
+        """The translations with their word alignments, but for those that are longer than the model reads."""
+        numbers_of: defaultdict[ModelKey, list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            options = request.options
+            numbers_of[options.model, options.source_language, options.target_language].append(number)
+        results = list(translations)
+        for model, numbers in numbers_of.items():
             for start in range(0, len(numbers), _PAIRS_PER_ALIGNMENT):
                 group = numbers[start : start + _PAIRS_PER_ALIGNMENT]
-                told = await self._alignments(model, [(jobs[number].text, found[number].text) for number in group])
-                for number, alignment in zip(group, told, strict=True):
+                pairs = [(requests[number].text, translations[number].text) for number in group]
+                for number, alignment in zip(group, await self._alignments(model, pairs), strict=True):
                     if alignment is not None:
-                        answers[number] = replace(found[number], alignment=alignment)
-        return answers
+                        results[number] = replace(translations[number], alignment=alignment)
+        return results
 
     async def _alignments(
-        self, model: tuple[str | None, str, str], pairs: Sequence[tuple[str, str]]
+        self, model: ModelKey, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...] | None]:
-        """None for a pair that is longer than the model reads, which is no fault of the others."""
+        """None for a pair that is longer than the model reads."""
         try:
             deadline = time.monotonic() + _ROOM_WAIT_S
             return list(await _when_room(partial(self._engine.align, *model, pairs), deadline))
@@ -143,62 +155,34 @@ class Asker:
         half = len(pairs) // 2
         return [*await self._alignments(model, pairs[:half]), *await self._alignments(model, pairs[half:])]
 
-    # What is known already --------------------------------------------------------------------------------
-
-    def known(self, job: TranslationRequest) -> TranslationResult | None:
-        if not self._cache.max_bytes:
-            return None
-        model = self._model(job)
-        return None if model is None else self._cache.get((model.name, model.version, job))
-
-    def _keep(self, job: TranslationRequest, model: ModelInfo | None, answer: TranslationResult) -> None:
-        """Not if the model was loaded again meanwhile: nobody can say then which of the two has answered."""
-        if model is not None and self._cache.max_bytes and self._model(job) == model and answer.model == model.name:
-            self._cache.put((model.name, model.version, job), replace(answer, usage=Usage()))
-
-    def _model(self, job: TranslationRequest) -> ModelInfo | None:
-        """The one that answers this job."""
-        if not self._cache.max_bytes:
-            return None
-        pair = job.options.source_language, job.options.target_language
-        for model in self._engine.models():
-            if (model.source_language, model.target_language) == pair and job.options.model in (None, model.name):
-                return model
-        return None
-
 
 async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:
-    """What `work` gives; of long texts in a thread, so that nobody else waits for it."""
+    """The result of `work`, which runs in a thread for long texts, so that other requests are served meanwhile."""
     return work() if characters <= _THREAD_CHARACTERS else await asyncio.to_thread(work)
 
 
-async def _when_room(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
-    """deadline: until when it waits for room; 0: not at all."""
-    wait = 0.05
+async def _when_room(call: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """Repeats the call while the engine is overloaded, until `deadline`; 0: does not repeat it."""
+    pause = 0.05
     while True:
         try:
-            return await ask()
+            return await call()
         except Overloaded:
-            if time.monotonic() + wait > deadline:
+            if time.monotonic() + pause > deadline:
                 raise
-        await asyncio.sleep(wait)
-        wait = min(2 * wait, _LONGEST_WAIT_S)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MAX_RETRY_PAUSE_S)
 
 
-def _groups(jobs: Sequence[TranslationRequest]) -> Iterator[list[TranslationRequest]]:
+def _groups(requests: Sequence[TranslationRequest]) -> Iterator[list[TranslationRequest]]:
     group: list[TranslationRequest] = []
     size = 0
-    for job in jobs:
-        length = len(job.text.encode())
+    for request in requests:
+        length = len(request.text.encode())
         if group and (len(group) == GROUP_SENTENCES or size + length > GROUP_BYTES):
             yield group
             group, size = [], 0
-        group.append(job)
+        group.append(request)
         size += length
     if group:
         yield group
-
-
-def _present(translation: TranslationResult | None) -> TranslationResult:
-    assert translation is not None
-    return translation

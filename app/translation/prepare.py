@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from app.engine.interface import AlignedWord, TranslationDetail, TranslationOptions, TranslationRequest, Usage
+from app.engine.interface import AlignedWord, TranslationDetail, TranslationOptions, TranslationRequest
 from app.text.glossary_matching import Term, TermMatcher
 from app.text.layout_characters import (
     BREAK,
@@ -32,28 +32,63 @@ from app.text.layout_characters import (
 from app.text.protected_spans import ProtectedSpan, may_hold_protected, number_spans, protected_spans, without_protected
 from app.text.sentence_splitting import one_plain_sentence, sentence_spans
 
+Span = tuple[int, int]
+CountTokens = Callable[[Sequence[str]], Awaitable[list[int]]]
+
 _FINAL_PUNCTUATION = ".!?…。！？"
 _LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))\s")
+_PAUSE = re.compile("[,;: ]*")
+_BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
+_CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？）」』،؛]")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”»)\]]*\s")
+_FILL = 0.9  # of the model's room, since a part may have more tokens for its length than the whole
+_GLUE = "\u200d\ufe0e\ufe0f\u20e3"
+_ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
+_ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "tokens"})
+
+
+# A text in pieces ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentedText:
-    """spans: of the pieces in the text, in order, none of them empty. language: the text's."""
+    """A text as pieces to translate and the layout between them. Breaks (line ends, tabs, control characters, columns
+    of spaces) always part pieces. Whatever is no word at the edges of a piece (list markers, spaces, emoji) is layout
+    too; a text without letters, or of nothing but links and placeholders beside numbers, is never translated.
+
+    spans: of the pieces in the text, in order, none of them empty. language: of the text."""
 
     text: str
     language: str
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[Span, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the text is one piece, without layout."""
+        return self.spans == ((0, len(self.text)),)
 
     @property
     def pieces(self) -> list[str]:
         return [self.text[start:end] for start, end in self.spans]
 
-    @property
-    def between(self) -> list[str]:
-        """What stands before each piece, and after the last one."""
+    def layout(self, target_language: str) -> list[str]:
+        """What stands before each piece in the translation, and after the last one: the same as in the source, but for
+        single spaces between sentences where only one of the two languages sets them."""
         starts = [0, *(end for _, end in self.spans)]
         ends = [*(start for start, _ in self.spans), len(self.text)]
-        return [self.text[start:end] for start, end in zip(starts, ends, strict=True)]
+        layout = [self.text[start:end] for start, end in zip(starts, ends, strict=True)]
+        source_unspaced, target_unspaced = _sets_no_spaces(self.language), _sets_no_spaces(target_language)
+        if source_unspaced != target_unspaced:
+            for number, (_, end) in enumerate(self.spans[:-1], 1):
+                if source_unspaced and layout[number] == "" and is_unspaced_script(self.text[end - 1]):
+                    layout[number] = " "
+                elif target_unspaced and layout[number] == " ":
+                    layout[number] = ""
+        return layout
+
+
+def _sets_no_spaces(language: str) -> bool:
+    return language.lower().partition("-")[0] in ("zh", "ja")
 
 
 def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
@@ -61,18 +96,18 @@ def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
     if one_plain_sentence(text):
         return SegmentedText(text, language, ((0, len(text)),))
     spans = []
-    for line_start, line_end in _line_spans(text):
+    ends = [match.span() for match in BREAK.finditer(text)]
+    lines = zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(text)], strict=True)
+    for line_start, line_end in lines:
         line = text[line_start:line_end]
         inner = sentence_spans(line, language) if split else [(0, len(line))]
         for start, end in _split_at_marks(line, inner) if split and UNUSUAL.search(line) else inner:
-            start, end = trimmed_span(text, line_start + start, line_start + end)
-            if start < end and is_translatable(text[start:end]):
-                spans.append((start, end))
+            spans += _words_in(text, line_start + start, line_start + end)
     return SegmentedText(text, language, tuple(spans))
 
 
-def _split_at_marks(line: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Also where an emoji or a wide space follows the end of a sentence: the splitter knows plain spaces alone."""
+def _split_at_marks(line: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """Also where an emoji or a wide space follows the end of a sentence: the splitter knows only plain spaces."""
     for start, end in spans:
         for mark in MARK.finditer(line, start, end):
             if mark[0] != " " and mark.start() > start and line[mark.start() - 1] in _FINAL_PUNCTUATION:
@@ -82,8 +117,8 @@ def _split_at_marks(line: str, spans: Iterable[tuple[int, int]]) -> Iterator[tup
             yield start, end
 
 
-def trimmed_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """The part between without what stands around its words."""
+def _words_in(text: str, start: int, end: int) -> list[Span]:
+    """The span without layout at its edges; none where nothing of it is to be translated."""
     while start < end:
         if text[start].isalpha() and text[start + 1 : start + 2] != ")":  # nearly always
             break
@@ -91,173 +126,35 @@ def trimmed_span(text: str, start: int, end: int) -> tuple[int, int]:
         if mark is None:
             break
         start = mark.end()
-    if start == end or not MARK.match(text, end - 1, end):
-        return start, end
-    return start, next((mark.start() for mark in MARK.finditer(text, start, end) if mark.end() == end), end)
+    if start < end and MARK.match(text, end - 1, end):
+        end = next((mark.start() for mark in MARK.finditer(text, start, end) if mark.end() == end), end)
+    piece = text[start:end]
+    translatable = has_letters(piece) and (not may_hold_protected(piece) or has_letters(without_protected(piece)))
+    return [(start, end)] if translatable else []
 
 
-def is_translatable(piece: str) -> bool:
-    return has_letters(piece) and (not may_hold_protected(piece) or has_letters(without_protected(piece)))
+# Pieces that fit the model -------------------------------------------------------------------------------------
 
 
-def target_spaces(layout: SegmentedText, target_language: str) -> Iterator[str]:
-    """What stands before each piece in the translation, and after the last one: what stands there in the source. Only
-    a single space between sentences comes or goes where one of the two languages sets spaces and the other does not."""
-    between = layout.between
-    yield between[0]
-    reads_none, sets_none = _language_without_spaces(layout.language), _language_without_spaces(target_language)
-    for (_, end), each in zip(layout.spans[:-1], between[1:-1], strict=True):
-        if each == "" and reads_none and not sets_none and is_unspaced_script(layout.text[end - 1]):
-            yield " "
-        elif each == " " and sets_none and not reads_none:
-            yield ""
-        else:
-            yield each
-    if layout.spans:
-        yield between[-1]
+def surely_fits(text: SegmentedText, room: int) -> bool:
+    """Whether every piece fits by its bytes alone, of which a character has four at most."""
+    return all(end - start < room // 4 or len(text.text[start:end].encode()) < room - 2 for start, end in text.spans)
 
 
-def _language_without_spaces(language: str) -> bool:
-    return language.lower().partition("-")[0] in ("zh", "ja")
-
-
-def _line_spans(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for found in BREAK.finditer(text):
-        yield start, found.start()
-        start = found.end()
-    yield start, len(text)
-
-
-_PAUSE = re.compile("[,;: ]*")
-_BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """`text` stands at `at` in what the model reads, which has `gap` there instead. length: of what it stands for in
-    the source."""
-
-    at: int
-    text: str
-    gap: str
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """source: as it stands in the text. clean: what the model reads."""
-
-    source: str
-    clean: str
-    marks: tuple[Mark, ...] = ()
-
-    @classmethod
-    def of(cls, source: str, out: Sequence[ProtectedSpan] = ()) -> Sentence:
-        """out: what is taken out beside marks; in order, none within another."""
-        if not out and not UNUSUAL.search(source):
-            return cls(source, source)
-        clean: list[str] = []
-        marks: list[Mark] = []
-        at = length = 0
-        for start, end, text in _masked_spans(source, out):
-            clean.append(source[at:start])
-            length += start - at
-            gap = _gap_text(source, start, end, text)
-            marks.append(Mark(length, text, gap, end - start))
-            clean.append(gap)
-            length += len(gap)
-            at = end
-        return cls(source, "".join((*clean, source[at:])), tuple(marks))
-
-    @property
-    def shown_marks(self) -> list[Mark]:
-        """Those that the translation has to hold."""
-        return [mark for mark in self.marks if mark.text]
-
-    def in_source(self, words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
-        """The same, their sources counted in `source` instead of `clean`."""
-        ends = [mark.at + len(mark.gap) for mark in self.marks]
-        starts = [mark.at for mark in self.marks]
-        growth = list(accumulate((mark.length - len(mark.gap) for mark in self.marks), initial=0))
-        found = []
-        for word in words:
-            start = word.source_start + growth[bisect_right(ends, word.source_start)]
-            end = word.source_end + growth[bisect_left(starts, word.source_end)]
-            found.append(replace(word, source_start=start, source_end=max(start, end)))
-        return tuple(found)
-
-
-def _masked_spans(source: str, out: Sequence[ProtectedSpan]) -> Iterator[tuple[int, int, str]]:
-    """Start, end and text of each run of marks and of what is `out`: neighbours are one."""
-    if not out and not UNUSUAL.search(source):
-        return
-    marks = list(_mark_spans(source))
-    if not out:  # a link or a placeholder with a mark within is taken out as a whole
-        out = [each for each in protected_spans(source) if UNUSUAL.search(source, each.start, each.end)]
-    spans = sorted([*marks, *(_with_brackets(source, each) for each in out)])
-    if spans and spans[0][0] == 0:  # the comma behind a name at the beginning goes with it
-        pause = _PAUSE.match(source, spans[0][1])
-        spans[0] = (0, pause.end() if pause else spans[0][1])
-    rest = deque(spans)
-    while rest:
-        start, end = rest.popleft()
-        while rest and rest[0][0] <= end:
-            end = max(end, rest.popleft()[1])
-        text = source[start:end]
-        if text != " ":
-            yield start, end, "" if text == SOFT_HYPHEN else text
-
-
-def _mark_spans(source: str) -> Iterator[tuple[int, int]]:
-    for found in MARK.finditer(source):
-        if found[0] not in JOINERS or not is_spelling_joiner(source, found.start()):
-            yield found.span()
-    at = source.find(SOFT_HYPHEN)
-    while at >= 0:
-        yield at, at + 1
-        at = source.find(SOFT_HYPHEN, at + 1)
-
-
-def _with_brackets(source: str, kept: ProtectedSpan) -> tuple[int, int]:
-    around = source[max(0, kept.start - 1) : kept.start] + source[kept.end : kept.end + 1]
-    wider = around in _BRACKETS
-    return kept.start - wider, kept.end + wider
-
-
-def _gap_text(source: str, start: int, end: int, text: str) -> str:
-    """What the model reads instead: a space, where one parts words."""
-    at_edge = start == 0 or end == len(source) or (source[end] in CLOSING_PUNCTUATION and not source[end - 1].isspace())
-    return "" if at_edge or not text or ZERO_WIDTH.fullmatch(text) else " "
-
-
-_CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？）」』،؛]")
-_SENTENCE_END = re.compile(r"[.!?…][\"'”»)\]]*\s")
-_FILL = 0.9  # of the room: a part may have more tokens for its length than the whole
-_GLUE = "\u200d\ufe0e\ufe0f\u20e3"
-Span = tuple[int, int]
-Count = Callable[[Sequence[str]], Awaitable[list[int]]]
-
-
-def surely_fits(layout: SegmentedText, room: int) -> bool:
-    """Whether every piece does by its bytes alone; a character has four at most."""
-    return all(
-        end - start < room // 4 or len(layout.text[start:end].encode()) < room - 2 for start, end in layout.spans
-    )
-
-
-async def split_to_fit(layout: SegmentedText, room: int, count: Count, *, certain: bool = False) -> SegmentedText:
-    """The same text in pieces that all fit. count: the tokens of each text. certain: whether even pieces are counted
-    whose bytes are fewer than the room: there may be more tokens than bytes only where the tokenizer rewrites signs."""
-    if not certain and surely_fits(layout, room):
-        return layout
+async def split_to_fit(
+    text: SegmentedText, room: int, count_tokens: CountTokens, *, certain: bool = False
+) -> SegmentedText:
+    """The same text in pieces of at most `room` tokens. certain: also counts the tokens of pieces with fewer bytes than
+    that; they may have more tokens than bytes only where the tokenizer rewrites characters."""
+    if not certain and surely_fits(text, room):
+        return text
     done: list[Span] = []
-    open_spans = list(layout.spans)
+    open_spans = list(text.spans)
     while open_spans:
-        fits = [not certain and len(layout.text[start:end].encode()) < room - 2 for start, end in open_spans]
-        doubtful = [span for span, fit in zip(open_spans, fits, strict=True) if not fit]
-        texts = [Sentence.of(layout.text[start:end]).clean for start, end in doubtful]
-        counts = iter(await count(texts) if texts else ())
+        fits = [not certain and len(text.text[start:end].encode()) < room - 2 for start, end in open_spans]
+        uncertain = [span for span, fit in zip(open_spans, fits, strict=True) if not fit]
+        cleared = [_without_marks(text.text[start:end])[0] for start, end in uncertain]
+        counts = iter(await count_tokens(cleared) if cleared else ())
         parts: list[Span] = []
         for (start, end), fit in zip(open_spans, fits, strict=True):
             tokens = 0 if fit else next(counts)
@@ -265,61 +162,61 @@ async def split_to_fit(layout: SegmentedText, room: int, count: Count, *, certai
                 done.append((start, end))
             else:
                 size = max(1, min(int((end - start) * room * _FILL / tokens), (end - start + 1) // 2))
-                parts += _sentence_parts(layout.text, start, end) or _cut_spans(layout.text, start, end, size)
+                parts += _sentence_parts(text.text, start, end) or cut_spans(text.text, start, end, size)
         open_spans = parts
-    return SegmentedText(layout.text, layout.language, tuple(sorted(done)))
+    return replace(text, spans=tuple(sorted(done)))
 
 
-def split_in_half(text: str, language: str) -> SegmentedText:
-    """A sentence as two; as it is where nothing of it can be parted."""
-    return SegmentedText(text, language, tuple(_cut_spans(text, 0, len(text), (len(text) + 1) // 2)))
+def split_in_half(sentence: str, language: str) -> SegmentedText:
+    """A sentence in two pieces, or one where it cannot be split."""
+    return SegmentedText(sentence, language, tuple(cut_spans(sentence, 0, len(sentence), (len(sentence) + 1) // 2)))
 
 
-def keeps_spaces(source: str, text: str) -> bool:
-    """Whether a translation of a sentence has its wide and double spaces, in their order, and none at its edges."""
+def keeps_spaces(source: str, translation: str) -> bool:
+    """Whether it has the wide and double spaces of its source, in their order, and none at its edges."""
     if not UNUSUAL.search(source):
         return True
-    return text == text.strip() and WIDE_SPACE.findall(text) == WIDE_SPACE.findall(source)
+    return translation == translation.strip() and WIDE_SPACE.findall(translation) == WIDE_SPACE.findall(source)
 
 
-def split_at_wide_spaces(text: str, language: str) -> SegmentedText | None:
-    """A sentence in the parts between its wide and double spaces, or else between its emoji; None without any."""
-    inside = {at for each in protected_spans(text) for at in range(each.start, each.end)}
-    cuts = [found.span() for found in WIDE_SPACE.finditer(text) if found.start() not in inside]
-    cuts = cuts or [found.span() for found in MARK.finditer(text) if found[0] != " " and found.start() not in inside]
-    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
-    spans = [trimmed_span(text, start, end) for start, end in zip(starts, ends, strict=True)]
-    spans = [(start, end) for start, end in spans if start < end and is_translatable(text[start:end])]
-    return SegmentedText(text, language, tuple(spans)) if cuts else None
+def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
+    """The parts of a sentence between its wide and double spaces, or else between its emoji; None without any."""
+    inside = {at for span in protected_spans(sentence) for at in range(span.start, span.end)}
+    cuts = [match.span() for match in WIDE_SPACE.finditer(sentence) if match.start() not in inside]
+    cuts = cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
+    if not cuts:
+        return None
+    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(sentence)]
+    spans = [span for cut in zip(starts, ends, strict=True) for span in _words_in(sentence, *cut)]
+    return SegmentedText(sentence, language, tuple(spans))
 
 
 def _sentence_parts(text: str, start: int, end: int) -> list[Span]:
-    """The sentences of what was too long to be one, for instance where all letters are small; none where it is one."""
-    ends = [found.end() for found in _SENTENCE_END.finditer(text, start, end) if found.end() < end]
-    spans = [trimmed_span(text, *span) for span in zip([start, *ends], [*ends, end], strict=True)] if ends else []
-    return [span for span in spans if span[0] < span[1] and is_translatable(text[span[0] : span[1]])]
+    """Sentences that the splitter has missed, for instance because all letters are lower case; none if there is one."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
+    cuts = zip([start, *ends], [*ends, end], strict=True) if ends else ()
+    return [span for cut in cuts for span in _words_in(text, *cut)]
 
 
-def _cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:
-    """Spans of at most about so many characters, without what stands around their words."""
+def cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:
+    """Parts of at most about `size` characters: cut behind a clause, else between words, else between characters, but
+    never within a link."""
     spans = []
-    links = [(start + each.start, start + each.end) for each in protected_spans(text[start:end])]
+    links = [(start + link.start, start + link.end) for link in protected_spans(text[start:end])]
     while start < end:
         stop = end if end - start <= size else _best_cut(text, start, start + size)
-        for first, last in links:  # of half a link nobody would know that it is one
+        for first, last in links:
             if first < stop < last:
                 stop = first if first > start else last
-        span = trimmed_span(text, start, stop)
-        if span[0] < span[1] and is_translatable(text[span[0] : span[1]]):
-            spans.append(span)
+        spans += _words_in(text, start, stop)
         start = stop
     return spans
 
 
 def _best_cut(text: str, start: int, most: int) -> int:
-    """Where to end a part that begins at `start` and ends at `most` at the latest."""
+    """The end of a part that begins at `start` and ends at `most` at the latest."""
     least = start + (most - start) // 2
-    clauses = [found.end() for found in _CLAUSE_END.finditer(text, least, most)]
+    clauses = [match.end() for match in _CLAUSE_END.finditer(text, least, most)]
     if clauses:
         return clauses[-1]
     space = text.rfind(" ", least, most)
@@ -331,56 +228,137 @@ def _best_cut(text: str, start: int, most: int) -> int:
     return at
 
 
-_ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
-_ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "tokens"})
+# A sentence without its marks ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """`text` was taken out at `at` of what the model reads, which has `gap` there instead. length: of the part of the
+    source for which it stands."""
+
+    at: int
+    text: str
+    gap: str
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSentence:
-    """A sentence, what the engine is asked for it, and what the translation has to hold."""
+    """One sentence: as it stands in the text (source), as the model reads it (the request's text), and what its
+    translation has to hold. protected: links and placeholders in the request's text."""
 
-    sentence: Sentence
-    job: TranslationRequest
-    kept: tuple[ProtectedSpan, ...]
-    numbers: tuple[ProtectedSpan, ...]
-    terms: tuple[Term, ...]
-    glossary: TermMatcher
+    source: str
+    marks: tuple[Mark, ...]
+    request: TranslationRequest
+    matcher: TermMatcher | None
+    protected: tuple[ProtectedSpan, ...] = ()
+    numbers: tuple[ProtectedSpan, ...] = ()
+    terms: tuple[Term, ...] = ()
 
     @classmethod
-    def of(cls, sentence: Sentence, options: TranslationOptions, glossary: TermMatcher) -> PreparedSentence:
-        clean = sentence.clean
-        if not glossary and not sentence.marks and one_plain_sentence(clean):
-            return cls(sentence, TranslationRequest(clean, options), (), (), (), glossary)
-        kept = tuple(protected_spans(clean))
-        inside = {at for each in kept for at in range(each.start, each.end)}
-        terms = tuple(term for term in glossary.find(clean) if term.start not in inside) if glossary else ()
-        wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if sentence.shown_marks else frozenset()
+    def of(
+        cls,
+        source: str,
+        options: TranslationOptions,
+        matcher: TermMatcher | None,
+        taken_out: Sequence[ProtectedSpan] = (),
+    ) -> PreparedSentence:
+        """taken_out: links that the model does not read."""
+        clean, marks = _without_marks(source, taken_out)
+        if matcher is None and not marks and one_plain_sentence(clean):
+            return cls(source, (), TranslationRequest(clean, options), matcher)
+        protected = tuple(protected_spans(clean))
+        inside = {at for span in protected for at in range(span.start, span.end)}
+        terms = tuple(term for term in matcher.find(clean) if term.start not in inside) if matcher else ()
+        covered = [*protected, *(ProtectedSpan(term.start, term.end, "") for term in terms)]
+        wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if any(mark.text for mark in marks) else frozenset()
         if not wants <= options.wants:
             options = replace(options, wants=options.wants | wants)
-        covered = [*kept, *(ProtectedSpan(term.start, term.end, "") for term in terms)] if terms else kept
-        numbers = tuple(number_spans(clean, covered))
-        return cls(sentence, TranslationRequest(clean, options), kept, numbers, terms, glossary)
+        request = TranslationRequest(clean, options)
+        return cls(source, marks, request, matcher, protected, tuple(number_spans(clean, covered)), terms)
+
+    def without_links(self) -> PreparedSentence:
+        """The same sentence with its links taken out like marks."""
+        return PreparedSentence.of(self.source, self.request.options, self.matcher, protected_spans(self.source))
+
+    @property
+    def clean(self) -> str:
+        return self.request.text
+
+    @property
+    def shown_marks(self) -> list[Mark]:
+        """Marks that the translation has to hold."""
+        return [mark for mark in self.marks if mark.text]
 
     @property
     def plain(self) -> bool:
-        """Whether its translation is right as it comes."""
-        return not (self.sentence.shown_marks or self.kept or self.numbers or self.terms)
+        """Whether its translation needs no repair."""
+        return not (self.protected or self.numbers or self.terms or any(mark.text for mark in self.marks))
 
     @property
-    def bound(self) -> TranslationRequest:
-        """The same, of a model that is made to write the terms."""
-        options = replace(self.job.options, alternatives=0)
-        return TranslationRequest(self.job.text, options, tuple(dict.fromkeys(term.forms for term in self.terms)))
+    def constrained_request(self) -> TranslationRequest:
+        """The same request with the terms required."""
+        options = replace(self.request.options, alternatives=0)
+        return TranslationRequest(self.clean, options, tuple(dict.fromkeys(term.forms for term in self.terms)))
 
-    def without_links(self) -> PreparedSentence:
-        source = self.sentence.source
-        return PreparedSentence.of(Sentence.of(source, protected_spans(source)), self.job.options, self.glossary)
+    def in_source(self, words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
+        """The same alignment, with places in `source` instead of `clean`."""
+        ends = [mark.at + len(mark.gap) for mark in self.marks]
+        starts = [mark.at for mark in self.marks]
+        growth = list(accumulate((mark.length - len(mark.gap) for mark in self.marks), initial=0))
+        moved = []
+        for word in words:
+            start = word.source_start + growth[bisect_right(ends, word.source_start)]
+            end = word.source_end + growth[bisect_left(starts, word.source_end)]
+            moved.append(replace(word, source_start=start, source_end=max(start, end)))
+        return tuple(moved)
 
 
-def usage_sum(first: Usage, second: Usage) -> Usage:
-    return replace(
-        first,
-        read_tokens=first.read_tokens + second.read_tokens,
-        new_tokens=first.new_tokens + second.new_tokens,
-        total_s=first.total_s + second.total_s,
-    )
+def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tuple[str, tuple[Mark, ...]]:
+    """What the model reads, and its marks. taken_out: in order, without overlaps."""
+    if not taken_out and not UNUSUAL.search(source):
+        return source, ()
+    clean: list[str] = []
+    marks: list[Mark] = []
+    at = length = 0
+    for start, end in _marked_spans(source, taken_out):
+        text = source[start:end]
+        if text == " ":
+            continue
+        text = "" if text == SOFT_HYPHEN else text
+        at_edge = (
+            start == 0 or end == len(source) or (source[end] in CLOSING_PUNCTUATION and not source[end - 1].isspace())
+        )
+        gap = "" if at_edge or not text or ZERO_WIDTH.fullmatch(text) else " "
+        clean += source[at:start], gap
+        length += start - at
+        marks.append(Mark(length, text, gap, end - start))
+        length += len(gap)
+        at = end
+    return "".join((*clean, source[at:])), tuple(marks)
+
+
+def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan]) -> Iterator[Span]:
+    """Runs of marks and of what is taken out beside them; neighbours are one span."""
+    spans = [
+        match.span()
+        for match in MARK.finditer(source)
+        if match[0] not in JOINERS or not is_spelling_joiner(source, match.start())
+    ]
+    spans += [match.span() for match in re.finditer(SOFT_HYPHEN, source)]
+    if not taken_out:  # a link or a placeholder with a mark inside is taken out as a whole
+        taken_out = [span for span in protected_spans(source) if UNUSUAL.search(source, span.start, span.end)]
+    for span in taken_out:
+        around = source[max(0, span.start - 1) : span.start] + source[span.end : span.end + 1]
+        brackets = around in _BRACKETS
+        spans.append((span.start - brackets, span.end + brackets))
+    spans.sort()
+    if spans and spans[0][0] == 0:  # the comma behind a name at the beginning goes with it
+        pause = _PAUSE.match(source, spans[0][1])
+        spans[0] = (0, pause.end() if pause else spans[0][1])
+    remaining = deque(spans)
+    while remaining:
+        start, end = remaining.popleft()
+        while remaining and remaining[0][0] <= end:
+            end = max(end, remaining.popleft()[1])
+        yield start, end

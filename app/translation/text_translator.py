@@ -3,340 +3,303 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from app.engine.errors import Overloaded, TextTooLong
-from app.engine.interface import AlignedWord, Engine, FinishReason, TranslationOptions, TranslationResult, Usage
+from app.engine.interface import Engine, TranslationOptions, TranslationResult
 from app.engine.output.text_stream import ShowText, TextStream
 from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
-from app.translation.assemble import assembled
-from app.translation.cached_engine import Asker, Cache, in_thread_if_long
+from app.translation.assemble import assembled, total_usage, worst_finish_reason
+from app.translation.cached_engine import CachedEngine, ModelKey, TranslationCache, in_thread_if_long
 from app.translation.prepare import (
     PreparedSentence,
     SegmentedText,
-    Sentence,
     keeps_spaces,
     segmented,
     split_at_wide_spaces,
     split_in_half,
     split_to_fit,
     surely_fits,
-    target_spaces,
 )
 from app.translation.repair.sentence_repair import or_source_text, translated_with_repair
 from app.translation.repair.text_edits import LayoutFilter, without_invented_layout
 from app.translation.text_request import TextRequest, TranslatedText
 
 TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslatedText]]]
-_PAGE_FINISH_REASONS: tuple[FinishReason, ...] = ("stop", "length", "repetition")
 
-
-async def translated_page(job: TextRequest, ask: TranslateTexts) -> TranslatedText:
-    """Of one job; see `translated_pages`."""
-    return (await translated_pages([job], ask))[0]
-
-
-async def translated_pages(jobs: Sequence[TextRequest], ask: TranslateTexts) -> list[TranslatedText]:
-    """Answers in the order of the jobs, of both formats: those of plain text go on as they are. All texts of all pages
-    are asked at once. A page has no alternatives, no tokens and no alignment: they are those of its texts, not of HTML.
-    Its `scores` are the mean of its texts', its prefix begins the first of them."""
-    if all(job.format != "html" for job in jobs):
-        return await ask(jobs) if jobs else []
-    size = sum(len(job.text) for job in jobs if job.format == "html")
-    pages = await in_thread_if_long(
-        size, lambda: [parse_page(job.text) if job.format == "html" else None for job in jobs]
-    )
-    asked = [_page_requests(job, page) for job, page in zip(jobs, pages, strict=True)]
-    together = [each for one in asked for each in one]
-    found = iter(await ask(together) if together else [])
-    texts = [[next(found) for _ in own] for own in asked]
-    written = zip(jobs, pages, texts, strict=True)
-    return await in_thread_if_long(
-        size, lambda: [own[0] if page is None else _page_translation(job, page, own) for job, page, own in written]
-    )
-
-
-def _page_requests(job: TextRequest, page: HtmlPage | None) -> list[TextRequest]:
-    if page is None:
-        return [job]
-    wants = frozenset({"alignment", *(job.options.wants & {"scores"})})
-    first = replace(job.options, alternatives=0, wants=wants)
-    others = replace(first, prefix="") if first.prefix else first
-    return [replace(job, text=text, format="text", options=others if i else first) for i, text in enumerate(page.texts)]
-
-
-def _page_translation(job: TextRequest, page: HtmlPage, texts: Sequence[TranslatedText]) -> TranslatedText:
-    pieces = page.pieces([(each.text, [_aligned_word(word) for word in each.alignment or ()]) for each in texts])
-    return TranslatedText(
-        "".join(pieces),
-        (),
-        max((each.finish_reason for each in texts), key=_PAGE_FINISH_REASONS.index, default="stop"),
-        next((each.model for each in texts if each.model), ""),
-        _page_usage([each.usage for each in texts]),
-        _mean_score([each.scores[0] for each in texts if each.scores]) if "scores" in job.options.wants else None,
-    )
-
-
-def _aligned_word(each: AlignedWord) -> AlignedSpan:
-    return AlignedSpan(each.target_start, each.target_end, each.source_start, each.source_end)
-
-
-def _page_usage(each: Sequence[Usage]) -> Usage:
-    """Tokens of all texts together; the first to begin, the last to end."""
-    queued = [one.queued_s for one in each if one.queued_s is not None]
-    first = [one.first_token_s for one in each if one.first_token_s is not None]
-    return Usage(
-        sum(one.read_tokens for one in each),
-        sum(one.new_tokens for one in each),
-        min(queued, default=None),
-        min(first, default=None),
-        max((one.total_s for one in each), default=0.0),
-    )
-
-
-def _mean_score(scores: Sequence[float]) -> tuple[float, ...] | None:
-    return (sum(scores) / len(scores),) if scores else None
-
-
-_CONCURRENT_SENTENCES = 16  # as many as the default slots hold with beams of 4
-
-
-class _SentenceStream:
-    """What one sentence has so far, for one reader."""
-
-    def __init__(self) -> None:
-        self._texts: asyncio.Queue[str | None] = asyncio.Queue()
-        self.put = self._texts.put_nowait
-
-    async def next(self) -> str | None:
-        """None: that was all."""
-        return await self._texts.get()
-
-
-async def streamed_in_order(
-    tasks: Sequence[PreparedSentence],
-    between: Sequence[str],
-    engine: Engine,
-    asker: Asker,
-    mended: Callable[[PreparedSentence, bool], Awaitable[TranslationResult]],
-    show: ShowText,
-) -> list[TranslationResult]:
-    """between: what stands before each sentence, and after the last. mended: of a task, and whether others have begun.
-    What goes wrong with the first before it has a
-    text is raised before anything was shown."""
-    room = asyncio.Semaphore(_CONCURRENT_SENTENCES)
-    lines = [_SentenceStream() for _ in tasks]
-
-    async def one(number: int) -> TranslationResult:
-        async with room:
-            try:
-                as_written = tasks[number].plain and not tasks[number].sentence.marks
-                if as_written and asker.known(tasks[number].job) is None:
-                    return await _stream_sentence(tasks[number], lines[number], engine, first=number == 0)
-                translation = await mended(tasks[number], number > 0)
-                lines[number].put(translation.text)
-                return translation
-            finally:
-                lines[number].put(None)
-
-    running = [asyncio.create_task(one(number)) for number in range(len(tasks))]
-    try:
-        for number, line in enumerate(lines):
-            before = between[number]
-            while (text := await line.next()) is not None:
-                if text:
-                    show(before + text, 0)
-                    before = ""
-            await running[number]
-            if before:
-                show(before, 0)
-        if between[-1]:
-            show(between[-1], 0)
-        return [task.result() for task in running]
-    finally:
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
-            for task in running:
-                task.cancelled() or task.exception()  # raised once is enough
-
-
-async def _stream_sentence(
-    task: PreparedSentence, line: _SentenceStream, engine: Engine, *, first: bool
-) -> TranslationResult:
-    """As it is written. Those behind the first wait for room."""
-    wait, shown, tidying = 0.05, False, LayoutFilter(task.job.options.prefix)
-    while True:
-        try:
-            async with engine.stream_translation(task.job) as stream:
-                async for delta in stream.deltas():
-                    if text := tidying.more(delta.text):
-                        line.put(text)
-                        shown = True
-                result = without_invented_layout(stream.result, task.job.options.prefix)
-            if not shown:
-                result = or_source_text(task, result)
-                line.put(result.text)
-            return result
-        except Overloaded:
-            if first or shown or wait > 30:
-                raise
-        await asyncio.sleep(wait)
-        wait *= 2
-
-
-ModelKey = tuple[str | None, str, str]
-_EMPTY_GLOSSARY = TermMatcher({})
 _MAX_HALVINGS = 2  # of a sentence whose translation did not end
-_SHORT_CHARACTERS = 60  # a sentence of so few has room enough: its translation goes round in circles
+_SHORT_CHARACTERS = 60  # the model has room for a sentence of so few: its translation repeats itself
+_CONCURRENT_SENTENCES = 16  # as many as the default slots hold with beams of 4
+_MAX_STREAM_PAUSE_S = 30
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """tasks: one for each piece of the layout."""
+    """sentences: one for each piece of the segmented text."""
 
-    job: TextRequest
-    layout: SegmentedText
-    tasks: list[PreparedSentence]
+    request: TextRequest
+    segmented: SegmentedText
+    sentences: list[PreparedSentence]
+
+    def assembled(self, translations: Sequence[TranslationResult]) -> TranslatedText:
+        options = self.request.options
+        result = assembled(self.segmented, translations, options.target_language)
+        return TranslatedText(
+            result.text,
+            result.alternatives[: options.alternatives],
+            result.finish_reason,
+            result.model,
+            result.usage,
+            result.scores if "scores" in options.wants else None,
+            result.tokens if "tokens" in options.wants else None,
+            result.alignment if "alignment" in options.wants else None,
+        )
 
 
 class Translator:
-    """`translate` answers in the order of its jobs; admitted or refused together. Both raise `EngineError`s."""
+    """Raises `EngineError`s."""
 
-    def __init__(self, engine: Engine, cache: Cache | None = None) -> None:
+    def __init__(self, engine: Engine, cache: TranslationCache | None = None) -> None:
         self._engine = engine
-        self._asker = Asker(engine, Cache() if cache is None else cache)
+        self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
 
-    async def translate(self, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
-        return await translated_pages(jobs, self._translate_plain)
+    async def translate(self, requests: Sequence[TextRequest]) -> list[TranslatedText]:
+        """In the order of the requests, which are admitted or refused together."""
+        if any(request.format == "html" for request in requests):
+            return await translated_pages(requests, self._translate_texts)
+        return await self._translate_texts(requests)
 
-    async def _translate_plain(self, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
+    async def _translate_texts(self, requests: Sequence[TextRequest]) -> list[TranslatedText]:
         try:
-            return await self._translate(jobs, certain=False)
-        except TextTooLong:  # a sentence has more tokens than bytes: now all are counted
-            return await self._translate(jobs, certain=True)
+            return await self._translate_fitted(requests, certain=False)
+        except TextTooLong:  # a sentence has more tokens than bytes: the tokens of all have to be counted
+            return await self._translate_fitted(requests, certain=True)
 
-    async def _translate(self, jobs: Sequence[TextRequest], *, certain: bool) -> list[TranslatedText]:
-        plans = await self._plans(jobs, certain=certain)
-        found = iter(await self._translated([task for plan in plans for task in plan.tasks]))
-        parts = [[next(found) for _ in plan.tasks] for plan in plans]
-        size = sum(len(plan.job.text) for plan in plans)
+    async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslatedText]:
+        texts = await self._prepared(requests, certain=certain)
+        translations = iter(await self._translate_sentences([each for text in texts for each in text.sentences]))
+        parts = [[next(translations) for _ in text.sentences] for text in texts]
+        characters = sum(len(request.text) for request in requests)
         return await in_thread_if_long(
-            size, lambda: [_text_translation(*each) for each in zip(plans, parts, strict=True)]
+            characters, lambda: [text.assembled(own) for text, own in zip(texts, parts, strict=True)]
         )
 
-    def stream(self, job: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
-        """The same answer, its text as it is found: sentences are translated side by side and shown in their order,
-        those that may have to be mended when they are whole, and so are pages. But a sentence that runs into the
-        model's own limit while it is shown stays as it is: it cannot be taken back and translated in halves."""
+    async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
+        """certain: whether the tokens of all sentences are counted."""
+        characters = sum(len(request.text) for request in requests)
+        texts = await in_thread_if_long(
+            characters,
+            lambda: [segmented(each.text, each.options.source_language, split=each.split) for each in requests],
+        )
+        rooms: dict[ModelKey, int] = {}
+        for number, (request, text) in enumerate(zip(requests, texts, strict=True)):
+            if text.spans:
+                options = request.options
+                model = options.model, options.source_language, options.target_language
+                if model not in rooms:
+                    rooms[model] = self._engine.source_room(*model)
+                if certain or not surely_fits(text, rooms[model]):
+                    count_tokens = partial(self._engine.source_tokens, *model)
+                    texts[number] = await split_to_fit(text, rooms[model], count_tokens, certain=certain)
+
+        def prepared() -> list[PreparedText]:
+            matchers = {id(request.glossary): request.glossary for request in requests if request.glossary}
+            matcher_of = {key: TermMatcher(glossary) for key, glossary in matchers.items()}  # requests may share one
+            return [
+                PreparedText(
+                    request,
+                    text,
+                    _prepared_sentences(text, request.options, matcher_of.get(id(request.glossary))),
+                )
+                for request, text in zip(requests, texts, strict=True)
+            ]
+
+        return await in_thread_if_long(characters, prepared)
+
+    async def _translate_sentences(
+        self, sentences: Sequence[PreparedSentence], halvings: int = _MAX_HALVINGS, *, patient: bool = False
+    ) -> list[TranslationResult]:
+        """Sentences that ran into the model's own limit are translated again in halves; sentences with wide spaces that
+        found no place, in the parts between these."""
+        if not sentences:
+            return []
+        translations = await translated_with_repair(self._cached, sentences, patient=patient)
+        again: list[tuple[int, SegmentedText, list[PreparedSentence]]] = []
+        for number, (sentence, translation) in enumerate(zip(sentences, translations, strict=True)):
+            source, options = sentence.source, sentence.request.options
+            parts = None
+            if not keeps_spaces(source, translation.text):
+                parts = split_at_wide_spaces(source, options.source_language)
+            if parts is None or not parts.spans:
+                cut_off = translation.finish_reason == "length" and options.decoding.max_new_tokens is None
+                if not cut_off or halvings == 0 or len(source) <= _SHORT_CHARACTERS:
+                    continue
+                parts = split_in_half(source, options.source_language)
+                if len(parts.spans) < 2:
+                    continue
+            again.append((number, parts, _prepared_sentences(parts, options, sentence.matcher)))
+        if again:
+            parted = [sentence for *_, own in again for sentence in own]
+            results = iter(await self._translate_sentences(parted, max(0, halvings - 1), patient=True))
+            for number, parts, own in again:
+                target_language = sentences[number].request.options.target_language
+                translations[number] = assembled(parts, [next(results) for _ in own], target_language)
+        return translations
+
+    # Streams ------------------------------------------------------------------------------------------------
+
+    def stream(self, request: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
+        """The same translation, shown while it is written: sentences are translated side by side and shown in their
+        order; pages, and sentences that may need a repair, are shown when they are complete. A sentence that runs into
+        the model's own limit while it is shown cannot be taken back to be translated in halves."""
 
         async def work(show: ShowText) -> TranslatedText:
-            if job.format == "html":
-                (page,) = await self.translate([job])
+            if request.format == "html":
+                (page,) = await self.translate([request])
                 show(page.text, 0)
                 return page
-            (plan,) = await self._plans([job], certain=True)
-            between = list(target_spaces(plan.layout, job.options.target_language))
-            parts = await streamed_in_order(plan.tasks, between, self._engine, self._asker, self._mended, show)
-            return _text_translation(plan, parts)
+            (text,) = await self._prepared([request], certain=True)
+            return text.assembled(await self._stream_sentences(text, show))
 
         return TextStream.opened(work)
 
-    async def _mended(self, task: PreparedSentence, patient: bool) -> TranslationResult:
-        return (await self._translated([task], patient=patient))[0]
+    async def _stream_sentences(self, text: PreparedText, show: ShowText) -> list[TranslationResult]:
+        """A failure of the first sentence before it has a text is raised before anything is shown."""
+        layout = text.segmented.layout(text.request.options.target_language)
+        room = asyncio.Semaphore(_CONCURRENT_SENTENCES)
+        shown: list[asyncio.Queue[str | None]] = [asyncio.Queue() for _ in text.sentences]  # None: the end
 
-    async def _translated(
-        self, tasks: Sequence[PreparedSentence], halvings: int = _MAX_HALVINGS, *, patient: bool = False
-    ) -> list[TranslationResult]:
-        """Those that ran into the model's own limit are translated again in halves, those that found no places for
-        all spaces of the source in the parts between these."""
-        found = await translated_with_repair(self._asker, tasks, patient=patient) if tasks else []
-        again: list[tuple[int, SegmentedText, list[PreparedSentence]]] = []
-        for number, (task, translation) in enumerate(zip(tasks, found, strict=True)):
-            source = task.sentence.source
-            cut = translation.finish_reason == "length" and task.job.options.decoding.max_new_tokens is None
-            parted = (
-                None
-                if keeps_spaces(source, translation.text)
-                else split_at_wide_spaces(source, task.job.options.source_language)
-            )
-            if parted is not None and parted.spans:
-                again.append((number, parted, _prepared_sentences(parted, task.job.options, task.glossary)))
-            elif cut and halvings > 0 and len(source) > _SHORT_CHARACTERS:
-                layout = split_in_half(source, task.job.options.source_language)
-                if len(layout.spans) > 1:
-                    again.append((number, layout, _prepared_sentences(layout, task.job.options, task.glossary)))
-        if again:
-            tasks_again = [task for *_, own in again for task in own]
-            parts = iter(await self._translated(tasks_again, halvings - 1, patient=True))
-            for number, layout, own in again:
-                found[number] = assembled(layout, [next(parts) for _ in own], tasks[number].job.options.target_language)
-        return found
+        async def one(number: int) -> TranslationResult:
+            sentence, put = text.sentences[number], shown[number].put_nowait
+            async with room:
+                try:
+                    as_written = sentence.plain and not sentence.marks
+                    if as_written and self._cached.cached(sentence.request) is None:
+                        return await self._stream_sentence(sentence, put, first=number == 0)
+                    (translation,) = await self._translate_sentences([sentence], patient=number > 0)
+                    put(translation.text)
+                    return translation
+                finally:
+                    put(None)
 
-    async def _plans(self, jobs: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
-        size = sum(len(job.text) for job in jobs)
-        layouts = await in_thread_if_long(
-            size, lambda: [segmented(job.text, job.options.source_language, split=job.split) for job in jobs]
-        )
-        pairs = await self._fitted(list(zip(jobs, layouts, strict=True)), certain=certain)
-        return await in_thread_if_long(size, lambda: _prepared_texts(pairs))
+        tasks = [asyncio.create_task(one(number)) for number in range(len(text.sentences))]
+        try:
+            for before, queue, task in zip(layout, shown, tasks, strict=False):
+                while (part := await queue.get()) is not None:
+                    if part:
+                        show(before + part, 0)
+                        before = ""
+                await task
+                if before:
+                    show(before, 0)
+            if layout[-1]:
+                show(layout[-1], 0)
+            return [task.result() for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+                for task in tasks:
+                    task.cancelled() or task.exception()  # the first exception has been raised already
 
-    async def _fitted(
-        self, pairs: Sequence[tuple[TextRequest, SegmentedText]], *, certain: bool
-    ) -> list[tuple[TextRequest, SegmentedText]]:
-        rooms: dict[ModelKey, int] = {}
-        found = []
-        for job, layout in pairs:
-            if layout.spans:
-                model = job.options.model, job.options.source_language, job.options.target_language
-                room = rooms[model] if model in rooms else rooms.setdefault(model, self._engine.source_room(*model))
-                if certain or not surely_fits(layout, room):
-                    count = partial(self._engine.source_tokens, *model)
-                    layout = await split_to_fit(layout, room, count, certain=certain)
-            found.append((job, layout))
-        return found
-
-
-def _prepared_texts(pairs: Sequence[tuple[TextRequest, SegmentedText]]) -> list[PreparedText]:
-    glossaries: dict[int, TermMatcher] = {}  # by identity: the jobs of a request share one
-    plans = []
-    for job, layout in pairs:
-        if job.glossary and id(job.glossary) not in glossaries:
-            glossaries[id(job.glossary)] = TermMatcher(job.glossary)
-        glossary = glossaries[id(job.glossary)] if job.glossary else _EMPTY_GLOSSARY
-        plans.append(PreparedText(job, layout, _prepared_sentences(layout, job.options, glossary)))
-    return plans
+    async def _stream_sentence(
+        self, sentence: PreparedSentence, put: Callable[[str], None], *, first: bool
+    ) -> TranslationResult:
+        """Sentences behind the first wait while the engine is overloaded."""
+        prefix = sentence.request.options.prefix
+        pause, shown, layout_filter = 0.05, False, LayoutFilter(prefix)
+        while True:
+            try:
+                async with self._engine.stream_translation(sentence.request) as stream:
+                    async for delta in stream.deltas():
+                        if part := layout_filter.add(delta.text):
+                            put(part)
+                            shown = True
+                    result = without_invented_layout(stream.result, prefix)
+                if not shown:
+                    result = or_source_text(sentence, result)
+                    put(result.text)
+                return result
+            except Overloaded:
+                if first or shown or pause > _MAX_STREAM_PAUSE_S:
+                    raise
+            await asyncio.sleep(pause)
+            pause *= 2
 
 
 def _prepared_sentences(
-    layout: SegmentedText, options: TranslationOptions, glossary: TermMatcher
+    text: SegmentedText, options: TranslationOptions, matcher: TermMatcher | None
 ) -> list[PreparedSentence]:
     """The prefix is for the first sentence alone."""
-    if layout.spans == ((0, len(layout.text)),):
-        return [PreparedSentence.of(Sentence.of(layout.text), options, glossary)]
+    if text.whole:
+        return [PreparedSentence.of(text.text, options, matcher)]
     others = replace(options, prefix="") if options.prefix else options
     return [
-        PreparedSentence.of(Sentence.of(piece), others if number else options, glossary)
-        for number, piece in enumerate(layout.pieces)
+        PreparedSentence.of(piece, others if number else options, matcher) for number, piece in enumerate(text.pieces)
     ]
 
 
-def _text_translation(plan: PreparedText, parts: Sequence[TranslationResult]) -> TranslatedText:
-    found = assembled(plan.layout, parts, plan.job.options.target_language)
-    wants = plan.job.options.wants
+# HTML pages ----------------------------------------------------------------------------------------------------
+
+
+async def translated_pages(requests: Sequence[TextRequest], translate: TranslateTexts) -> list[TranslatedText]:
+    """In the order of the requests, of both formats; the texts of all pages are translated in one call. A page has no
+    alternatives, tokens or alignment, which belong to its texts and not to HTML. Its score is the mean of its texts',
+    and its prefix begins the first of them."""
+    characters = sum(len(request.text) for request in requests if request.format == "html")
+    pages = await in_thread_if_long(
+        characters, lambda: [parse_page(each.text) if each.format == "html" else None for each in requests]
+    )
+    parts = [
+        [request] if page is None else _page_requests(request, page)
+        for request, page in zip(requests, pages, strict=True)
+    ]
+    together = [part for own in parts for part in own]
+    translations = iter(await translate(together) if together else [])
+    results = [[next(translations) for _ in own] for own in parts]
+
+    def pages_written() -> Iterator[TranslatedText]:
+        for request, page, own in zip(requests, pages, results, strict=True):
+            yield own[0] if page is None else _translated_page(request, page, own)
+
+    return await in_thread_if_long(characters, lambda: list(pages_written()))
+
+
+def _page_requests(request: TextRequest, page: HtmlPage) -> list[TextRequest]:
+    wants = frozenset({"alignment", *(request.options.wants & {"scores"})})
+    first = replace(request.options, alternatives=0, wants=wants)
+    others = replace(first, prefix="") if first.prefix else first
+    return [
+        replace(request, text=text, format="text", options=others if number else first)
+        for number, text in enumerate(page.texts)
+    ]
+
+
+def _translated_page(request: TextRequest, page: HtmlPage, texts: Sequence[TranslatedText]) -> TranslatedText:
+    pieces = page.pieces(
+        [
+            (
+                text.text,
+                [
+                    AlignedSpan(word.target_start, word.target_end, word.source_start, word.source_end)
+                    for word in text.alignment or ()
+                ],
+            )
+            for text in texts
+        ]
+    )
+    scores = [text.scores[0] for text in texts if text.scores] if "scores" in request.options.wants else []
     return TranslatedText(
-        found.text,
-        found.alternatives[: plan.job.options.alternatives],
-        found.finish_reason,
-        found.model,
-        found.usage,
-        found.scores if "scores" in wants else None,
-        found.tokens if "tokens" in wants else None,
-        found.alignment if "alignment" in wants else None,
+        "".join(pieces),
+        (),
+        worst_finish_reason(text.finish_reason for text in texts),
+        next((text.model for text in texts if text.model), ""),
+        total_usage([text.usage for text in texts]),
+        (sum(scores) / len(scores),) if scores else None,
     )

@@ -1,4 +1,4 @@
-"""Terms of a glossary in a translation: each in the place of the words that stand for its source.
+"""Terms of a glossary in a translation: each in the place of the words that are aligned with its source.
 
 There are two ways. The model can be made to write the term (constrained decoding): the sentence around it may suit it
 better, or the term stands beside the word that it should have replaced, or the sentence goes astray. Or the word that
@@ -9,60 +9,29 @@ output is taken where nothing speaks against it.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engine.interface import AlignedWord, TranslationOptions, TranslationRequest, TranslationResult
+from app.engine.interface import AlignedWord, TranslationResult
 from app.text.glossary_matching import Term, find_term, form_at, holds_term, term_spans
 from app.text.layout_characters import is_unspaced_script
-from app.translation.cached_engine import Asker
-from app.translation.prepare import PreparedSentence, usage_sum
-from app.translation.repair.marks_and_numbers import aligned_spans, overlaps_any, with_inserted, with_lost_numbers
+from app.translation.repair.marks_and_numbers import aligned_spans, overlaps_any, with_inserted
 from app.translation.repair.text_edits import Edit, with_edits
 
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _WORD = re.compile(r"\w+")
 _MAX_GAP = 2  # characters between words that stand for one term
-_MAX_TERM_COST_NATS = (
-    6.0  # that a term may cost the model which is made to write it; one that it would hardly write costs 10
-)
+# What each term may cost a model that is made to write it; a term that it would hardly write costs 10.
+_MAX_TERM_COST_NATS = 6.0
 Span = tuple[int, int]
 
 
-def terms_in_place(translation: TranslationResult, terms: Sequence[Term]) -> bool:
-    """Whether each of them stands there already, and for its own source."""
-    return None not in _claimed_spans(translation, terms)
-
-
-def unaligned_terms(translation: TranslationResult, terms: Sequence[Term]) -> list[Term]:
-    """Those that are not there, and for whose source no word stands."""
-    claims = _claimed_spans(translation, terms)
-    taken = [claim for claim in claims if claim is not None]
-    pairs = zip(terms, claims, strict=True)
-    return [term for term, claim in pairs if claim is None and _replaceable_span(translation, term, taken) == (0, 0)]
-
-
-def with_term_alignment(translation: TranslationResult, alone: Sequence[tuple[Term, str]]) -> TranslationResult:
-    """alone: what the sources of these terms become by themselves. Where that stands in the translation, it stands for
-    them, whatever the alignment says."""
-    words = list(translation.alignment or ())
-    small = "".join(each.lower() if len(each.lower()) == 1 else each for each in translation.text)  # places stay
-    for term, text in alone:
-        core = _CORE.search(text.lower())
-        at = -1 if core is None else find_term(small, core[0])
-        if core is None or at < 0:
-            continue
-        end = at + len(core[0])
-        words = [word for word in words if not overlaps_any(word.target_start, word.target_end, [(at, end)])]
-        words.append(AlignedWord(at, end, term.start, term.end, 0.0))
-    return replace(translation, alignment=tuple(sorted(words, key=lambda word: word.target_start)))
-
-
 def with_terms(translation: TranslationResult, terms: Sequence[Term], clean: str) -> TranslationResult:
-    """terms: of `clean`. A lost one takes the place of the words that stand for its source."""
+    """terms: of `clean`. A lost term replaces the words that are aligned with its source; without any it is
+    inserted."""
     text = translation.text
-    claims = _claimed_spans(translation, terms) if terms else []
+    claims = _claimed_spans(translation, terms)
     taken = [claim for claim in claims if claim is not None]
     edits, lost = [], []
     for term, claim in zip(terms, claims, strict=True):
@@ -75,10 +44,58 @@ def with_terms(translation: TranslationResult, terms: Sequence[Term], clean: str
         else:
             lost.append(term)
     translation = with_edits(translation, sorted(edits, key=lambda edit: edit.start))
-    for term in lost:  # nothing stands for it
+    for term in lost:
         if not holds_term(translation.text, term.forms):
             translation = with_inserted(translation, clean, term.start, term.end, term.forms[0])
     return translation
+
+
+def terms_in_place(translation: TranslationResult, terms: Sequence[Term]) -> bool:
+    """Whether each term is there already, and for its own source."""
+    return None not in _claimed_spans(translation, terms)
+
+
+def unaligned_terms(translation: TranslationResult, terms: Sequence[Term]) -> list[Term]:
+    """Terms that are not there, and with whose source no word is aligned."""
+    claims = _claimed_spans(translation, terms)
+    taken = [claim for claim in claims if claim is not None]
+    pairs = zip(terms, claims, strict=True)
+    return [term for term, claim in pairs if claim is None and _replaceable_span(translation, term, taken) == (0, 0)]
+
+
+def with_term_alignment(translation: TranslationResult, alone: Sequence[tuple[Term, str]]) -> TranslationResult:
+    """alone: terms, and the translation of the source of each by itself. Where the translation contains that, it is
+    aligned with the term, whatever the alignment was."""
+    words = list(translation.alignment or ())
+    # in lower case, with each character in its place
+    lowercased = "".join(
+        character.lower() if len(character.lower()) == 1 else character for character in translation.text
+    )
+    for term, text in alone:
+        core = _CORE.search(text.lower())
+        at = -1 if core is None else find_term(lowercased, core[0])
+        if core is None or at < 0:
+            continue
+        end = at + len(core[0])
+        words = [word for word in words if not overlaps_any(word.target_start, word.target_end, [(at, end)])]
+        words.append(AlignedWord(at, end, term.start, term.end, 0.0))
+    return replace(translation, alignment=tuple(sorted(words, key=lambda word: word.target_start)))
+
+
+def constrained_is_better(free: TranslationResult, constrained: TranslationResult, terms: Sequence[Term]) -> bool:
+    """Whether `constrained`, in which the model had to write the terms, is better than to replace words of `free`."""
+    if constrained.finish_reason != "stop" or not all(holds_term(constrained.text, term.forms) for term in terms):
+        return False
+    claims = _claimed_spans(free, terms)
+    replaced = [_replaceable_span(free, term, []) for term, claim in zip(terms, claims, strict=True) if claim is None]
+    cost_nats = _log_probability(free) - _log_probability(constrained)
+    if all(start < end for start, end in replaced) and cost_nats > _MAX_TERM_COST_NATS * len(terms):
+        return False
+    old, new = _counts_beside_terms(free.text, terms), _counts_beside_terms(constrained.text, terms)
+    if old == new and replaced:  # the same words, with the terms beside them
+        return False
+    replaced_words = sum((_word_counts(free.text[start:end]) for start, end in replaced), Counter[str]())
+    return all(new[word] <= old[word] - count for word, count in replaced_words.items())
 
 
 def _term_form(term: Term, clean: str, text: str, at: int) -> str:
@@ -89,83 +106,57 @@ def _term_form(term: Term, clean: str, text: str, at: int) -> str:
     return form_at(term.forms[0], text, at) if begins.isupper() else term.forms[0]
 
 
-def constrained_is_better(free: TranslationResult, bound: TranslationResult, terms: Sequence[Term]) -> bool:
-    """Whether `bound`, in which the model was made to write the terms, is better than to replace words of `free`."""
-    if bound.finish_reason != "stop" or not all(holds_term(bound.text, term.forms) for term in terms):
-        return False
-    claims = _claimed_spans(free, terms)
-    places = [_replaceable_span(free, term, []) for term, claim in zip(terms, claims, strict=True) if claim is None]
-    if all(start < end for start, end in places) and _log_probability(free) - _log_probability(
-        bound
-    ) > _MAX_TERM_COST_NATS * len(terms):
-        return False
-    old = _word_counts(_without_spans(free.text, [span for term in terms for span in _term_spans(free.text, term)]))
-    new = _word_counts(_without_spans(bound.text, [span for term in terms for span in _term_spans(bound.text, term)]))
-    if old == new and places:  # the same words, and the terms beside them
-        return False
-    replaced = sum((_word_counts(free.text[slice(*place)]) for place in places), Counter[str]())
-    return all(new[word] <= old[word] - count for word, count in replaced.items())
-
-
 def _log_probability(translation: TranslationResult) -> float:
+    """In nats; 0 without tokens."""
     return sum(token.log_probability or 0.0 for token in translation.tokens or ())
 
 
-def _word_counts(text: str) -> Counter[str]:
-    """Of a writing without spaces, its signs."""
-    return Counter(
-        part
-        for word in _WORD.findall(text.lower())
-        for part in (word if any(map(is_unspaced_script, word)) else (word,))
-    )
-
-
-def _without_spans(text: str, spans: Sequence[Span]) -> str:
+def _counts_beside_terms(text: str, terms: Sequence[Term]) -> Counter[str]:
+    """Of the words that belong to no term."""
     parts, at = [], 0
-    for start, end in sorted(spans):
+    for start, end in sorted(span for term in terms for span in term_spans(text, term.forms)):
         parts.append(text[at : max(at, start)])
         at = max(at, end)
-    return " ".join((*parts, text[at:]))
+    return _word_counts(" ".join((*parts, text[at:])))
 
 
-def _term_spans(text: str, term: Term) -> list[Span]:
-    return term_spans(text, term.forms)
+def _word_counts(text: str) -> Counter[str]:
+    """Of words in lower case; in scripts without spaces, of characters."""
+    words = _WORD.findall(text.lower())
+    return Counter(part for word in words for part in (word if any(map(is_unspaced_script, word)) else (word,)))
 
 
 def _claimed_spans(translation: TranslationResult, terms: Sequence[Term]) -> list[Span | None]:
-    """Of each term where it stands already: where its source says, else wherever nothing says that it stands for
-    another. The longest first, since a short one may be a part of it."""
-    found: list[Span | None] = [None] * len(terms)
+    """Where each term is already: where it is aligned with its own source, or else where no other term's source is
+    aligned. The longest terms choose first, since a short one may be part of a long one."""
+    claims: list[Span | None] = [None] * len(terms)
     order = sorted(range(len(terms)), key=lambda number: -max(map(len, terms[number].forms)))
-    # by character, since a sentence may have hundreds of terms: looking at each pair of them takes a second
-    sources = [_positions(aligned_spans(translation, term.start, term.end)) for term in terms]
-    wanted = Counter(at for source in sources for at in source)
-    places = [_term_spans(translation.text, term) for term in terms]
+    # Sets of places, since a sentence may have hundreds of terms: comparing them in pairs takes a second.
+    aligned = [
+        {at for span in aligned_spans(translation, term.start, term.end) for at in range(*span)} for term in terms
+    ]
+    aligned_terms = Counter(at for places in aligned for at in places)
+    spans = [term_spans(translation.text, term.forms) for term in terms]
     taken: set[int] = set()
     for own in (True, False):
         for number in order:
-            if found[number] is not None:
+            if claims[number] is not None:
                 continue
-            source = sources[number]
-            for start, end in places[number]:
-                place = range(start, end)
+            for start, end in spans[number]:
+                places = range(start, end)
                 if own:
-                    fits = any(at in source for at in place)
+                    fits = any(at in aligned[number] for at in places)
                 else:
-                    fits = not any(wanted[at] > (at in source) for at in place)
-                if fits and taken.isdisjoint(place):
-                    found[number] = start, end
-                    taken.update(place)
+                    fits = not any(aligned_terms[at] > (at in aligned[number]) for at in places)
+                if fits and taken.isdisjoint(places):
+                    claims[number] = start, end
+                    taken.update(places)
                     break
-    return found
-
-
-def _positions(spans: Sequence[Span]) -> set[int]:
-    return {at for start, end in spans for at in range(start, end)}
+    return claims
 
 
 def _replaceable_span(translation: TranslationResult, term: Term, taken: Sequence[Span]) -> Span:
-    """Of the words that stand for it; empty where there are none."""
+    """The words that are aligned with the term's source; empty where there are none."""
     spans = aligned_spans(translation, term.start, term.end)
     free = [span for span in spans if not overlaps_any(*span, taken)]
     start, end = _whole_words(translation.text, *_longest_run(free)) if free else (0, 0)
@@ -173,8 +164,8 @@ def _replaceable_span(translation: TranslationResult, term: Term, taken: Sequenc
 
 
 def _longest_run(spans: Sequence[Span]) -> Span:
-    """The longest run of neighbours, and the last of equal ones: what stands alone, such as an article, is seldom the
-    word itself."""
+    """The longest run of neighbours, and the last of equally long ones: an article or the like that stands apart is
+    seldom the word itself."""
     runs: list[Span] = []
     for start, end in sorted(spans):
         if runs and start - runs[-1][1] <= _MAX_GAP:
@@ -185,7 +176,7 @@ def _longest_run(spans: Sequence[Span]) -> Span:
 
 
 def _whole_words(text: str, start: int, end: int) -> Span:
-    """Without the punctuation around the words, and whole words of them."""
+    """Extended to whole words, without the punctuation around them."""
     core = _CORE.search(text[start:end])
     if core is None:
         return 0, 0
@@ -199,71 +190,3 @@ def _whole_words(text: str, start: int, end: int) -> Span:
 
 def _same_word(before: str, after: str) -> bool:
     return bool(_CORE.fullmatch(before + after)) and not is_unspaced_script(before) and not is_unspaced_script(after)
-
-
-async def with_glossary_terms(
-    asker: Asker, tasks: Sequence[PreparedSentence], found: Sequence[TranslationResult]
-) -> list[TranslationResult]:
-    """Where terms are not in their places, what the model writes that is made to, if that is better than to put them
-    there. The alternatives have them in theirs."""
-    answers = await _with_terms_in_alternatives(asker, tasks, await _with_term_alignments(asker, tasks, found))
-    losing = [i for i, task in enumerate(tasks) if task.terms and not terms_in_place(answers[i], task.terms)]
-    bound = await asker.translated_or_none([tasks[i].bound for i in losing]) if losing else []
-    for i, answer in zip(losing, bound, strict=True):
-        if answer is None:
-            continue
-        free, usage = answers[i], usage_sum(answers[i].usage, answer.usage)
-        if constrained_is_better(free, answer, tasks[i].terms):
-            scores = answer.scores and (*answer.scores[:1], *(free.scores or ())[1:])
-            answers[i] = replace(answer, usage=usage, alternatives=free.alternatives, scores=scores)
-        else:
-            answers[i] = replace(free, usage=usage)
-    return answers
-
-
-async def _with_term_alignments(
-    asker: Asker, tasks: Sequence[PreparedSentence], found: Sequence[TranslationResult]
-) -> list[TranslationResult]:
-    """Terms for whose sources no word stands are looked for by what these become by themselves."""
-    answers = list(found)
-    lost = [(i, term) for i, task in enumerate(tasks) if task.terms for term in unaligned_terms(found[i], task.terms)]
-    alone = await asker.translate([_term_request(tasks[i], term) for i, term in lost], patient=True) if lost else []
-    known: defaultdict[int, list[tuple[Term, str]]] = defaultdict(list)
-    for (i, term), each in zip(lost, alone, strict=True):
-        known[i].append((term, each.text))
-    for i, own in known.items():
-        answers[i] = with_term_alignment(answers[i], own)
-    return answers
-
-
-def _term_request(task: PreparedSentence, term: Term) -> TranslationRequest:
-    text = task.sentence.clean[term.start : term.end]
-    options = task.job.options
-    return TranslationRequest(text, TranslationOptions(options.source_language, options.target_language, options.model))
-
-
-async def _with_terms_in_alternatives(
-    asker: Asker, tasks: Sequence[PreparedSentence], found: Sequence[TranslationResult]
-) -> list[TranslationResult]:
-    answers = list(found)
-    others = [
-        (i, TranslationResult(text, (), "stop", ""))
-        for i, task in enumerate(tasks)
-        if task.terms
-        for text in found[i].alternatives
-    ]
-    if not others:
-        return answers
-    aligned = await asker.aligned([tasks[i].job for i, _ in others], [each for _, each in others])
-    aligned = await _with_term_alignments(asker, [tasks[i] for i, _ in others], aligned)
-    texts: defaultdict[int, list[str]] = defaultdict(list)
-    for (i, _), each in zip(others, aligned, strict=True):
-        texts[i].append(_repaired_text(tasks[i], each))
-    for i, own in texts.items():
-        answers[i] = replace(answers[i], alternatives=tuple(own))
-    return answers
-
-
-def _repaired_text(task: PreparedSentence, translation: TranslationResult) -> str:
-    clean = task.sentence.clean
-    return with_terms(with_lost_numbers(translation, task.numbers, task.terms, clean), task.terms, clean).text

@@ -13,18 +13,21 @@ from app.engine.interface import AlignedWord, TranslationResult
 from app.text.glossary_matching import Term, term_spans
 from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
 from app.text.protected_spans import ProtectedSpan, may_be_a_word, missing_spans, number_spans, protected_spans
-from app.translation.prepare import Mark, Sentence
+from app.translation.prepare import Mark, PreparedSentence
 from app.translation.repair.text_edits import Edit, with_edits
 
+_WORD_CHARACTER = re.compile(r"\w")
 
-def mark_edits(sentence: Sentence, translation: TranslationResult) -> list[Edit]:
-    """The edits that put the sentence's marks into this translation of its clean text."""
-    if translation.text == sentence.clean:  # copied, as names and other languages are
-        return [Edit(mark.at, mark.at + len(mark.gap), mark.text) for mark in sentence.shown_marks]
+
+def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """The translation of the sentence's clean text, with the sentence's marks in it."""
+    marks = sentence.shown_marks
+    if translation.text == sentence.clean:  # copied, as names and sentences in other languages are
+        return with_edits(translation, [Edit(mark.at, mark.at + len(mark.gap), mark.text) for mark in marks])
     edits: list[Edit] = []
     least = 0
     places = AlignedPlaces(sentence.clean, translation)
-    for mark in sentence.shown_marks:
+    for mark in marks:
         at = places.of(mark.at)
         if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING_PUNCTUATION:  # before the comma, as there
             at -= _closing_length(translation.text[:at])
@@ -33,16 +36,17 @@ def mark_edits(sentence: Sentence, translation: TranslationResult) -> list[Edit]
             at = _space_between_words(translation.text, at, least)
         edits.append(_mark_edit(translation.text, at, mark))
         least = edits[-1].end
-    return edits
+    return with_edits(translation, edits)
 
 
 class AlignedPlaces:
-    """Where in a translation of `clean` things belong."""
+    """Where in a translation of `clean` something belongs that stands between two of its words."""
 
     def __init__(self, clean: str, translation: TranslationResult) -> None:
         self._clean, self._text = clean, translation.text
         self._closing = _closing_length(clean)
-        self._begins: dict[int, int] = {}  # source word -> where the first word for it begins, and the last one ends
+        # start of a source word -> start of the first word that is aligned with it, and end of the last one
+        self._begins: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         for word in translation.alignment or ():
             source, last = word.source_start, len(self._text)
@@ -51,8 +55,9 @@ class AlignedPlaces:
         self._sources = sorted(self._ends)
 
     def of(self, at: int) -> int:
-        """Where what stands at `at` of the source belongs: behind the word that stands for the source word before it,
-        or before the one that stands for the word after it."""
+        """The place for what stands at `at` in the source: behind the word that is aligned with the source word before
+        it, or before the word that is aligned with the one after it; without an alignment, as far on as in the
+        source."""
         if at == 0:
             return 0
         if at >= len(self._clean) - self._closing:
@@ -66,7 +71,7 @@ class AlignedPlaces:
 
 
 def _word_end(text: str, at: int) -> int:
-    """The end of the word and its punctuation that `at` stands in."""
+    """The end of the word at `at`, with its punctuation."""
     if at <= 0 or (at < len(text) and text[at - 1].isspace()):
         return max(at - 1, 0)
     while at < len(text) and not text[at].isspace():
@@ -77,7 +82,7 @@ def _word_end(text: str, at: int) -> int:
 
 
 def _space_between_words(text: str, at: int, least: int) -> int:
-    """Wide spaces stand within the sentence, and apart: at its end, or beside others, they would be other layout."""
+    """The place for a wide space: between two words, since at the end or beside another it would be other layout."""
     if least <= at and text[at : at + 1] == " " and at > 0:
         return at
     behind = text.find(" ", max(at, least + 1))
@@ -90,7 +95,7 @@ def _closing_length(text: str) -> int:
 
 
 def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
-    """What parts words in the source takes the place of a space that parts them here."""
+    """A mark between two words replaces the space between them."""
     shown, end = mark.text, at
     if mark.gap and text[at : at + 1] == " ":
         end = at + 1
@@ -101,42 +106,42 @@ def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
     return Edit(at, end, shown)
 
 
-_WORD_CHARACTER = re.compile(r"\w")
+# Numbers -------------------------------------------------------------------------------------------------------
 
 
 def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
-    """The numbers of a translation, but for those that links and terms bring along."""
-    places = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]
-    return number_spans(text, [*protected_spans(text), *places])
+    """The numbers of a translation that are not part of a link or of a term."""
+    spans = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]
+    return number_spans(text, [*protected_spans(text), *spans])
 
 
 def with_lost_numbers(
     translation: TranslationResult, numbers: Sequence[ProtectedSpan], terms: Sequence[Term], clean: str
 ) -> TranslationResult:
-    """numbers: of `clean`. A lost number takes the place of a wrong one, best of that which stands for it; without any
-    it is put in. Small ones may have become words."""
-    there = numbers_in(translation.text, terms) if numbers else []
-    for number in missing_spans(numbers, there):
-        wrong = missing_spans(there, numbers)
-        surplus = {each.key for each in wrong}
+    """numbers: of `clean`. A lost number replaces a wrong one, if possible the one that is aligned with it; without a
+    wrong one it is inserted. Small numbers may have become words."""
+    present = numbers_in(translation.text, terms) if numbers else []
+    for number in missing_spans(numbers, present):
+        wrong = missing_spans(present, numbers)
+        wrong_keys = {span.key for span in wrong}
         aligned = aligned_spans(translation, number.start, number.end)
-        best = [each for each in there if each.key in surplus and overlaps_any(each.start, each.end, aligned)] or wrong
-        empty = [
-            span for span in aligned if not _WORD_CHARACTER.search(translation.text[slice(*span)])
-        ]  # what is left of it
+        replaced = [
+            span for span in present if span.key in wrong_keys and overlaps_any(span.start, span.end, aligned)
+        ] or wrong
+        remains = [span for span in aligned if not _WORD_CHARACTER.search(translation.text[slice(*span)])]
         written = clean[number.start : number.end]
-        if best:
-            translation = with_edits(translation, [Edit(best[0].start, best[0].end, written)])
-        elif empty and not may_be_a_word(number):
-            translation = with_edits(translation, [Edit(*empty[0], written)])
+        if replaced:
+            translation = with_edits(translation, [Edit(replaced[0].start, replaced[0].end, written)])
+        elif remains and not may_be_a_word(number):
+            translation = with_edits(translation, [Edit(*remains[0], written)])
         elif not may_be_a_word(number):
             translation = with_inserted(translation, clean, number.start, number.end, written)
-        there = numbers_in(translation.text, terms)
+        present = numbers_in(translation.text, terms)
     return translation
 
 
 def aligned_spans(translation: TranslationResult, start: int, end: int) -> list[tuple[int, int]]:
-    """Spans of the words that stand for this part of the source."""
+    """Spans of the words that are aligned with this part of the source."""
     return [
         (word.target_start, word.target_end)
         for word in translation.alignment or ()
@@ -149,16 +154,15 @@ def overlaps_any(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool
 
 
 def with_inserted(translation: TranslationResult, clean: str, start: int, end: int, written: str) -> TranslationResult:
-    """What stands for this part of the source is put in, beside the words that stand for those beside it."""
+    """Inserts `written` for this part of the source, beside the words that are aligned with its neighbours."""
     text = translation.text
-    where = AlignedPlaces(clean, translation).of(start)
-    before = " " if where > 0 and not text[where - 1].isspace() and not is_unspaced_script(text[where - 1]) else ""
-    closing = where > 0 and text[where : where + 1] in CLOSING_PUNCTUATION
-    parted = where == len(text) or text[where].isspace() or closing or is_unspaced_script(text[where])
-    found = with_edits(translation, [Edit(where, where, before + written + " " * (not parted))])
-    if found.alignment is None:
-        return found
-    where += len(before)
-    own = AlignedWord(where, where + len(written), start, end, 0.0)
-    words = sorted((*found.alignment, own), key=lambda word: word.target_start)
-    return replace(found, alignment=tuple(words))
+    at = AlignedPlaces(clean, translation).of(start)
+    before = " " if at > 0 and not text[at - 1].isspace() and not is_unspaced_script(text[at - 1]) else ""
+    closing = at > 0 and text[at : at + 1] in CLOSING_PUNCTUATION
+    parted = at == len(text) or text[at].isspace() or closing or is_unspaced_script(text[at])
+    inserted = with_edits(translation, [Edit(at, at, before + written + " " * (not parted))])
+    if inserted.alignment is None:
+        return inserted
+    at += len(before)
+    word = AlignedWord(at, at + len(written), start, end, 0.0)
+    return replace(inserted, alignment=tuple(sorted((*inserted.alignment, word), key=lambda word: word.target_start)))

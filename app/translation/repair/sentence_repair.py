@@ -1,109 +1,185 @@
 """Translations that hold what they have to: marks, links, placeholders, numbers and terms of a glossary.
 
-A sentence is translated as it is. Where a link did not come over to the letter, it is translated without its links,
-and they are put where the word alignment says; lost numbers and terms take the place of the words that stand for
-them."""
+A sentence is translated as it is. Where a link did not come over to the letter, it is translated again without its
+links, and they are put where the word alignment says; lost numbers and terms replace the words that are aligned with
+them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engine.interface import TranslationResult
-from app.text.glossary_matching import holds_term
+from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
+from app.text.glossary_matching import Term, holds_term
 from app.text.protected_spans import may_be_a_word, missing_spans, protected_spans
-from app.translation.cached_engine import Asker, in_thread_if_long
-from app.translation.prepare import PreparedSentence, usage_sum
-from app.translation.repair.glossary_terms import with_glossary_terms, with_terms
-from app.translation.repair.marks_and_numbers import mark_edits, numbers_in, with_lost_numbers
-from app.translation.repair.text_edits import with_edits
+from app.translation.cached_engine import CachedEngine, in_thread_if_long
+from app.translation.prepare import PreparedSentence
+from app.translation.repair.glossary_terms import (
+    constrained_is_better,
+    terms_in_place,
+    unaligned_terms,
+    with_term_alignment,
+    with_terms,
+)
+from app.translation.repair.marks_and_numbers import numbers_in, with_lost_numbers, with_marks
 
 
 async def translated_with_repair(
-    asker: Asker, tasks: Sequence[PreparedSentence], *, patient: bool = False
+    engine: CachedEngine, sentences: Sequence[PreparedSentence], *, patient: bool = False
 ) -> list[TranslationResult]:
-    """The translations of the sentences as they stand in the text, alignments counted there. patient: they belong to a
-    text that has begun."""
-    found, done = await asker.translate([task.job for task in tasks], patient=patient), list(tasks)
-    if all(map(_needs_no_repair, done, found)):
-        return found
-    broken = [i for i, task in enumerate(done) if not _keeps_links(task, found[i].text)]
+    """The translations of the sentences as they stand in the text, and alignments with places there. patient: the
+    sentences continue a text of which some is translated."""
+    translations = await engine.translate([sentence.request for sentence in sentences], patient=patient)
+    if all(
+        sentence.plain and not sentence.marks and translation.text.strip()
+        for sentence, translation in zip(sentences, translations, strict=True)
+    ):
+        return translations  # nearly always
+    sentences = list(sentences)
+    broken = [i for i, sentence in enumerate(sentences) if not _keeps_links(sentence, translations[i].text)]
     for i in broken:
-        done[i] = done[i].without_links()
-    again = await asker.translate([done[i].job for i in broken], patient=True) if broken else []
-    for i, answer in zip(broken, again, strict=True):
-        found[i] = replace(answer, usage=usage_sum(found[i].usage, answer.usage))
-    found = await with_glossary_terms(asker, done, found)
+        sentences[i] = sentences[i].without_links()
+    again = await engine.translate([sentences[i].request for i in broken], patient=True) if broken else []
+    for i, translation in zip(broken, again, strict=True):
+        translations[i] = replace(translation, usage=_usage_sum(translations[i].usage, translation.usage))
+    translations = await _with_constrained_terms(engine, sentences, translations)
     losing = [
         i
-        for i, task in enumerate(done)
-        if (task.numbers or task.terms) and found[i].alignment is None and _loses_number_or_term(task, found[i].text)
+        for i, sentence in enumerate(sentences)
+        if translations[i].alignment is None and _loses_number_or_term(sentence, translations[i].text)
     ]
     if losing:
-        with_words = await asker.aligned([done[i].job for i in losing], [found[i] for i in losing])
-        for i, answer in zip(losing, with_words, strict=True):
-            found[i] = answer
+        aligned = await engine.aligned([sentences[i].request for i in losing], [translations[i] for i in losing])
+        for i, translation in zip(losing, aligned, strict=True):
+            translations[i] = translation
     return await in_thread_if_long(
-        sum(len(task.sentence.source) for task in done if not task.plain), lambda: _all_repaired(done, found)
+        sum(len(sentence.source) for sentence in sentences if not sentence.plain),
+        lambda: [_repaired(*pair) for pair in zip(sentences, translations, strict=True)],
     )
 
 
-def _needs_no_repair(task: PreparedSentence, translation: TranslationResult) -> bool:
-    """As nearly all are, which then cost nothing more."""
-    return task.plain and not task.sentence.marks and translation.text.strip() != ""
+def or_source_text(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """The source instead of a translation without a word."""
+    if translation.text.strip():
+        return translation
+    scores = translation.scores and translation.scores[:1]
+    return replace(translation, text=sentence.clean, alternatives=(), scores=scores, tokens=None, alignment=None)
 
 
-def _all_repaired(tasks: Sequence[PreparedSentence], found: Sequence[TranslationResult]) -> list[TranslationResult]:
-    return [_repaired(task, translation) for task, translation in zip(tasks, found, strict=True)]
-
-
-def _keeps_links(task: PreparedSentence, text: str) -> bool:
-    return not task.kept or Counter(each.key for each in task.kept) == Counter(
-        each.key for each in protected_spans(text)
+def _usage_sum(first: Usage, second: Usage) -> Usage:
+    """Of two requests for one sentence, one after the other."""
+    return replace(
+        first,
+        read_tokens=first.read_tokens + second.read_tokens,
+        new_tokens=first.new_tokens + second.new_tokens,
+        total_s=first.total_s + second.total_s,
     )
 
 
-def _loses_number_or_term(task: PreparedSentence, text: str) -> bool:
-    """A number or a term."""
-    there = numbers_in(text, task.terms) if task.numbers else []
-    lost = missing_spans(task.numbers, there)
-    became_words = all(map(may_be_a_word, lost)) and not missing_spans(there, task.numbers)
-    return (bool(lost) and not became_words) or not all(holds_term(text, term.forms) for term in task.terms)
+def _keeps_links(sentence: PreparedSentence, text: str) -> bool:
+    return not sentence.protected or Counter(span.key for span in sentence.protected) == Counter(
+        span.key for span in protected_spans(text)
+    )
 
 
-def _repaired(task: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """With all that it has to hold."""
-    sentence, translation = task.sentence, or_source_text(task, translation)
-    if not task.plain:
-        translation = with_lost_numbers(translation, task.numbers, task.terms, sentence.clean)
-        translation = with_terms(translation, task.terms, sentence.clean)
-        translation = _with_repaired_alternatives(task, translation)
-        translation = with_edits(translation, mark_edits(sentence, translation))
+def _loses_number_or_term(sentence: PreparedSentence, text: str) -> bool:
+    present = numbers_in(text, sentence.terms) if sentence.numbers else []
+    lost = missing_spans(sentence.numbers, present)
+    became_words = all(map(may_be_a_word, lost)) and not missing_spans(present, sentence.numbers)
+    return (bool(lost) and not became_words) or not all(holds_term(text, term.forms) for term in sentence.terms)
+
+
+def _repaired(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    translation = or_source_text(sentence, translation)
+    if not sentence.plain:
+        translation = _with_numbers_and_terms(sentence, translation)
+        translation = with_marks(sentence, _with_repaired_alternatives(sentence, translation))
     if translation.alignment is None or not sentence.marks:
         return translation
     return replace(translation, alignment=sentence.in_source(translation.alignment))
 
 
-def or_source_text(task: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """A model that writes nothing has not translated: the source stays."""
-    if translation.text.strip():
-        return translation
-    scores = translation.scores and translation.scores[:1]
-    return replace(translation, text=task.sentence.clean, alternatives=(), scores=scores, tokens=None, alignment=None)
+def _with_numbers_and_terms(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    translation = with_lost_numbers(translation, sentence.numbers, sentence.terms, sentence.clean)
+    return with_terms(translation, sentence.terms, sentence.clean)
 
 
-def _with_repaired_alternatives(task: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """Only those that hold it too: where their words stand for which, nobody says."""
+def _with_repaired_alternatives(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """Alternatives that lose nothing, with their marks; the others cannot be repaired without an alignment."""
     texts: list[str] = []
     scores = list(translation.scores[:1]) if translation.scores else []
-    best = with_edits(translation, mark_edits(task.sentence, translation)).text
+    best = with_marks(sentence, translation).text
     for number, text in enumerate(translation.alternatives, 1):
-        if _keeps_links(task, text) and not _loses_number_or_term(task, text):
-            other = TranslationResult(text, (), "stop", "")
-            whole = with_edits(other, mark_edits(task.sentence, other)).text
-            if whole in (best, *texts):  # since its terms are in it
-                continue
-            texts.append(whole)
+        if not _keeps_links(sentence, text) or _loses_number_or_term(sentence, text):
+            continue
+        marked = with_marks(sentence, TranslationResult(text, (), "stop", "")).text
+        if marked not in (best, *texts):  # it may have become equal by its terms
+            texts.append(marked)
             scores += translation.scores[number : number + 1] if translation.scores else ()
     return replace(translation, alternatives=tuple(texts), scores=translation.scores and tuple(scores))
+
+
+# Terms of a glossary -------------------------------------------------------------------------------------------
+
+
+async def _with_constrained_terms(
+    engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: Sequence[TranslationResult]
+) -> list[TranslationResult]:
+    """Constrained translations of sentences whose terms are not in their places, where they are better than to replace
+    words. Alternatives get their terms by replacement."""
+    translations = await _with_terms_in_alternatives(
+        engine, sentences, await _with_term_alignments(engine, sentences, translations)
+    )
+    losing = [i for i, each in enumerate(sentences) if each.terms and not terms_in_place(translations[i], each.terms)]
+    requests = [sentences[i].constrained_request for i in losing]
+    for i, constrained in zip(losing, await engine.translated_or_none(requests) if losing else (), strict=True):
+        if constrained is None:
+            continue
+        free, usage = translations[i], _usage_sum(translations[i].usage, constrained.usage)
+        if constrained_is_better(free, constrained, sentences[i].terms):
+            scores = constrained.scores and (*constrained.scores[:1], *(free.scores or ())[1:])
+            translations[i] = replace(constrained, usage=usage, alternatives=free.alternatives, scores=scores)
+        else:
+            translations[i] = replace(free, usage=usage)
+    return translations
+
+
+async def _with_term_alignments(
+    engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: Sequence[TranslationResult]
+) -> list[TranslationResult]:
+    """Terms that no word is aligned with are translated by themselves, to find their translations in the sentence."""
+    translations = list(translations)
+    requests: list[TranslationRequest] = []
+    lost: list[tuple[int, Term]] = []
+    for i, sentence in enumerate(sentences):
+        options = sentence.request.options
+        for term in unaligned_terms(translations[i], sentence.terms) if sentence.terms else ():
+            lost.append((i, term))
+            plain = TranslationOptions(options.source_language, options.target_language, options.model)
+            requests.append(TranslationRequest(sentence.clean[term.start : term.end], plain))
+    alone: defaultdict[int, list[tuple[Term, str]]] = defaultdict(list)
+    for (i, term), result in zip(lost, await engine.translate(requests, patient=True) if lost else (), strict=True):
+        alone[i].append((term, result.text))
+    for i, terms in alone.items():
+        translations[i] = with_term_alignment(translations[i], terms)
+    return translations
+
+
+async def _with_terms_in_alternatives(
+    engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: list[TranslationResult]
+) -> list[TranslationResult]:
+    owners = [i for i, sentence in enumerate(sentences) if sentence.terms for _ in translations[i].alternatives]
+    if not owners:
+        return translations
+    texts = [text for i in dict.fromkeys(owners) for text in translations[i].alternatives]
+    alternatives = [TranslationResult(text, (), "stop", "") for text in texts]
+    alternatives = await engine.aligned([sentences[i].request for i in owners], alternatives)
+    alternatives = await _with_term_alignments(engine, [sentences[i] for i in owners], alternatives)
+    repaired: defaultdict[int, list[str]] = defaultdict(list)
+    for i, alternative in zip(owners, alternatives, strict=True):
+        repaired[i].append(_with_numbers_and_terms(sentences[i], alternative).text)
+    for i, own in repaired.items():
+        translations[i] = replace(translations[i], alternatives=tuple(own))
+    return translations

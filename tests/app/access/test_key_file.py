@@ -46,9 +46,7 @@ def test_keys_are_random_and_long() -> None:
     assert {len(key) for key in made} == {47}
 
 
-def test_unknown_key_takes_a_constant_time_comparison_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_key_takes_a_constant_time_comparison_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "keys"
     key_file.write_key_lines(file, [line()])
     ring, compared = KeyRing(file), list[bytes]()

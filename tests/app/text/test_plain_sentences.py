@@ -8,11 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from app.engine.interface import TranslationOptions
-from app.text.glossary_matching import TermMatcher
 from app.text.sentence_splitting import one_plain_sentence
-from app.translation.prepare import PreparedSentence, SegmentedText, Sentence, segmented
+from app.translation.prepare import PreparedSentence, SegmentedText, segmented
 
-NO_TERMS = TermMatcher({})
 LANGUAGES = ("de", "en", "fr", "es", "el", "ru", "zh", "ja", "hi", "my", "xx")
 WORDS = (
     *("z", "Dr", "St", "Nr", "bzw", "p", "I", "a", "ist", "the", "www", "l'a", "d’une", "Herr-Frau", "Émile", "usw"),
@@ -39,8 +37,7 @@ def test_other_texts_are_not_plain(text: str) -> None:
 
 
 def ways(text: str, language: str) -> tuple[SegmentedText, PreparedSentence]:
-    asked = TranslationOptions("de", "en")
-    return segmented(text, language), PreparedSentence.of(Sentence.of(text), asked, NO_TERMS)
+    return segmented(text, language), PreparedSentence.of(text, TranslationOptions("de", "en"), None)
 
 
 def test_quick_test_changes_no_result() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
-from app.translation.cached_engine import Cache
+from app.translation.cached_engine import TranslationCache
 from app.translation.text_translator import Translator
 from models.decoding.options import DecodingOptions
 from tests.app.translation.word_engine import WordEngine, with_reload
@@ -47,7 +47,7 @@ def answer(text: str) -> TranslationResult:
 
 @pytest.mark.parametrize("field", OTHERS)
 def test_no_two_questions_share_an_answer(field: str) -> None:
-    cache = Cache(1_000_000)
+    cache = TranslationCache(1_000_000)
     cache.put(("m", 1, JOB), answer("a"))
     assert cache.get(("m", 1, changed(JOB, **{field: OTHERS[field]}))) is None
     assert cache.get(("m", 1, replace(JOB))) == answer("a")
@@ -64,7 +64,7 @@ def test_every_field_of_a_question_is_told_apart() -> None:
 
 
 def test_the_memory_is_bounded_and_the_latest_used_stay() -> None:
-    cache = Cache(7_000)
+    cache = TranslationCache(7_000)
     for text in "abc":
         cache.put(("m", 1, replace(JOB, text=text)), answer(text))
     assert cache.get(("m", 1, replace(JOB, text="a"))) == answer("a")
@@ -79,7 +79,7 @@ def test_the_memory_is_bounded_and_the_latest_used_stay() -> None:
 
 
 def test_sizes_are_counted_as_they_go() -> None:
-    cache = Cache(100_000)
+    cache = TranslationCache(100_000)
     for number in range(200):
         cache.put(("m", 1, replace(JOB, text=str(number % 50))), answer("x" * number))
         assert cache.bytes <= 100_000
@@ -93,7 +93,7 @@ def translated(translator: Translator, text: str = "Ein Satz.", **options: objec
 
 def test_a_sentence_is_asked_once_within_its_version() -> None:
     engine = WordEngine()
-    translator = Translator(engine, Cache(1_000_000))
+    translator = Translator(engine, TranslationCache(1_000_000))
     assert translated(translator) == translated(translator) == "EIN SATZ."
     assert translated(translator, "Ein Satz. Noch einer.") == "EIN SATZ. NOCH EINER."
     assert engine.asked == ["Ein Satz.", "Noch einer."]
@@ -105,7 +105,7 @@ def test_a_sentence_is_asked_once_within_its_version() -> None:
 
 
 def test_what_was_known_costs_nothing() -> None:
-    translator = Translator(WordEngine(), Cache(1_000_000))
+    translator = Translator(WordEngine(), TranslationCache(1_000_000))
     job = text_request("Ein Satz.", "de", "en")
     first, second = (asyncio.run(translator.translate([job]))[0] for _ in range(2))
     assert first.usage.read_tokens == 2
@@ -120,7 +120,7 @@ def test_an_answer_across_a_reload_is_not_kept() -> None:
             return found
 
     engine = Reloading()
-    translator = Translator(engine, Cache(1_000_000))
+    translator = Translator(engine, TranslationCache(1_000_000))
     translated(translator)
     translated(translator)
     assert len(engine.asked) == 2

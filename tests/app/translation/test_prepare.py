@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.text.layout_characters import JOINERS, MARK, is_spelling_joiner
-from app.translation.prepare import segmented, target_spaces
+from app.translation.prepare import segmented
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
@@ -33,7 +33,7 @@ from tests.request_builders import text_request
 def test_pieces(text: str, pieces: list[str]) -> None:
     layout = segmented(text, "de")
     assert layout.pieces == pieces
-    between = layout.between
+    between = layout.layout("en")
     assert "".join([each for pair in zip(between, pieces, strict=False) for each in pair]) + between[-1] == text
 
 
@@ -54,7 +54,7 @@ def test_lines_are_parted_even_where_sentences_are_not() -> None:
 def test_single_spaces_between_sentences_are_those_of_the_target(
     text: str, source: str, target: str, wanted: list[str]
 ) -> None:
-    assert list(target_spaces(segmented(text, source), target)) == wanted
+    assert segmented(text, source).layout(target) == wanted
 
 
 PARTS = [

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.engine.errors import Overloaded, TextTooLong
-from app.translation.prepare import _cut_spans
+from app.translation.prepare import cut_spans
 from app.translation.text_translator import Translator
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.translation.word_engine import WordEngine
@@ -28,7 +28,7 @@ def test_white_space_that_is_written_as_a_reference_is_white_space(text: str) ->
 
 def test_a_long_link_is_cut_out_whole_and_not_in_parts() -> None:
     text = f"See the file at {LINK} for more."
-    parts = [text[start:end] for start, end in _cut_spans(text, 0, len(text), 200)]
+    parts = [text[start:end] for start, end in cut_spans(text, 0, len(text), 200)]
     assert parts == ["See the file at", "for more."]
 
 
@@ -54,7 +54,7 @@ def test_what_follows_what_has_begun_waits_for_room(monkeypatch: pytest.MonkeyPa
 
 def test_one_pair_too_long_to_be_aligned_leaves_the_others_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
     from app.engine.interface import TranslationResult
-    from app.translation.cached_engine import Asker, Cache
+    from app.translation.cached_engine import CachedEngine, TranslationCache
 
     engine = FakeEngine()
     align = engine.align
@@ -67,5 +67,5 @@ def test_one_pair_too_long_to_be_aligned_leaves_the_others_their_words(monkeypat
     monkeypatch.setattr(engine, "align", aligned)
     jobs = [translation_request(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
     found = [TranslationResult(job.text, (), "stop", "m") for job in jobs]
-    answers = asyncio.run(Asker(engine, Cache()).aligned(jobs, found))
+    answers = asyncio.run(CachedEngine(engine, TranslationCache()).aligned(jobs, found))
     assert [each.alignment is not None and len(each.alignment) for each in answers] == [2, False, 2]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.engine.errors import EngineUnavailable, Overloaded
-from app.translation.cached_engine import Cache
+from app.translation.cached_engine import TranslationCache
 from app.translation.text_request import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.repair.test_sentence_repair import without_signs
@@ -97,7 +97,7 @@ def test_a_reader_that_leaves_ends_the_work() -> None:
 
 def test_known_sentences_are_shown_at_once() -> None:
     engine = WordEngine()
-    translator = Translator(engine, Cache(1_000_000))
+    translator = Translator(engine, TranslationCache(1_000_000))
     job = text_request("Ein Hund. Ein Haus.", "de", "en")
     asyncio.run(translator.translate([job]))
     texts, result = asyncio.run(shown(translator, job))

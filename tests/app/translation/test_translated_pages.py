@@ -12,7 +12,7 @@ import pytest
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult, Usage
 from app.translation.text_request import TextRequest, TranslatedText
-from app.translation.text_translator import Translator, translated_page, translated_pages
+from app.translation.text_translator import Translator, translated_pages
 from tests.app.api.fake_engine import FakeEngine
 from tests.request_builders import changed, text_request
 
@@ -41,6 +41,11 @@ class Capitals:
         return TranslatedText(out, (), reason, "tiny-de-en", usage, scores, None, told)
 
 
+async def one_page(request: TextRequest, translate: Capitals) -> TranslatedText:
+    (translated,) = await translated_pages([request], translate)
+    return translated
+
+
 def page(text: str, **fields: Any) -> TextRequest:
     return text_request(text, "de", "en", format="html", **fields)
 
@@ -58,7 +63,7 @@ def test_all_texts_of_all_pages_are_asked_at_once() -> None:
 
 def test_what_is_told_of_a_page() -> None:
     job = page("<p>one two three</p>endless", wants=frozenset({"scores", "tokens", "alignment"}), alternatives=3)
-    answer = asyncio.run(translated_page(job, Capitals()))
+    answer = asyncio.run(one_page(job, Capitals()))
     assert answer == TranslatedText(
         "<p>TWO ONE THREE</p>ENDLESS", (), "length", "tiny-de-en", Usage(4, 8, 0.25, None, 0.3), (-2.0,), None, None
     )
@@ -66,21 +71,23 @@ def test_what_is_told_of_a_page() -> None:
 
 def test_a_page_without_a_text_asks_nobody() -> None:
     ask = Capitals()
-    assert asyncio.run(translated_page(page("<p><code>x</code> </p>"), ask)) == TranslatedText("<p><code>x</code> </p>")
+    assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], ask))[0] == TranslatedText(
+        "<p><code>x</code> </p>"
+    )
     assert ask.asked == []
 
 
 @pytest.mark.parametrize("alignment", [True, False])
 def test_the_text_outside_of_tags_is_what_the_plain_text_becomes(alignment: bool) -> None:
     text = "one <b>two <i>three</i></b>, <a href='x'>four</a> &amp; <span>five</span>"
-    answer = asyncio.run(translated_page(page(text), Capitals(alignment)))
+    answer = asyncio.run(one_page(page(text), Capitals(alignment)))
     assert re.sub("<[^>]*>", "", answer.text) == "TWO ONE THREE, FOUR &amp; FIVE"
     assert sorted(re.findall("<[^>]*>", answer.text)) == sorted(re.findall("<[^>]*>", text))
 
 
 def test_a_long_page_is_the_same_as_its_parts() -> None:
     part = "<p>one <b>two</b> three</p>\n"
-    assert (asyncio.run(translated_page(page(part * 200), Capitals()))).text == "<p><b>TWO</b> ONE THREE</p>\n" * 200
+    assert (asyncio.run(one_page(page(part * 200), Capitals()))).text == "<p><b>TWO</b> ONE THREE</p>\n" * 200
 
 
 class AlignedEngine(FakeEngine):

@@ -80,7 +80,7 @@ def test_what_has_no_place_in_one_sentence_is_translated_in_parts() -> None:
 def test_what_a_model_writes(text: str, wanted: str) -> None:
     assert strip_invented_layout(text, "") == wanted
     writing = LayoutFilter("")
-    assert "".join(map(writing.more, text)) == wanted
+    assert "".join(map(writing.add, text)) == wanted
 
 
 def test_a_prefix_stays_as_it_is() -> None:
