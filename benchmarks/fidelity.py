@@ -78,8 +78,8 @@ async def translating(checkpoint: Path) -> Any:
         await pool.start()
         try:
             while not pool.status().ready:
-                if pool.library.problems:
-                    raise SystemExit(next(iter(pool.library.problems.values())))
+                if pool.registry.problems:
+                    raise SystemExit(next(iter(pool.registry.problems.values())))
                 await asyncio.sleep(0.05)
             yield Translator(pool)
         finally:

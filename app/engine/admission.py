@@ -6,29 +6,28 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.engine.errors import EngineUnavailable, InvalidRequest, Overloaded
-from app.engine.registry.model_lifecycle import ModelLifecycle
-from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 
 WINDOW_S = 30.0  # of the measured time
 MIN_MEASURED_S = 2.0  # measured for less, a rate says nothing
-REPORT_INTERVAL_S = 2.0  # devices tell every second what they did for those who have left
+REPORT_INTERVAL_S = 2.0  # devices report every second what they computed for cancelled requests
+MAX_RETRY_AFTER_S = 60
 
 
 class Throughput:
-    """Finished work over the time in which the measure ran: time without work says nothing about how fast it goes."""
+    """Finished work over the time in which the clock ran: time without work says nothing about how fast it goes."""
 
     def __init__(self) -> None:
         self._before_s = 0.0
         self._since: float | None = None
         self._stopped = 0.0
-        self._told_s = -REPORT_INTERVAL_S
+        self._reported_s = -REPORT_INTERVAL_S
         self._finished: deque[tuple[float, int]] = deque()  # (when, by our own clock; work)
-        self._work = 0  # the sum of all these
+        self._work = 0  # their sum
 
     def run(self, on: bool) -> None:
         """Let the clock run, or stop it."""
@@ -42,48 +41,47 @@ class Throughput:
         if self._since is not None:
             self._add(work)
 
-    def told(self, work: int) -> None:
-        """What was computed for those who have left, told up to a second later: perhaps when all have left, and the
-        clock, which ran for them, stands still."""
+    def reported(self, work: int) -> None:
+        """Work for cancelled requests, reported up to a second later: perhaps when all have left, and the clock, which
+        ran for them, stands still."""
         if self._since is not None or time.monotonic() - self._stopped <= REPORT_INTERVAL_S:
-            self._told_s = self._clock_s()
+            self._reported_s = self._clock_s()
             self._add(work)
 
     def rate(self) -> float | None:
         """Work a second over the last `WINDOW_S` of the measured time; None while there is too little to say. Up to
-        the last telling if there was one just now: later time is known, but not yet all that was done in it."""
-        self._forget()
+        the last report if there was one just now: later time is known, but not yet all the work that was done in it."""
         now_s = self._clock_s()
-        until_s = self._told_s if now_s - self._told_s < REPORT_INTERVAL_S else now_s
+        self._forget(now_s)
+        until_s = self._reported_s if now_s - self._reported_s < REPORT_INTERVAL_S else now_s
         measured_s = until_s - max(0.0, now_s - WINDOW_S)
         done = self._work
-        for when, work in reversed(self._finished):  # few: not the whole window, for every request asks
+        for when, work in reversed(self._finished):  # few: not the whole window, for this runs at every request
             if when <= until_s:
                 break
             done -= work
         return done / measured_s if measured_s >= MIN_MEASURED_S and done else None
 
     def _add(self, work: int) -> None:
+        now_s = self._clock_s()
         if work:
-            self._finished.append((self._clock_s(), work))
+            self._finished.append((now_s, work))
             self._work += work
-        self._forget()
+        self._forget(now_s)
 
     def _clock_s(self) -> float:
         return self._before_s + (0.0 if self._since is None else time.monotonic() - self._since)
 
-    def _forget(self) -> None:
-        """Here, and not only when someone asks: a service that never is full would remember every request."""
-        begin = self._clock_s() - WINDOW_S
-        while self._finished and self._finished[0][0] < begin:
+    def _forget(self, now_s: float) -> None:
+        """Not only in `rate`: a service that never is full would remember every request."""
+        while self._finished and self._finished[0][0] < now_s - WINDOW_S:
             self._work -= self._finished.popleft()[1]
 
 
-MAX_RETRY_AFTER_S = 60
-
-
 class Backlog:
-    """open: requests;  requests: their sequences;  work: tokens, to read and to write;  rows: slots that they need.
+    """What was admitted and is not done yet, of one model or of all, and how fast it gets done.
+
+    open: requests;  requests: their sequences;  work: tokens, to read and to write;  rows: slots that they need.
     Throughput is measured twice: `loaded` while there is more to do than fits the slots, which is the only rate that
     says how fast a queue moves; `busy` while there is anything to do."""
 
@@ -91,28 +89,11 @@ class Backlog:
         self.open = self.requests = self.work = self.rows = 0
         self.busy, self.loaded = Throughput(), Throughput()
 
-    def count(self, requests: int, work: int, rows: int) -> None:
-        self.requests += requests
-        self.work += work
-        self.rows += rows
-        self.busy.run(self.requests > 0)
-
-    def finished(self, work: int) -> None:
-        if work:
-            self.busy.finished(work)
-            self.loaded.finished(work)
-
-    def told(self, work: int) -> None:
-        """A device has told, as it does every second, how much it computed for those who have left since."""
-        self.busy.told(work)
-        self.loaded.told(work)
-
     def queue_s(self, slots: int, sequences: int = 1) -> float:
         """How long the last of a new request's sequences would wait for a slot: while the work that has none is done at
         the measured throughput, or until its turn among all requests comes so many times, every second start being
         one (`app.engine.worker.request_queue`). 0 while there is no throughput to measure: a first burst is let in."""
-        rate = self.loaded.rate()
-        if self.rows <= slots or not rate:
+        if self.rows <= slots or not (rate := self.loaded.rate()):
             return 0.0
         waiting = self.work * (self.rows - slots) / self.rows
         in_turn = 2 * self.open * sequences * self.work / self.requests
@@ -126,8 +107,8 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a request asks of one model, by its plain name. read_tokens: of its sources and prompts; new_tokens: how
-    many it will probably write; rows: the slots that it needs, a beam of k counts k."""
+    """What a request, or a part of it, takes of one model, by its plain name. read_tokens: of its sources and prompts;
+    new_tokens: how many it will probably write; rows: the slots that it needs, a beam of k counts k."""
 
     model: str
     requests: int
@@ -139,50 +120,39 @@ class Demand:
     def work(self) -> int:
         return self.read_tokens + self.new_tokens
 
-    @classmethod
-    def totals(cls, parts: Iterable[Demand]) -> list[Demand]:
-        """One for each model that they are for."""
-        sums: dict[str, list[int]] = {}
-        for part in parts:
-            total = sums.setdefault(part.model, [0, 0, 0, 0])
-            for i, number in enumerate((part.requests, part.read_tokens, part.new_tokens, part.rows)):
-                total[i] += number
-        return [cls(model, *total) for model, total in sums.items()]
+    def plus(self, other: Demand, sign: int = 1) -> Demand:
+        """Of the same model; sign -1 takes it away."""
+        return Demand(
+            self.model,
+            self.requests + sign * other.requests,
+            self.read_tokens + sign * other.read_tokens,
+            self.new_tokens + sign * other.new_tokens,
+            self.rows + sign * other.rows,
+        )
 
 
 class Reservation:
-    """The room that one request holds. A sequence of it that is answered gives its part back at once: else the last
-    text of a page would keep others out as if all of the page were still to do."""
+    """The room that one request holds, by model. A sequence of it that is answered gives its part back at once: else
+    the last text of a page would keep others out as if all of the page were still to do."""
 
-    def __init__(self, admission: Admission, demands: Iterable[Demand]) -> None:
-        self._admission, self._held = admission, {demand.model: demand for demand in demands}
+    def __init__(self, admission: Admission, held: dict[str, Demand]) -> None:
+        self._admission, self._held = admission, held
 
     def answered(self, part: Demand) -> None:
-        held = self._held[part.model]
-        self._held[part.model] = Demand(
-            part.model,
-            held.requests - part.requests,
-            held.read_tokens - part.read_tokens,
-            held.new_tokens - part.new_tokens,
-            held.rows - part.rows,
-        )
+        self._held[part.model] = self._held[part.model].plus(part, -1)
         self._admission.done(part)
-
-    def rest(self) -> list[Demand]:
-        """What nobody has given back; nothing is held any more."""
-        rest, self._held = list(self._held.values()), {}
-        return rest
 
 
 class Admission:
     """Requests and tokens are bounded for all models together, waiting time for each: a model has its own slots and
-    its own speed. slots: of one model on all devices."""
+    its own speed. slots: of one model on all devices. max_queue_age_s: how long a request may wait for a slot."""
 
     def __init__(
         self, max_requests: int, max_tokens: int, *, slots: int = 64, max_queue_age_s: float = math.inf
     ) -> None:
         self.max_requests, self.max_tokens = max_requests, max_tokens
         self.slots, self.max_queue_age_s = slots, max_queue_age_s
+        self.draining = False
         self.tokens = 0
         self.all = Backlog()
         self.models: defaultdict[str, Backlog] = defaultdict(Backlog)
@@ -193,55 +163,76 @@ class Admission:
 
     @contextmanager
     def admitted(self, *demands: Demand) -> Iterator[Reservation]:
-        """Room for all of it together, or Overloaded; InvalidRequest if it could never fit."""
-        self._check(demands)
+        """Room for all of it together. Overloaded or EngineUnavailable if there is none now; InvalidRequest if it could
+        never fit."""
+        held: dict[str, Demand] = {}
         for demand in demands:
+            held[demand.model] = held[demand.model].plus(demand) if demand.model in held else demand
+        totals = list(held.values())
+        self._check(totals)
+        for demand in totals:
             self.models[demand.model].open += 1
             self._count(demand, 1)
-        share = Reservation(self, demands)
         try:
-            yield share
-            for rest in share.rest():
-                self.done(rest)
+            yield Reservation(self, held)
+            for model in list(held):
+                self.done(held.pop(model))
         finally:
-            for rest in share.rest():
+            for rest in held.values():
                 self._count(rest, -1)
-            for demand in demands:
+            for demand in totals:
                 self.models[demand.model].open -= 1
 
+    def start_by(self, first: bool = True) -> float:
+        """When a request that comes in now must have got its slots: its first sequence. The sequences beside it then
+        have the request's time and no other limit (0), or most of a page would be computed for a 429."""
+        return time.monotonic() + self.max_queue_age_s if first else 0.0
+
     def done(self, part: Demand) -> None:
-        """Not for what failed or was cancelled: how much of that was done, the devices tell (`wasted`)."""
+        """Not for what failed or was cancelled: devices report how much of that was computed (`wasted`)."""
         for backlog in (self.models[part.model], self.all):
-            backlog.finished(part.work)
+            if work := part.work:
+                backlog.busy.finished(work)
+                backlog.loaded.finished(work)
         self._count(part, -1)
 
     def wasted(self, model: str, tokens: int) -> None:
         """So many were computed for requests that were cancelled. The time went into them, so they count: else a
         service that many clients leave would think itself slow, and refuse those who stay."""
         for backlog in (self.models[model], self.all):
-            backlog.told(tokens)
+            backlog.busy.reported(tokens)
+            backlog.loaded.reported(tokens)
 
-    def _check(self, demands: tuple[Demand, ...]) -> None:
-        requests, tokens = sum(each.requests for each in demands), sum(each.read_tokens for each in demands)
+    def refuse_when_draining(self) -> None:
+        if self.draining:
+            raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
+
+    def check_room(self) -> None:
+        """EngineUnavailable or Overloaded if even the smallest request would be refused, whatever model it is for."""
+        self.refuse_when_draining()
+        if self.all.requests >= self.max_requests:
+            raise self._overloaded("overloaded_requests", self.all)
+        if self.tokens >= self.max_tokens:
+            raise self._overloaded("overloaded_tokens", self.all)
+
+    def _check(self, demands: Iterable[Demand]) -> None:
+        self.refuse_when_draining()
+        requests = tokens = 0
+        for demand in demands:
+            requests += demand.requests
+            tokens += demand.read_tokens
         if requests > self.max_requests or tokens > self.max_tokens:
             raise InvalidRequest(
                 f"This asks for {requests} sequences of {tokens:,} tokens at once; the service"
                 f" takes {self.max_requests} and {self.max_tokens:,}. Send it in parts."
             )
-        if self.requests + requests > self.max_requests:
+        if self.all.requests + requests > self.max_requests:
             raise self._overloaded("overloaded_requests", self.all)
         if self.tokens + tokens > self.max_tokens:
             raise self._overloaded("overloaded_tokens", self.all)
         for demand in demands:
             if self.queue_s(demand.model, demand.requests) > self.max_queue_age_s:
                 raise self._overloaded("queue_age", self.models[demand.model])
-
-    def check_room(self) -> None:
-        """Overloaded if even the smallest request would be, whatever model it is for."""
-        if self.requests >= self.max_requests:
-            raise self._overloaded("overloaded_requests", self.all)
-        if self.tokens >= self.max_tokens:
-            raise self._overloaded("overloaded_tokens", self.all)
 
     def _overloaded(self, reason: str, backlog: Backlog) -> Overloaded:
         wait = backlog.retry_after_s()
@@ -252,10 +243,15 @@ class Admission:
         self.tokens += sign * demand.read_tokens
         model = self.models[demand.model]
         for backlog in (model, self.all):
-            backlog.count(sign * demand.requests, sign * demand.work, sign * demand.rows)
+            backlog.requests += sign * demand.requests
+            backlog.work += sign * demand.work
+            backlog.rows += sign * demand.rows
+            backlog.busy.run(backlog.requests > 0)
         model.loaded.run(model.rows > self.slots)
-        full = self.requests >= self.max_requests
-        self.all.loaded.run(full or any(each.rows > self.slots for each in self.models.values()))
+        loaded = self.all.requests >= self.max_requests
+        for backlog in self.models.values():
+            loaded = loaded or backlog.rows > self.slots
+        self.all.loaded.run(loaded)
 
     def queue_s(self, model: str, sequences: int = 1) -> float:
         """How long a new request of so many sequences would wait for its last slot; see `Backlog.queue_s`."""
@@ -264,41 +260,3 @@ class Admission:
     def retry_after_s(self, model: str) -> int:
         """When that model will have done what it has, in whole seconds; 1 to 60."""
         return self.models[model].retry_after_s() if model in self.models else 1
-
-
-class Entrance:
-    """library: the checkpoints, or EngineUnavailable until they are read. max_queue_age_s: how long a request may
-    wait for a slot."""
-
-    def __init__(
-        self, library: Callable[[], ModelRegistry], shelf: ModelLifecycle, admission: Admission, max_queue_age_s: float
-    ) -> None:
-        self.library, self.admission, self.max_queue_age_s = library, admission, max_queue_age_s
-        self._shelf = shelf
-        self.draining = False
-
-    def keeping(self, editions: Sequence[ModelVersion]) -> AbstractContextManager[None]:
-        """These stay on the devices while a request that has begun with them runs: from its choice of them on, which
-        comes before its texts are tokenized, to its last token."""
-        return self._shelf.in_use(editions)
-
-    @contextmanager
-    def admitted(self, *demands: Demand) -> Iterator[Reservation]:
-        """Room for all of it together; see `Admission.admitted`."""
-        self.refuse_when_draining()
-        with self.admission.admitted(*demands) as share:
-            yield share
-
-    def check_room(self) -> None:
-        """EngineUnavailable or Overloaded if nothing could be let in now, however little it asks for."""
-        self.refuse_when_draining()
-        self.admission.check_room()
-
-    def refuse_when_draining(self) -> None:
-        if self.draining:
-            raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
-
-    def start_by(self, first: bool = True) -> float:
-        """When a request that comes in now must have got its slots: its first sequence. Those beside it then have the
-        request's time and no other limit, or most of a page would be computed for a 429."""
-        return time.monotonic() + self.max_queue_age_s if first else 0.0

@@ -1,4 +1,4 @@
-"""The settings of the engine, as one section."""
+"""The engine's section of the settings."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from app.engine.dispatch.placement import cpu_workers, inspection_threads, threads_each
-from app.engine.protocol import messages as m
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Times in seconds; see `app.settings` for what each means."""
+    """Fields have the names of the settings that fill them; `app.settings` says what each means. Times in seconds."""
 
     checkpoints: Path
     devices: str = "auto"
     cpu_threads: int = 0
-    cpu_workers: int = 1  # 0: see `app.engine.dispatch.placement`
+    cpu_workers: int = 1
     precision: str = "auto"
     slots_per_model: int = 64
     max_inflight_requests: int = 1024
@@ -34,19 +31,3 @@ class EngineSettings:
     prefill_tokens: int = 2048
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
-
-    def configure(self) -> m.Configure:
-        """What every device process is told; `Devices` fills in which device it is."""
-        return m.Configure(
-            device="",
-            threads=threads_each(self.cpu_threads, cpu_workers(self.cpu_workers)),
-            slots=self.slots_per_model,
-            precision=self.precision,
-            beam=self.beam_size,
-            prefill_tokens=self.prefill_tokens,
-            beat_s=min(1.0, self.worker_hang_timeout_s / 4),
-            log_level=self.log_level,
-            log_format=self.log_format,
-            stream_interval_s=self.stream_interval_ms / 1000,
-            inspection_threads=inspection_threads(self.cpu_threads),
-        )

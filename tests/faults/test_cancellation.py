@@ -182,7 +182,7 @@ def held(running: Running) -> Held:
     for each in (pool.admission.all, *pool.admission.models.values()):
         assert (pool.admission.tokens, each.requests, each.work, each.rows) == (0, 0, 0, 0)
     assert device.outstanding_tokens == 0
-    assert not pool.shelf._users
+    assert not pool.registry.users
     assert not any(pool.metrics.by_model.inflight.values())
     for family in pool.metrics.collector.collect():
         assert family.name in ("parlance:slots",) or not any(sample.value for sample in family.samples), family

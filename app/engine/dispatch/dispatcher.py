@@ -66,6 +66,7 @@ class Dispatcher:
         self._retry_after_s = retry_after_s
         self._pending: dict[int, PendingRequest] = {}
         self._ids = itertools.count(1)
+        supervisor.on_reply = self.reply
 
     @property
     def pending(self) -> int:
@@ -91,6 +92,9 @@ class Dispatcher:
 
     @overload
     async def ask(self, message: m.Align, work: int, *, part: Part = "whole") -> m.Aligned: ...
+
+    @overload
+    async def ask(self, message: m.Look, work: int, *, part: Part = "whole") -> m.Seen: ...
 
     async def ask(
         self, message: m.Decode | m.Look, work: int, output: OutputProcessor | None = None, part: Part = "whole"

@@ -1,9 +1,12 @@
-"""Which device processes there are, and how many threads each has."""
+"""Which device processes there are, and how each of them is configured."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from app.engine.engine_settings import EngineSettings
+from app.engine.protocol.messages import Configure
 
 MAX_CPU_WORKERS = 4
 
@@ -24,6 +27,23 @@ def cpu_workers(setting: int) -> int:
     return setting or min(MAX_CPU_WORKERS, cores())
 
 
+def worker_config(settings: EngineSettings) -> Configure:
+    """The first message to every device process; the supervisor fills in its device."""
+    return Configure(
+        device="",
+        threads=threads_each(settings.cpu_threads, cpu_workers(settings.cpu_workers)),
+        slots=settings.slots_per_model,
+        precision=settings.precision,
+        beam=settings.beam_size,
+        prefill_tokens=settings.prefill_tokens,
+        beat_s=min(1.0, settings.worker_hang_timeout_s / 4),
+        log_level=settings.log_level,
+        log_format=settings.log_format,
+        stream_interval_s=settings.stream_interval_ms / 1000,
+        inspection_threads=0 if settings.cpu_threads else cores(),  # 0: as many as for all else
+    )
+
+
 def torch_device(name: str) -> str:
     """What the process of that name computes on: all CPU workers on the one CPU."""
     return "cpu" if name.startswith("cpu") else name
@@ -35,11 +55,6 @@ def threads_each(cpu_threads: int, cpu_workers: int) -> int:
     if cpu_threads or cpu_workers == 1:
         return cpu_threads
     return max(1, cores() // cpu_workers)
-
-
-def inspection_threads(cpu_threads: int) -> int:
-    """Threads of an inspection; 0: as many as for all else, where a setting says how many."""
-    return 0 if cpu_threads else cores()
 
 
 def cores() -> int:

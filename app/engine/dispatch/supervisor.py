@@ -75,8 +75,9 @@ class Supervisor:
     """configure: the first message to every process, but for its device. to_load: called at every start; name -> what
     a process must load.
 
-    on_reply gets messages about requests, on_heartbeat a device's name and its statistics; on_failure a model that no
-    device could load; on_death a device whose process has just ended with whatever was in flight on it.
+    on_reply, which the dispatcher sets, gets messages about requests; on_heartbeat a device's name and its statistics;
+    on_failure a model that no device could load; on_death a device whose process has just ended with whatever was in
+    flight on it.
     """
 
     def __init__(
@@ -87,15 +88,15 @@ class Supervisor:
         start_timeout_s: float,
         hang_timeout_s: float,
         to_load: Callable[[], Mapping[str, m.Load]],
-        on_reply: Callable[[m.FromDevice], None],
         on_failure: Callable[[str, str], None],
         on_death: Callable[[str], None],
         on_heartbeat: Callable[[str, m.Heartbeat], None],
+        on_reply: Callable[[m.FromDevice], None] = lambda message: None,
     ) -> None:
         self.devices = {name: Device(name) for name in names}
         self._configure = configure
         self._start_timeout_s, self._hang_timeout_s = start_timeout_s, hang_timeout_s
-        self._to_load, self._on_reply, self._on_heartbeat = to_load, on_reply, on_heartbeat
+        self._to_load, self.on_reply, self._on_heartbeat = to_load, on_reply, on_heartbeat
         self._on_failure, self._on_death = on_failure, on_death
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: dict[str, m.Load] = {}  # loaded at run time, and not yet among `to_load`
@@ -188,7 +189,7 @@ class Supervisor:
                 if message.name not in self._coming and all(message.name in d.failed for d in self.devices.values()):
                     self._on_failure(message.name, message.reason)
             case _:
-                self._on_reply(message)
+                self.on_reply(message)
                 return
         if device.state == "starting" and self._to_load().keys() <= device.loaded | device.failed.keys():
             device.state, device.ready_at = "ready", time.monotonic()

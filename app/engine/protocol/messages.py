@@ -53,12 +53,12 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
 class Load(Message, frozen=True, tag=True, array_like=True):
     """name: one loaded version of a model, such as demo-de-en@2; requests name it, so that old and new weights never
     mix. files: the checksums that the front end read (its tokenizers'); a folder that has changed since is refused, or
-    these files are read from `kept`, name -> path, if it is given."""
+    these files are read from `pinned`, name -> path, if it is given."""
 
     name: str
     folder: str
     files: dict[str, str] | None = None
-    kept: dict[str, str] = msgspec.field(default_factory=dict)
+    pinned: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Unload(Message, frozen=True, tag=True, array_like=True):

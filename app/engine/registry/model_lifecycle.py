@@ -6,16 +6,12 @@ old one has ended, the old one is freed. Whatever fails before the change leaves
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
-
-import msgspec
 
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.errors import EngineError, ModelConflict, UnknownModel
@@ -23,36 +19,17 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class ModelLifecycle:
-    """folder: where checkpoints lie; names are those of its sub-folders. longest_request_s: no request lasts longer,
-    so that a version is freed after that time even if someone has forgotten to give it back."""
+    """longest_request_s: no request lasts longer, so that a version is freed after that time even if a request did not
+    give it back."""
 
-    def __init__(
-        self, folder: Path, library: Callable[[], ModelRegistry], devices: Supervisor, longest_request_s: float
-    ) -> None:
-        self.folder, self._library, self._devices = folder, library, devices
-        self._longest_request_s = longest_request_s
-        self._users: Counter[str] = Counter()
-        self._left: dict[str, asyncio.Event] = {}
+    def __init__(self, registry: ModelRegistry, supervisor: Supervisor, longest_request_s: float) -> None:
+        self._registry, self._supervisor, self._longest_request_s = registry, supervisor, longest_request_s
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    @contextlib.contextmanager
-    def in_use(self, editions: Iterable[ModelVersion]) -> Iterator[None]:
-        """A request that has begun with these keeps them on the devices until it ends."""
-        keys = {edition.key for edition in editions}
-        self._users.update(keys)
-        try:
-            yield
-        finally:
-            for key in keys:
-                self._users[key] -= 1
-                if not self._users[key]:
-                    del self._users[key]
-                    if key in self._left:
-                        self._left[key].set()
 
     async def load(self, name: str) -> ModelVersion:
         """A folder that has come since the start. ModelConflict if it is loaded, CheckpointRefused if it cannot be."""
@@ -71,23 +48,25 @@ class ModelLifecycle:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _alone(self, name: str, work: Callable[[Path], Awaitable[ModelVersion]]) -> ModelVersion:
-        """One change of a name at a time, carried to its end even if whoever asked for it has left."""
-        path = self._path(name)
+    async def _alone(self, name: str, change: Callable[[Path], Awaitable[ModelVersion]]) -> ModelVersion:
+        """One change of a name at a time, carried to its end even if its caller has left. A name is one part of a path,
+        never a way out of the folder."""
+        if not name or name.startswith(".") or "\0" in name or Path(name).name != name or "\\" in name:
+            raise UnknownModel(f"{name!r} is not a name of a model: names are those of folders.", field="name")
+        path = self._registry.folder / name
 
         async def in_turn() -> ModelVersion:
             lock = self._locks.setdefault(name, asyncio.Lock())
             async with lock:
-                return await work(path)
+                return await change(path)
 
-        task = self._in_background(in_turn(), name)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._in_background(in_turn(), name))
 
-    def _in_background(self, work: Any, name: str) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.create_task(work)
+    def _in_background(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
 
-        def ended(task: asyncio.Task[Any]) -> None:
+        def ended(task: asyncio.Task[T]) -> None:
             self._tasks.discard(task)
             if not task.cancelled() and (error := task.exception()) is not None:
                 log.error("%s: %s", name, error, exc_info=None if isinstance(error, EngineError) else error)
@@ -95,70 +74,49 @@ class ModelLifecycle:
         task.add_done_callback(ended)
         return task
 
-    def _path(self, name: str) -> Path:
-        """The folder of that name. A name is one part of a path, never a way out of the folder."""
-        if not name or name.startswith(".") or "\0" in name or Path(name).name != name or "\\" in name:
-            raise UnknownModel(f"{name!r} is not a name of a model: names are those of folders.", field="name")
-        return self.folder / name
-
     async def _load(self, path: Path) -> ModelVersion:
-        if path.name in self._library().checkpoints:
+        self._registry.require_read()
+        if path.name in self._registry.versions:
             raise ModelConflict(f"{path.name} is loaded already; reload it to read its folder again.", field="name")
         if not await asyncio.to_thread(os.path.isdir, path):  # not Path.is_dir, which raises at a name of 256 bytes
             raise UnknownModel(f"There is no folder {path.name} among the checkpoints.", field="name")
         return await self._publish(path)
 
     async def _reload(self, path: Path) -> ModelVersion:
-        old = self.loaded(path.name)
+        old = self._registry.offered(path.name)
         new = await self._publish(path)
         self._in_background(self._retire(old), path.name)
         return new
 
     async def _unload(self, path: Path) -> ModelVersion:
-        edition = self.loaded(path.name)
-        self._library().drop(path.name)
-        await self._retire(edition)
-        return edition
-
-    def loaded(self, name: str) -> ModelVersion:
-        """What new requests get of that name; UnknownModel if it is not offered."""
-        library = self._library()
-        if name not in library.checkpoints:
-            listed = ", ".join(library.checkpoints) or "none"
-            raise UnknownModel(f"No model {name} is loaded. Loaded: {listed}.", field="name")
-        return library.checkpoints[name]
+        version = self._registry.offered(path.name)
+        self._registry.withdraw(path.name)
+        await self._retire(version)
+        return version
 
     async def _publish(self, path: Path) -> ModelVersion:
         """Read, load everywhere, and only then offer it; a half-loaded version is taken back from all devices."""
-        edition: ModelVersion = await asyncio.to_thread(self._library().edition, path)
+        version = await asyncio.to_thread(self._registry.read_version, path)
         try:
-            await self._devices.load(load_message(edition))
+            await self._supervisor.load(load_message(version))
         except BaseException:
-            self._devices.unload(edition.key)
+            self._supervisor.unload(version.key)
             raise
-        self._library().put(edition)
-        self._devices.settle(edition.key)
-        log.info("%s is now version %d", edition.name, edition.version)
-        return edition
+        self._registry.offer(version)
+        self._supervisor.settle(version.key)
+        log.info("%s is now version %d", version.name, version.version)
+        return version
 
-    async def _retire(self, edition: ModelVersion) -> None:
+    async def _retire(self, version: ModelVersion) -> None:
         """Free a version that no new request gets, as soon as the last one has given it back."""
-        if self._users[edition.key]:
-            self._left[edition.key] = asyncio.Event()
-            try:
-                await asyncio.wait_for(self._left[edition.key].wait(), self._longest_request_s)
-            except TimeoutError:
-                log.warning("%s is still in use after %g s; it is freed", edition.key, self._longest_request_s)
-            finally:
-                del self._left[edition.key]
-        self._devices.unload(edition.key)
+        try:
+            await self._registry.unused(version, self._longest_request_s)
+        except TimeoutError:
+            log.warning("%s is still in use after %g s; it is freed", version.key, self._longest_request_s)
+        self._supervisor.unload(version.key)
 
 
-def load_message(edition: ModelVersion) -> m.Load:
-    return m.Load(edition.key, str(edition.folder.absolute()), dict(edition.config.files))
-
-
-def load_again_message(edition: ModelVersion) -> m.Load:
-    """For a process that starts: it must serve what the others serve, whatever lies in the folder by now."""
-    kept = edition.kept.paths() if edition.kept is not None else {}
-    return msgspec.structs.replace(load_message(edition), kept=kept)
+def load_message(version: ModelVersion, *, pinned: bool = False) -> m.Load:
+    """pinned: for a process that starts, which must serve what the others serve, whatever lies in the folder by now."""
+    kept = version.pinned.paths() if pinned and version.pinned is not None else {}
+    return m.Load(version.key, str(version.folder.absolute()), dict(version.config.files), kept)

@@ -5,26 +5,33 @@ the weights of another, whatever is loaded meanwhile or written to the folder.""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
-from app.engine.errors import CheckpointRefused, InvalidRequest, UnknownModel, UnknownPair
+from app.engine.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from app.engine.registry.model_card import licence
 from app.engine.registry.pinned_files import PinnedFiles
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
 
+Kind = Literal["translator", "lyrics"]
+NOUNS = {"translator": "translator", "lyrics": "lyricist"}
+
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion(Checkpoint):
-    """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice. kept: its files,
+    """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice. pinned: its files,
     for a device process that starts after the folder has changed. licence: as its model card had it."""
 
     version: int = 1
-    kept: PinnedFiles | None = field(default=None, compare=False)
+    pinned: PinnedFiles | None = field(default=None, compare=False)
     licence: str | None = None
     loaded_at: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
 
@@ -34,73 +41,86 @@ class ModelVersion(Checkpoint):
         return f"{self.name}@{self.version}"
 
 
-@dataclass(slots=True)
 class ModelRegistry:
-    """The editions that new requests get, by name. `problems` has a sentence for each folder that could not be used."""
+    """folder: its sub-folders are the checkpoints, named as they are. versions: those that new requests get, by name,
+    in order of names: of several that could answer the first does. problems: a sentence for each folder that could not
+    be used."""
 
-    checkpoints: dict[str, ModelVersion] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-    _versions: dict[str, int] = field(default_factory=dict)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.versions: dict[str, ModelVersion] = {}
+        self.problems: dict[str, str] = {}
+        self.was_read = False
+        self._last_versions: dict[str, int] = {}
+        self._users: Counter[str] = Counter()
+        self._unused: dict[str, asyncio.Event] = {}
 
-    @classmethod
-    def read(cls, folder: Path) -> ModelRegistry:
-        """Every sub-folder with a config.json, in order of their names. One bad folder spoils no other."""
-        library = cls()
+    def read(self) -> None:
+        """Every sub-folder with a config.json. One bad folder spoils no other. Takes long: fit for another thread."""
+        versions, problems = dict[str, ModelVersion](), dict[str, str]()
+        folder = self.folder
         try:
-            folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+            paths = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
         except OSError as error:
-            library.problems[str(folder)] = f"{folder} cannot be read ({error.strerror}); no model was loaded."
-            return library
-        for path in folders:
-            library._add(path)
-        if not library.checkpoints and not library.problems:
-            library.problems[str(folder)] = (
+            problems[str(folder)] = f"{folder} cannot be read ({error.strerror}); no model was loaded."
+            paths = []
+        for path in paths:
+            try:
+                if checkpoints.is_checkpoint(path):
+                    versions[path.name] = self.read_version(path)
+            except (CheckpointRefused, OSError) as error:  # such as the lost+found of a mounted disk
+                shown = os.fsencode(path).decode(errors="backslashreplace")
+                problems[path.name if shown == str(path) else shown] = refusal(path, error).message
+        if not versions and not problems:
+            problems[str(folder)] = (
                 f"{folder} holds no checkpoint: make some with `python -m training demo --out {folder}`."
             )
-        return library
+        self.versions, self.problems, self.was_read = versions, problems, True
 
-    def _add(self, path: Path) -> None:
-        shown = os.fsencode(path).decode(errors="backslashreplace")
-        try:
-            if checkpoints.is_checkpoint(path):
-                self.put(self.edition(path))
-        except (CheckpointRefused, OSError) as error:  # such as the lost+found of a mounted disk
-            name = path.name if shown == str(path) else shown
-            self.problems[name] = refusal(path, error).message
+    def require_read(self) -> None:
+        """EngineUnavailable until the checkpoints are read: before that, it is unknown which ones are missing."""
+        if not self.was_read:
+            raise EngineUnavailable("Models are still loading; try again in a few seconds.", reason="loading")
 
-    def edition(self, path: Path) -> ModelVersion:
+    def read_version(self, path: Path) -> ModelVersion:
         """Read and verify a folder as the next version of its name; CheckpointRefused says what is wrong with it."""
         try:
             str(path).encode()  # messages to devices and answers to clients are UTF-8; file names need not be
-            found = checkpoints.read(path)
-            kept = PinnedFiles(path, [checkpoints.CONFIG, *found.config.files])
+            read = checkpoints.read(path)
+            pinned = PinnedFiles(path, [checkpoints.CONFIG, *read.config.files])
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error
-        version = self._versions.get(path.name, 0) + 1
-        self._versions[path.name] = version
-        return ModelVersion(found.folder, found.config, found.tokenizers, version, kept, licence(path))
+        version = self._last_versions[path.name] = self._last_versions.get(path.name, 0) + 1
+        return ModelVersion(read.folder, read.config, read.tokenizers, version, pinned, licence(path))
 
-    def put(self, edition: ModelVersion) -> None:
-        """From now on new requests get this one. In order of names: of several that could answer the first does."""
-        self.problems.pop(edition.name, None)
-        self.checkpoints = dict(sorted({**self.checkpoints, edition.name: edition}.items()))
+    def offer(self, version: ModelVersion) -> None:
+        """From now on new requests get this one."""
+        self.problems.pop(version.name, None)
+        self.versions = dict(sorted({**self.versions, version.name: version}.items()))
 
-    def drop(self, name: str, problem: str | None = None) -> None:
+    def withdraw(self, name: str, problem: str | None = None) -> None:
         """It is not offered any more: no device could load it, or it was unloaded."""
-        self.checkpoints.pop(name, None)
+        self.versions.pop(name, None)
         if problem is not None:
             self.problems[name] = problem
 
-    def of_kind(self, kind: str) -> Iterator[ModelVersion]:
-        return (c for c in self.checkpoints.values() if c.config.kind == kind)
+    # Which model a request gets -----------------------------------------------------------------------------
 
-    def named(self, name: str | None, kind: str) -> ModelVersion:
+    def offered(self, name: str) -> ModelVersion:
+        """UnknownModel if there is none of that name."""
+        self.require_read()
+        if name not in self.versions:
+            listed = ", ".join(self.versions) or "none"
+            raise UnknownModel(f"No model {name} is loaded. Loaded: {listed}.", field="name")
+        return self.versions[name]
+
+    def named(self, name: str | None, kind: Kind) -> ModelVersion:
         """The model of that name and kind; without a name, the only one of its kind."""
-        candidates = {c.name: c for c in self.of_kind(kind)}
-        noun = {"translator": "translator", "lyrics": "lyricist"}[kind]
+        self.require_read()
+        candidates = {version.name: version for version in self.versions.values() if version.config.kind == kind}
         if name is not None and name in candidates:
             return candidates[name]
-        listed = ", ".join(candidates) or "none"
+        noun, listed = NOUNS[kind], ", ".join(candidates) or "none"
         if name is not None:
             raise UnknownModel(f"There is no {noun} called {name!r} here. Loaded: {listed}.", field="model")
         if not candidates:
@@ -111,15 +131,53 @@ class ModelRegistry:
 
     def for_pair(self, source: str, target: str, name: str | None) -> ModelVersion:
         """The translator of a pair of languages, of that name if one is given."""
-        for checkpoint in self.of_kind("translator"):
-            pair = (checkpoint.config.source_language, checkpoint.config.target_language)
-            if pair == (source, target) and name in (None, checkpoint.name):
-                return checkpoint
-        pairs = {(c.config.source_language, c.config.target_language) for c in self.of_kind("translator")}
+        self.require_read()
+        pairs = set()
+        for version in self.versions.values():
+            config = version.config
+            if config.kind == "translator":
+                pair = (config.source_language, config.target_language)
+                if pair == (source, target) and name in (None, version.name):
+                    return version
+                pairs.add(pair)
         if name is not None and (source, target) in pairs:
             raise UnknownModel(f"There is no translator {name!r} for {source} → {target} here.", field="model")
         listed = ", ".join(f"{s} → {t}" for s, t in sorted(pairs, key=str)) or "none"
         raise UnknownPair(f"There is no model for {source} → {target} here. Loaded pairs: {listed}.", field="target")
+
+    # Which versions are in use --------------------------------------------------------------------------------
+
+    @contextmanager
+    def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:
+        """These stay on the devices while a request that has begun with them runs: from its choice of them on, which
+        comes before its texts are tokenized, to its last token."""
+        keys = set()
+        for version in versions:
+            keys.add(version.key)
+        self._users.update(keys)
+        try:
+            yield
+        finally:
+            for key in keys:
+                self._users[key] -= 1
+                if not self._users[key]:
+                    del self._users[key]
+                    if key in self._unused:
+                        self._unused[key].set()
+
+    @property
+    def users(self) -> int:
+        """Requests that run with some version."""
+        return self._users.total()
+
+    async def unused(self, version: ModelVersion, timeout_s: float) -> None:
+        """Returns when no request uses it. TimeoutError after that time."""
+        if self._users[version.key]:
+            self._unused[version.key] = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._unused[version.key].wait(), timeout_s)
+            finally:
+                del self._unused[version.key]
 
 
 def refusal(path: Path, error: Exception) -> CheckpointRefused:

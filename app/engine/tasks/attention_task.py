@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from app.engine import input_processor
-from app.engine.admission import Demand, Entrance
+from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.errors import InvalidRequest
 from app.engine.interface import AttentionQuery, AttentionResult, InspectionTimings, WalkthroughQuery, WalkthroughResult
@@ -23,11 +23,14 @@ from app.engine.tasks.translation_task import TranslationTask
 
 
 class AttentionTask:
-    def __init__(self, entrance: Entrance, switchboard: Dispatcher, translating: TranslationTask) -> None:
-        self._entrance, self._switchboard, self._translating = entrance, switchboard, translating
+    def __init__(
+        self, registry: ModelRegistry, admission: Admission, dispatcher: Dispatcher, translating: TranslationTask
+    ) -> None:
+        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
+        self._translating = translating
 
     async def attention(self, job: AttentionQuery) -> AttentionResult:
-        checkpoint = inspected_translator(self._entrance.library(), job.model)
+        checkpoint = inspected_translator(self._registry, job.model)
 
         def message(sides: SentenceSides) -> m.Attend:
             check_attention_size(checkpoint.config, job, len(sides.source.tokens), len(sides.target.inputs))
@@ -60,7 +63,7 @@ class AttentionTask:
         )
 
     async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult:
-        checkpoint = inspected_translator(self._entrance.library(), job.model)
+        checkpoint = inspected_translator(self._registry, job.model)
         texts = AttentionQuery(job.source, job.target, job.model)
         sides, result, _ = await self._seen(
             checkpoint,
@@ -99,7 +102,7 @@ class AttentionTask:
         clock = time.perf_counter
         began = clock()
         given_text = job.target if job.target is not None else job.prefix
-        with self._entrance.keeping([checkpoint]):
+        with self._registry.in_use([checkpoint]):
             size = len(job.source or "") + len(given_text or "")
             source, given = await input_processor.run_tokenizer(
                 size, lambda: _tokenized_sides(checkpoint, job, given_text)
@@ -110,7 +113,7 @@ class AttentionTask:
             forced = job.target is not None
             new_tokens = len(given) if forced else tokens
             demand = Demand(checkpoint.name, 1, tokens, new_tokens, 0 if forced else decoding.beam)
-            with self._entrance.admitted(demand):
+            with self._admission.admitted(demand):
                 found, prefix = None, () if forced else tuple(given)
                 read = clock()
                 if not forced:
@@ -123,7 +126,7 @@ class AttentionTask:
                 target = target_side(checkpoint, job.target, given, finished=found is None or found.finished)
                 sides, asked = SentenceSides(source, target, found, decoding, prefix), clock()
                 work = tokens + len(target.inputs)
-                answer = await self._switchboard.ask(message(sides), work, part="whole" if forced else "look")
+                answer = await self._dispatcher.ask(message(sides), work, part="whole" if forced else "look")
                 took = InspectionTimings(
                     read - began + asked - searched, None if forced else searched - read, clock() - asked
                 )
@@ -151,12 +154,12 @@ def finite_or_none(log_probability: float) -> float | None:
     return None if math.isnan(log_probability) else log_probability
 
 
-def inspected_translator(library: ModelRegistry, name: str | None) -> ModelVersion:
+def inspected_translator(registry: ModelRegistry, name: str | None) -> ModelVersion:
     """A model of any kind if it is named, so that what it cannot show is said of it by name."""
-    if name is not None and name in library.checkpoints:
-        checkpoint = library.checkpoints[name]
+    if name is not None and name in registry.versions:
+        checkpoint = registry.versions[name]
         if "source" not in checkpoint.tokenizers:
             raise InvalidRequest(
                 f"{name} is a lyricist and has no attention to show; name a translator.", field="model"
             )
-    return library.named(name, "translator")
+    return registry.named(name, "translator")

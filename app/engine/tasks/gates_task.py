@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.engine import input_processor
-from app.engine.admission import Demand, Entrance
+from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.errors import AnswerTooLarge, InvalidRequest
 from app.engine.interface import FloatArray, GatesQuery, GatesResult, GateSummary
@@ -20,27 +20,27 @@ from models.inspection.gate_conventions import GATE_CONVENTIONS, fitting_units, 
 
 
 class GatesTask:
-    def __init__(self, entrance: Entrance, switchboard: Dispatcher) -> None:
-        self._entrance, self._switchboard = entrance, switchboard
+    def __init__(self, registry: ModelRegistry, admission: Admission, dispatcher: Dispatcher) -> None:
+        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
 
     async def gates(self, job: GatesQuery) -> GatesResult:
-        checkpoint = inspected_lyricist(self._entrance.library(), job.model)
-        with self._entrance.keeping([checkpoint]):
+        checkpoint = inspected_lyricist(self._registry, job.model)
+        with self._registry.in_use([checkpoint]):
             tokens = await input_processor.run_tokenizer(len(job.text), lambda: _text_token_ids(checkpoint, job.text))
             check_gates_size(checkpoint.config, job, len(tokens))
-            with self._entrance.admitted(Demand(checkpoint.name, 1, len(tokens), 0, rows=0)):
+            with self._admission.admitted(Demand(checkpoint.name, 1, len(tokens), 0, rows=0)):
                 message = input_processor.gates_message(checkpoint, job, tokens)
-                result: m.Traced = await self._switchboard.ask(message, len(tokens))
+                result: m.Traced = await self._dispatcher.ask(message, len(tokens))
         return _gates_result(checkpoint, job, result)
 
 
-def inspected_lyricist(library: ModelRegistry, name: str | None) -> ModelVersion:
+def inspected_lyricist(registry: ModelRegistry, name: str | None) -> ModelVersion:
     """A model of any kind if it is named, so that what it cannot show is said of it by name."""
-    if name is not None and name in library.checkpoints and "source" in library.checkpoints[name].tokenizers:
+    if name is not None and name in registry.versions and "source" in registry.versions[name].tokenizers:
         raise InvalidRequest(
             f"{name} is a translator and has no gates to show; name a lyricist, or ask POST /attention.", field="model"
         )
-    return library.named(name, "lyrics")
+    return registry.named(name, "lyrics")
 
 
 def _text_token_ids(checkpoint: ModelVersion, text: str) -> tuple[int, ...]:

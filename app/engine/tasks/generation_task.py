@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from app.engine import input_processor
-from app.engine.admission import Demand, Entrance
+from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher, gather
 from app.engine.interface import Continuation, FinishReason, GenerationRequest, GenerationResult, Usage
 from app.engine.output.output_processor import OutputProcessor, combined_usage
@@ -16,15 +16,15 @@ from app.engine.output.repetition import is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.output.token_texts import WrittenToken
 from app.engine.protocol import messages as m
-from app.engine.registry.model_registry import ModelVersion
+from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from models.decoding.options import DecodingOptions
 
 LARGEST_DRAWN_SEED = 2**53  # JavaScript clients must be able to send a drawn seed back unchanged
 
 
 class GenerationTask:
-    def __init__(self, entrance: Entrance, switchboard: Dispatcher) -> None:
-        self._entrance, self._switchboard = entrance, switchboard
+    def __init__(self, registry: ModelRegistry, admission: Admission, dispatcher: Dispatcher) -> None:
+        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
 
     async def generate(self, job: GenerationRequest) -> GenerationResult:
         return await self._generated(job, None)
@@ -33,15 +33,15 @@ class GenerationTask:
         return TextStream.opened(lambda show: self._generated(job, show))
 
     async def _generated(self, job: GenerationRequest, show: ShowText | None) -> GenerationResult:
-        checkpoint = self._entrance.library().named(job.model, "lyrics")
-        with self._entrance.keeping([checkpoint]):
+        checkpoint = self._registry.named(job.model, "lyrics")
+        with self._registry.in_use([checkpoint]):
             prompt = await input_processor.run_tokenizer(
                 len(job.prompt), lambda: input_processor.prompt_token_ids(checkpoint, job)
             )
             wanted, most = job.decoding, job.decoding.max_new_tokens or checkpoint.config.max_new_tokens
             seed = secrets.randbelow(LARGEST_DRAWN_SEED) if wanted.seed is None else wanted.seed
             part = Demand(checkpoint.name, 1, len(prompt), most, rows=1)
-            with self._entrance.admitted(*Demand.totals([part] * job.n)) as share:
+            with self._admission.admitted(*[part] * job.n) as share:
 
                 async def one(i: int) -> tuple[Continuation, Usage]:
                     writing = OutputProcessor(checkpoint, job.stop, _showing(show, i), logprobs=wanted.logprobs)
@@ -67,12 +67,12 @@ class GenerationTask:
         *,
         first: bool,
     ) -> tuple[Continuation, Usage]:
-        start_by = self._entrance.start_by(first)
+        start_by = self._admission.start_by(first)
         message = input_processor.decode_message(
             checkpoint, (), prompt, decoding, start_by=start_by, at_once=writing.at_once
         )
         work = len(prompt) + decoding.token_limit
-        result: m.Finished | None = await self._switchboard.ask(message, work, writing)
+        result: m.Finished | None = await self._dispatcher.ask(message, work, writing)
         reason: FinishReason = "stop"
         if result is not None:
             best = result.hypotheses[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.engine import input_processor
-from app.engine.admission import Demand, Entrance
+from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.errors import InvalidRequest, TextTooLong, UnknownCharacters
 from app.engine.interface import ScoreQuery, ScoreResult, TokenView
@@ -18,38 +18,38 @@ NETWORK = 'or ask for the probabilities of the whole vocabulary with "distributi
 
 
 class ScoreTask:
-    def __init__(self, entrance: Entrance, switchboard: Dispatcher) -> None:
-        self._entrance, self._switchboard = entrance, switchboard
+    def __init__(self, registry: ModelRegistry, admission: Admission, dispatcher: Dispatcher) -> None:
+        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
 
     async def score(self, job: ScoreQuery) -> ScoreResult:
-        checkpoint = scoring_model(self._entrance.library(), job)
-        with self._entrance.keeping([checkpoint]):
+        checkpoint = scoring_model(self._registry, job)
+        with self._registry.in_use([checkpoint]):
             size = len(job.text) + len(job.source or "")
             source, target = await input_processor.run_tokenizer(size, lambda: _source_and_target(checkpoint, job))
             read = len(source) + len(target)
             if job.source is None and read == 1:
                 return _score_result(checkpoint, job, None)
-            with self._entrance.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
+            with self._admission.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
                 message = input_processor.score_message(
                     checkpoint, source, target, top_k=job.top_k, by_rules=job.by_rules
                 )
-                result: m.Scored = await self._switchboard.ask(message, read)
+                result: m.Scored = await self._dispatcher.ask(message, read)
         return _score_result(checkpoint, job, result)
 
 
-def scoring_model(library: ModelRegistry, job: ScoreQuery) -> ModelVersion:
+def scoring_model(registry: ModelRegistry, job: ScoreQuery) -> ModelVersion:
     """The translator for a text with a source, the lyricist for one without. A named model of the other kind is told by
     name what to send to it."""
     name, translating = job.model, job.source is not None
-    if name is not None and name in library.checkpoints:
-        reads = "source" in library.checkpoints[name].tokenizers
+    if name is not None and name in registry.versions:
+        reads = "source" in registry.versions[name].tokenizers
         if reads and not translating:
             message = f'{name} is a translator: send a "source" and the "target" to be scored, or name a lyricist.'
             raise InvalidRequest(message, field="text")
         if translating and not reads:
             message = f'{name} is a lyricist and reads no source: send its text alone, as "text", or name a translator.'
             raise InvalidRequest(message, field="source")
-    return library.named(name, "translator" if translating else "lyrics")
+    return registry.named(name, "translator" if translating else "lyrics")
 
 
 def _source_and_target(checkpoint: ModelVersion, job: ScoreQuery) -> tuple[tuple[int, ...], list[int]]:

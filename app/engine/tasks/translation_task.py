@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from app.engine import input_processor
-from app.engine.admission import Demand, Entrance
+from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
 from app.engine.errors import EngineFailed
 from app.engine.input_processor import TokenRun, TranslationPlan, plan_translation
@@ -18,7 +18,7 @@ from app.engine.output.output_processor import NOT_FINITE, OutputProcessor
 from app.engine.output.repetition import is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
-from app.engine.registry.model_registry import ModelVersion
+from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.request_limits import check_translation
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
 from models.decoding.options import DecodingOptions
@@ -37,11 +37,17 @@ class TranslationTask:
     """slots: the most hypotheses that a model can have at once on a device."""
 
     def __init__(
-        self, entrance: Entrance, switchboard: Dispatcher, beam_size: int, length_penalty: float, slots: int
+        self,
+        registry: ModelRegistry,
+        admission: Admission,
+        dispatcher: Dispatcher,
+        beam_size: int,
+        length_penalty: float,
+        slots: int,
     ) -> None:
-        self._entrance, self._switchboard = entrance, switchboard
+        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
         self.defaults, self._slots = DecodingOptions(beam_size=beam_size, length_penalty=length_penalty), slots
-        self._aligning = AlignmentTask(entrance, switchboard)
+        self._aligning = AlignmentTask(registry, admission, dispatcher)
 
     async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         """In the order of `jobs`; admitted or refused together."""
@@ -56,18 +62,18 @@ class TranslationTask:
     async def _translated(
         self, jobs: Sequence[TranslationRequest], show: Callable[[str], None] | None
     ) -> list[TranslationResult]:
-        library = self._entrance.library()
+        registry = self._registry
         found = []
         for request in jobs:
             options = request.options
-            found.append(library.for_pair(options.source_language, options.target_language, options.model))
+            found.append(registry.for_pair(options.source_language, options.target_language, options.model))
         for request in jobs:
             check_translation(request, self._slots)
-        with self._entrance.keeping(found):
+        with self._registry.in_use(found):
             plans = await input_processor.run_tokenizer(
                 sum(len(job.text) for job in jobs), lambda: self._plans(jobs, found, streamed=show is not None)
             )
-            with self._entrance.admitted(*Demand.totals(plan.demand for plan in plans)) as share:
+            with self._admission.admitted(*[plan.demand for plan in plans]) as share:
 
                 async def one(number: int, plan: TranslationPlan) -> FinishedTranslation:
                     done = await self._translate(plan, show, first=number == 0)
@@ -150,9 +156,10 @@ class TranslationTask:
         """The model's translations behind `prefix`, best first. decoding: with every choice made. part: "search" where
         an inspection of the best of them follows."""
         start = (*checkpoint.config.target_prefix, *prefix)
-        start_by = self._entrance.start_by(first)
+        start_by = self._admission.start_by(first)
         message = input_processor.decode_message(checkpoint, source, start, decoding, start_by=start_by)
-        result: m.Finished = await self._switchboard.ask(message, 2 * len(source), writing, part)
+        result = await self._dispatcher.ask(message, 2 * len(source), writing, part)
+        assert result is not None, "a translation has no stop strings"
         return result
 
 

@@ -113,9 +113,9 @@ class ModelRunner:
         try:
             return self._read_folder(load.name, load.folder, load.files)
         except checkpoints.CheckpointError as error:
-            if not load.kept:
+            if not load.pinned:
                 raise
-            with linked_folder(Path(load.folder).name, load.kept) as folder:
+            with linked_folder(Path(load.folder).name, load.pinned) as folder:
                 try:
                     prepared = self._read_folder(load.name, str(folder), load.files)
                 except checkpoints.CheckpointError as broken:  # said of the folder that people know

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from app.engine.admission import Admission, Entrance
+from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.interface import TranslationRequest
 from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER
-from app.engine.registry.model_lifecycle import ModelLifecycle
-from app.engine.registry.model_registry import ModelRegistry
 from app.engine.tasks.alignment_task import AlignmentTask
 from app.engine.tasks.attention_task import AttentionTask
 from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.translation_task import TranslationTask
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from tests.app.engine.registries import read_registry
 from tests.request_builders import translation_request
 
 SLOTS = 8
@@ -33,26 +31,19 @@ class Inline:
     answers on their way."""
 
     def __init__(self, root: Path, beam_size: int = 4, change: Callable[[Any], Any] = lambda reply: reply) -> None:
-        self.library, self.scheduler = ModelRegistry.read(root), Scheduler(ModelRunner("cpu", 1, slots=SLOTS))
-        for edition in self.library.checkpoints.values():
+        self.registry, self.scheduler = read_registry(root), Scheduler(ModelRunner("cpu", 1, slots=SLOTS))
+        for edition in self.registry.versions.values():
             (loaded,) = self.scheduler.handle(m.Load(edition.key, str(edition.folder)))
             assert isinstance(loaded, m.Loaded)
             self.scheduler.queues[edition.key].model.gradual = False
         self.name, self.outstanding_tokens, self.process, self.change = "cpu", 0, self, change
         self.sent, self.admission = list[Any](), Admission(64, 4096, slots=SLOTS)
-        board = Dispatcher(cast(Supervisor, self), 30.0, Metrics())
-        entrance = Entrance(lambda: self.library, cast(ModelLifecycle, self), self.admission, 30.0)
-        self.translating = TranslationTask(entrance, board, beam_size, 1.0, SLOTS)
-        self.attending = AttentionTask(entrance, board, self.translating)
-        self.continuing, self.aligning, self.board = (
-            GenerationTask(entrance, board),
-            AlignmentTask(entrance, board),
-            board,
-        )
-
-    @contextmanager
-    def in_use(self, editions: object) -> Iterator[None]:
-        yield
+        self.metrics = Metrics()
+        board = Dispatcher(cast(Supervisor, self), 30.0, self.metrics)
+        rooms = self.registry, self.admission, board
+        self.translating = TranslationTask(*rooms, beam_size, 1.0, SLOTS)
+        self.attending = AttentionTask(*rooms, self.translating)
+        self.continuing, self.aligning, self.board = GenerationTask(*rooms), AlignmentTask(*rooms), board
 
     def least_busy(self, model: str) -> Inline:
         return self

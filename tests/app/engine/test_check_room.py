@@ -30,7 +30,7 @@ def test_no_room_for_the_smallest_request() -> None:
 def test_a_draining_service_says_so_first(tmp_path: Path) -> None:
     pool = AsyncEngine(EngineSettings(checkpoints=tmp_path, devices="cpu"))
     pool.check_room()
-    pool.entrance.draining = True
+    pool.admission.draining = True
     with pytest.raises(EngineUnavailable, match="shutting down"):
         pool.check_room()
 

@@ -86,4 +86,4 @@ def test_an_end_while_the_checkpoints_are_read_starts_no_process(tiny_checkpoint
         await pool.stop()
         return pool
 
-    assert asyncio.run(scene()).devices.all["cpu"].process is None
+    assert asyncio.run(scene()).supervisor.devices["cpu"].process is None

@@ -48,7 +48,7 @@ def test_what_is_told_long_after_belongs_to_no_time_that_was_measured(clock: Clo
     throughput.finished(100)
     throughput.run(False)
     clock.now += 10
-    throughput.told(1000)
+    throughput.reported(1000)
     assert throughput.rate() == 10
 
 
@@ -56,7 +56,7 @@ def test_a_device_that_falls_silent_does_not_stop_the_time(clock: Clock) -> None
     throughput = Throughput()
     throughput.run(True)
     clock.now += 10
-    throughput.told(100)
+    throughput.reported(100)
     clock.now += 0.5
     assert throughput.rate() == 10
     clock.now += 9.5
@@ -70,7 +70,7 @@ def test_the_window_ends_at_the_last_telling_too(clock: Clock) -> None:
         clock.now += 0.5
         throughput.finished(5)
         if clock.now % 1 == 0:
-            throughput.told(10)
+            throughput.reported(10)
     assert throughput.rate() == pytest.approx(20, rel=1 / WINDOW_S)
 
 

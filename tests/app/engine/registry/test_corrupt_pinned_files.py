@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.registry.model_lifecycle import load_again_message
+from app.engine.registry.model_lifecycle import load_message
 from app.engine.registry.model_registry import ModelRegistry
 from app.engine.worker.model_runner import ModelRunner
 from models.checkpoint import CheckpointError
@@ -19,10 +19,10 @@ def test_the_folder_named_is_the_one_that_was_asked_for(
     tiny_checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = broken(tiny_checkpoints / "tiny-lyrics", tmp_path, "output.weight", float("nan"))
-    edition = ModelRegistry().edition(folder)
-    asked = load_again_message(edition)
-    assert edition.kept is not None
-    assert set(asked.kept) == {"config.json", *edition.config.files}
+    edition = ModelRegistry(folder.parent).read_version(folder)
+    asked = load_message(edition, pinned=True)
+    assert edition.pinned is not None
+    assert set(asked.pinned) == {"config.json", *edition.config.files}
     with caplog.at_level(logging.INFO), pytest.raises(CheckpointError) as refused:
         ModelRunner("cpu", 1, slots=2).read(asked)
     assert str(refused.value).startswith(f"{folder / 'model.safetensors'} cannot be loaded: its tensor output.weight")

@@ -13,7 +13,6 @@ from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
 from app.engine.errors import UnknownModel
 from app.engine.protocol import messages as m
-from app.engine.registry.model_registry import ModelRegistry
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.backends.native import build
@@ -24,7 +23,7 @@ from tests.models.kernels import compiled, needs
 def pool(root: Path) -> AsyncEngine:
     """Whose devices are never started."""
     made = AsyncEngine(EngineSettings(checkpoints=root, devices="cpu", cpu_workers=2))
-    made.library, made._read = ModelRegistry.read(root), True
+    made.registry.read()
     return made
 
 
@@ -65,9 +64,9 @@ def test_devices_that_differ_are_all_told(tiny_checkpoints: Path) -> None:
     (info,) = made.models()
     assert (info.devices, info.precision) == (("cpu:0", "cpu:1"), "int8 native, bf16")
     made.supervisor._on_message("cpu:1", m.Loaded("tiny-de-en@1", 0.1, "int8 native"))  # it was started again
-    assert made._info(made.library.checkpoints["tiny-de-en"]).precision == "int8 native"
+    assert made._info(made.registry.versions["tiny-de-en"]).precision == "int8 native"
     made.supervisor.unload("tiny-de-en@1")
-    assert made._info(made.library.checkpoints["tiny-de-en"]).precision is None
+    assert made._info(made.registry.versions["tiny-de-en"]).precision is None
     assert [device.precisions for device in made.supervisor.devices.values()] == [{}, {}]
 
 
@@ -76,14 +75,14 @@ def test_licence_and_time_are_those_of_the_version(tiny_checkpoints: Path, tmp_p
     (root / "tiny-de-en" / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
     before = datetime.now(UTC)
     made = pool(root)
-    first = made.library.checkpoints["tiny-de-en"]
+    first = made.registry.versions["tiny-de-en"]
     assert made._info(first).licence == "cc-by-4.0"
-    assert made._info(made.library.checkpoints["tiny-lyrics"]).licence is None
+    assert made._info(made.registry.versions["tiny-lyrics"]).licence is None
     assert before - timedelta(seconds=1) <= made._info(first).loaded_at <= datetime.now(UTC)
     assert made._info(first).loaded_at.tzinfo is UTC
     (root / "tiny-de-en" / "README.md").write_text("---\nlicense: mit\n---\n")
     assert made._info(first).licence == "cc-by-4.0"
-    second = made.library.edition(root / "tiny-de-en")
+    second = made.registry.read_version(root / "tiny-de-en")
     assert (second.version, made._info(second).licence) == (2, "mit")
     assert second.loaded_at >= first.loaded_at
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.engine.errors import InvalidRequest, UnknownModel, UnknownPair
-from app.engine.registry.model_registry import ModelRegistry
 from models import checkpoint as checkpoints
 from models.checkpoint import CONFIG, WEIGHTS
+from tests.app.engine.registries import read_registry
 
 
 def test_reads_what_is_there_and_goes_on_past_what_is_broken(tiny_checkpoints: Path, tmp_path: Path) -> None:
@@ -24,34 +24,34 @@ def test_reads_what_is_there_and_goes_on_past_what_is_broken(tiny_checkpoints: P
     config = json.loads((root / "newer" / CONFIG).read_text())
     (root / "newer" / CONFIG).write_text(json.dumps({**config, "format_version": 99}))
 
-    library = ModelRegistry.read(root)
+    registry = read_registry(root)
 
-    assert list(library.checkpoints) == ["tiny-de-en", "tiny-lyrics"]
-    assert library.problems == {
+    assert list(registry.versions) == ["tiny-de-en", "tiny-lyrics"]
+    assert registry.problems == {
         "newer": f"{root}/newer/config.json has format 99 and this version reads up to 1: upgrade Parlance to load it.",
         "tiny-en-es": f"{weights} does not match its checksum; the model was not loaded.",
     }
 
 
 def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
-    assert "python -m training demo" in ModelRegistry.read(tmp_path).problems[str(tmp_path)]
+    assert "python -m training demo" in read_registry(tmp_path).problems[str(tmp_path)]
     missing = tmp_path / "none"
-    assert "cannot be read" in ModelRegistry.read(missing).problems[str(missing)]
+    assert "cannot be read" in read_registry(missing).problems[str(missing)]
 
 
 def test_models_are_found_by_name_kind_and_pair(tiny_checkpoints: Path) -> None:
-    library = ModelRegistry.read(tiny_checkpoints)
-    assert library.for_pair("de", "en", None).name == "tiny-de-en"
-    assert library.for_pair("de", "en", "tiny-de-en").name == "tiny-de-en"
-    assert library.named(None, "lyrics").name == "tiny-lyrics"
+    registry = read_registry(tiny_checkpoints)
+    assert registry.for_pair("de", "en", None).name == "tiny-de-en"
+    assert registry.for_pair("de", "en", "tiny-de-en").name == "tiny-de-en"
+    assert registry.named(None, "lyrics").name == "tiny-lyrics"
     with pytest.raises(UnknownPair, match=r"no model for de → fr here\. Loaded pairs: de → en, en → es"):
-        library.for_pair("de", "fr", None)
+        registry.for_pair("de", "fr", None)
     with pytest.raises(UnknownModel, match="no translator 'other' for de → en"):
-        library.for_pair("de", "en", "other")
+        registry.for_pair("de", "en", "other")
     with pytest.raises(UnknownModel, match=r"no lyricist called 'tiny-de-en' here\. Loaded: tiny-lyrics"):
-        library.named("tiny-de-en", "lyrics")
+        registry.named("tiny-de-en", "lyrics")
     with pytest.raises(InvalidRequest, match="name one of tiny-de-en, tiny-en-es"):
-        library.named(None, "translator")
+        registry.named(None, "translator")
 
 
 def test_a_folder_that_may_not_be_entered_spoils_no_other(
@@ -68,9 +68,9 @@ def test_a_folder_that_may_not_be_entered_spoils_no_other(
         return is_checkpoint(folder)
 
     monkeypatch.setattr(checkpoints, "is_checkpoint", forbidden)
-    library = ModelRegistry.read(root)
-    assert list(library.checkpoints) == ["tiny-lyrics"]
-    assert library.problems["lost+found"].endswith("cannot be read (Permission denied); the model was not loaded.")
+    registry = read_registry(root)
+    assert list(registry.versions) == ["tiny-lyrics"]
+    assert registry.problems["lost+found"].endswith("cannot be read (Permission denied); the model was not loaded.")
 
 
 def test_a_name_that_no_message_can_carry_is_a_problem_of_its_own(tiny_checkpoints: Path, tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_a_name_that_no_message_can_carry_is_a_problem_of_its_own(tiny_checkpoin
         shutil.copytree(tiny_checkpoints / "tiny-lyrics", root / os.fsdecode(b"caf\xe9"))
     except OSError:
         pytest.skip("this file system takes UTF-8 names only: on it there can be no such folder")
-    library = ModelRegistry.read(root)
-    assert list(library.checkpoints) == ["歌詞 1"]
-    ((name, problem),) = library.problems.items()
+    registry = read_registry(root)
+    assert list(registry.versions) == ["歌詞 1"]
+    ((name, problem),) = registry.problems.items()
     assert name.endswith("caf\\xe9")
     assert "is not UTF-8" in problem
     assert (name + problem).encode()

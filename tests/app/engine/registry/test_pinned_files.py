@@ -16,7 +16,7 @@ from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER
-from app.engine.registry.model_lifecycle import load_again_message, load_message
+from app.engine.registry.model_lifecycle import load_message
 from app.engine.registry.model_registry import ModelRegistry
 from app.engine.registry.pinned_files import PinnedFiles
 from app.engine.worker.model_runner import ModelRunner, linked_folder
@@ -47,11 +47,11 @@ def test_files_that_were_replaced_or_removed_are_read_as_they_were(tmp_path: Pat
 
 
 def test_nothing_is_held_open_for_an_edition_that_is_gone(tmp_path: Path) -> None:
-    library, path = ModelRegistry(), folder_of(tmp_path)
-    library.edition(path)
+    library, path = ModelRegistry(tmp_path), folder_of(tmp_path)
+    library.read_version(path)
     gc.collect()
     before = descriptors()
-    edition = library.edition(path)
+    edition = library.read_version(path)
     assert descriptors() == before + 3  # config, weights, tokenizer
     del edition
     gc.collect()
@@ -59,22 +59,22 @@ def test_nothing_is_held_open_for_an_edition_that_is_gone(tmp_path: Path) -> Non
 
 
 def test_a_process_that_starts_anew_reads_the_served_edition_and_a_reload_does_not(tmp_path: Path) -> None:
-    edition = ModelRegistry().edition(folder_of(tmp_path))
+    edition = ModelRegistry(tmp_path).read_version(folder_of(tmp_path))
     shutil.rmtree(tmp_path / "tiny-lyrics")
     write_lyricist(tmp_path / "tiny-lyrics", seed=3)
     runner = ModelRunner("cpu", 1, slots=4)
     with pytest.raises(CheckpointError, match="has changed since"):
         runner.read(load_message(edition))
-    found = runner.read(load_again_message(edition))
+    found = runner.read(load_message(edition, pinned=True))
     assert found.checkpoint.config.files == edition.config.files
     assert (tmp_path / "tiny-lyrics" / checkpoints.CONFIG).is_file()
 
 
 def test_the_message_says_where_the_files_are(tmp_path: Path) -> None:
-    edition = ModelRegistry().edition(folder_of(tmp_path))
-    message = load_again_message(edition)
+    edition = ModelRegistry(tmp_path).read_version(folder_of(tmp_path))
+    message = load_message(edition, pinned=True)
     assert m.to_device(m.frame([message])[HEADER.size :]) == [message]
-    assert set(message.kept) == {checkpoints.CONFIG, *edition.config.files}
+    assert set(message.pinned) == {checkpoints.CONFIG, *edition.config.files}
 
 
 @pytest.mark.slow  # two processes, one after the other

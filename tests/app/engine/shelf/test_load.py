@@ -74,10 +74,10 @@ def test_a_name_is_no_way_out_of_the_folder(running: Running, name: str) -> None
 def test_a_version_that_is_not_given_back_is_freed_in_the_end(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = running.pool.shelf
-    edition = running.pool.library.checkpoints["tiny-lyrics"]
-    monkeypatch.setattr(shelf, "_longest_request_s", 0.05)
-    forgotten = shelf.in_use([edition])
+    lifecycle = running.pool.lifecycle
+    edition = running.pool.registry.versions["tiny-lyrics"]
+    monkeypatch.setattr(lifecycle, "_longest_request_s", 0.05)
+    forgotten = running.pool.registry.in_use([edition])
     with forgotten:
         running.do(running.pool.unload_model("tiny-lyrics"))
         assert edition.key not in loaded(running)
@@ -98,7 +98,7 @@ def test_a_server_without_its_models_says_what_to_do(running: Running) -> None:
 
 @pytest.mark.slow
 def test_a_shutting_down_server_changes_nothing(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.pool.entrance, "draining", True)
+    monkeypatch.setattr(running.pool.admission, "draining", True)
     with pytest.raises(errors.EngineUnavailable, match="shutting down"):
         running.do(running.pool.reload_model("tiny-de-en"))
 

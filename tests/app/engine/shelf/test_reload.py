@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow  # a pool of its own
 
 def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -> None:
     old = text(running, long_job())
-    before = running.pool.library.checkpoints["tiny-lyrics"]
+    before = running.pool.registry.versions["tiny-lyrics"]
 
     async def under_load() -> tuple[list[str], Any]:
         async def one() -> str:
@@ -57,7 +57,7 @@ def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -
     )
     assert changed.seconds > 0
     running.until(lambda: loaded(running) == {"tiny-de-en@1", f"tiny-lyrics@{before.version + 1}"}, "not freed")
-    assert not running.pool.shelf._users
+    assert not running.pool.registry.users
     assert running.pool.models()[1].version == before.version + 1
 
 
@@ -67,7 +67,7 @@ def test_a_bad_checkpoint_keeps_the_old_model(
 ) -> None:
     folder = root / "tiny-lyrics"
     shutil.copytree(folder, tmp_path / "kept")
-    edition, wanted = running.pool.library.checkpoints["tiny-lyrics"], text(running, long_job())
+    edition, wanted = running.pool.registry.versions["tiny-lyrics"], text(running, long_job())
     try:
         if damage == "torn":
             (folder / checkpoints.WEIGHTS).write_bytes((folder / checkpoints.WEIGHTS).read_bytes()[:-7])
@@ -76,18 +76,18 @@ def test_a_bad_checkpoint_keeps_the_old_model(
             shutil.rmtree(folder)
             says = r"config\.json is missing"
         else:  # between the front end's reading and the device's
-            read = ModelRegistry.edition
+            read = ModelRegistry.read_version
 
-            def then_replaced(library: ModelRegistry, path: Path) -> Any:
-                found = read(library, path)
+            def then_replaced(registry: ModelRegistry, path: Path) -> Any:
+                found = read(registry, path)
                 replace(folder, 12)
                 return found
 
-            monkeypatch.setattr(ModelRegistry, "edition", then_replaced)
+            monkeypatch.setattr(ModelRegistry, "read_version", then_replaced)
             says = "has changed since the server read it: reload the model"
         with pytest.raises(errors.CheckpointRefused, match=says):
             running.do(running.pool.reload_model("tiny-lyrics"))
-        assert running.pool.library.checkpoints["tiny-lyrics"] is edition
+        assert running.pool.registry.versions["tiny-lyrics"] is edition
         assert text(running, long_job()) == wanted
         assert loaded(running) == {"tiny-de-en@1", edition.key}
         assert running.pool.status().ready
@@ -102,7 +102,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
 ) -> None:
     """A stream too: what it has begun with is freed after its last token."""
     aside, old = input_processor.run_tokenizer, text(running, long_job())
-    before = running.pool.library.checkpoints["tiny-lyrics"]
+    before = running.pool.registry.versions["tiny-lyrics"]
 
     async def scene() -> str:
         tokenizing, go_on = asyncio.Event(), asyncio.Event()
@@ -134,7 +134,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
 
 
 def test_who_leaves_in_the_middle_leaves_a_whole_model(running: Running) -> None:
-    version = running.pool.library.checkpoints["tiny-lyrics"].version
+    version = running.pool.registry.versions["tiny-lyrics"].version
 
     async def leave() -> None:
         asked = asyncio.create_task(running.pool.reload_model("tiny-lyrics"))
@@ -145,11 +145,11 @@ def test_who_leaves_in_the_middle_leaves_a_whole_model(running: Running) -> None
 
     running.do(leave())
     running.until(lambda: loaded(running) == {"tiny-de-en@1", f"tiny-lyrics@{version + 1}"}, "half loaded")
-    assert running.pool.library.checkpoints["tiny-lyrics"].version == version + 1
+    assert running.pool.registry.versions["tiny-lyrics"].version == version + 1
 
 
 def test_changes_of_one_name_take_turns(running: Running) -> None:
-    version = running.pool.library.checkpoints["tiny-lyrics"].version
+    version = running.pool.registry.versions["tiny-lyrics"].version
 
     async def at_once() -> list[Any]:
         pool = running.pool

@@ -109,7 +109,7 @@ def test_what_is_too_long_is_refused(inline: Inline, pair: tuple[str, str], says
 
 
 def test_it_is_counted_by_model_and_held_by_nobody(inline: Inline) -> None:
-    metrics = inline.board.metrics.registry
+    metrics = inline.metrics.registry
     labels = {"model_name": "tiny-de-en", "device": "cpu", "finished_reason": "alignment"}
     before = metrics.get_sample_value("parlance:request_success_total", labels) or 0
     align(inline, PAIRS)
@@ -134,7 +134,7 @@ def test_a_model_without_numbers_has_nothing_to_show(tiny_checkpoints: Path, tmp
 
 def test_a_lyricist_aligns_nothing(tiny_checkpoints: Path) -> None:
     inline = Inline(tiny_checkpoints)
-    edition = inline.library.checkpoints["tiny-lyrics"]
+    edition = inline.registry.versions["tiny-lyrics"]
     message = m.Align(1, edition.key, [m.Pair([3], [2, 4], 1, [0], [0])])
     inline.scheduler.handle(message)
     (failed,) = inline.scheduler.step()

@@ -56,7 +56,7 @@ def test_penalties_change_the_text_and_a_ban_holds(inline: Inline) -> None:
 def test_the_likeliest_at_each_place_are_those_of_the_network(inline: Inline) -> None:
     written = write(inline, JOB)
     assert written.tokens is not None
-    edition = inline.library.checkpoints["tiny-lyrics"]
+    edition = inline.registry.versions["tiny-lyrics"]
     ids = [*edition.target_ids(JOB.prompt), *(token.id for token in written.tokens)]
     inline.scheduler.handle(m.Score(99, edition.key, [], ids, 3, by_rules=True))
     (scored,) = inline.scheduler.step()

@@ -61,15 +61,11 @@ def test_what_is_asked_goes_to_the_device(inline: Inline) -> None:
 
 
 def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: pytest.MonkeyPatch) -> None:
-    demands: list[tuple[int, int]] = []
-    count = inline.admission._count
-    monkeypatch.setattr(
-        inline.admission,
-        "_count",
-        lambda demand, sign: (demands.append((demand.rows, sign)) if sign > 0 else None, count(demand, sign)),
-    )
+    rows: list[int] = []
+    send = inline.send
+    monkeypatch.setattr(inline, "send", lambda messages: (rows.append(inline.admission.all.rows), send(messages)))
     inline.translate(job(beam_size=7), job(), job(" ", beam_size=7), job(required=(("dog",),)))
-    assert demands == [(7 + 4 + 0 + 5, 1)]
+    assert rows[0] == 7 + 4 + 0 + 5
     assert (inline.admission.requests, inline.admission.all.rows) == (0, 0)
 
 
@@ -102,7 +98,7 @@ def test_what_cannot_be_done_is_refused_by_its_name(
 def test_a_beginning_is_gone_on_from(inline: Inline, tiny_checkpoints: Path) -> None:
     (answer,) = inline.translate(job(prefix=" we  see ", max_new_tokens=4, alternatives=1))
     found = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)
-    texts = list(dict.fromkeys(inline.library.checkpoints["tiny-de-en"].decode((11, 12, *h.tokens)) for h in found))
+    texts = list(dict.fromkeys(inline.registry.versions["tiny-de-en"].decode((11, 12, *h.tokens)) for h in found))
     assert [answer.text, *answer.alternatives] == texts[:2]
     assert answer.text.startswith("we see ")
     assert answer.usage.new_tokens == len(found[0].tokens)
@@ -137,7 +133,7 @@ def test_scores_are_those_of_the_hypotheses(inline: Inline, tiny_checkpoints: Pa
         job(" ", wants=EVERYTHING),
         job(),
     )
-    writer = inline.library.checkpoints["tiny-de-en"]
+    writer = inline.registry.versions["tiny-de-en"]
     found: dict[str, float] = {}
     for each in alone(tiny_checkpoints, "ich möchte ein bier", length_penalty=0.5):
         found.setdefault(writer.decode(each.tokens), each.score)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.dispatch import placement
+from app.engine.dispatch.placement import cores, worker_config
 from app.engine.engine_settings import EngineSettings
 from app.engine.protocol.inspection_messages import Score
 from app.engine.worker import inspection
@@ -59,6 +59,6 @@ def test_a_look_has_its_own_number_of_threads(
 
 
 def test_who_sets_the_threads_sets_those_of_looks_too(tmp_path: Path) -> None:
-    usual = EngineSettings(checkpoints=tmp_path, cpu_workers=0).configure()
-    assert usual.inspection_threads == placement.cores()
-    assert EngineSettings(checkpoints=tmp_path, cpu_threads=1).configure().inspection_threads == 0
+    usual = worker_config(EngineSettings(checkpoints=tmp_path, cpu_workers=0))
+    assert usual.inspection_threads == cores()
+    assert worker_config(EngineSettings(checkpoints=tmp_path, cpu_threads=1)).inspection_threads == 0
