@@ -1,4 +1,4 @@
-"""Translations that were asked for before: no two questions share one, and the memory has its bound."""
+"""The cache of translated sentences: no two requests share an entry, and its size is bounded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from app.engine.errors import TextTooLong
 from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
-from app.translation.cached_engine import TranslationCache
+from app.translation.cached_engine import CachedEngine, TranslationCache
 from app.translation.text_translator import Translator
 from models.decoding.options import DecodingOptions
+from tests.app.api.fake_engine import FakeEngine
 from tests.app.translation.word_engine import WordEngine, with_reload
 from tests.request_builders import changed, text_request, translation_request
 
@@ -46,7 +48,7 @@ def answer(text: str) -> TranslationResult:
 
 
 @pytest.mark.parametrize("field", OTHERS)
-def test_no_two_questions_share_an_answer(field: str) -> None:
+def test_requests_that_differ_in_one_field_share_no_entry(field: str) -> None:
     cache = TranslationCache(1_000_000)
     cache.put(("m", 1, JOB), answer("a"))
     assert cache.get(("m", 1, changed(JOB, **{field: OTHERS[field]}))) is None
@@ -55,7 +57,7 @@ def test_no_two_questions_share_an_answer(field: str) -> None:
     assert cache.get(("n", 1, JOB)) is None
 
 
-def test_every_field_of_a_question_is_told_apart() -> None:
+def test_every_field_of_a_request_is_compared() -> None:
     named = {*TranslationRequest.__slots__, *TranslationOptions.__slots__, *DecodingOptions.__slots__}
     assert named - {"options", "decoding", "n_best", "top_logprobs"} == set(OTHERS)
     assert ("a", ("b",)) != ("a|b",)
@@ -63,7 +65,7 @@ def test_every_field_of_a_question_is_told_apart() -> None:
     assert len(set(jobs)) == 3
 
 
-def test_the_memory_is_bounded_and_the_latest_used_stay() -> None:
+def test_least_recently_used_entries_are_dropped() -> None:
     cache = TranslationCache(7_000)
     for text in "abc":
         cache.put(("m", 1, replace(JOB, text=text)), answer(text))
@@ -78,7 +80,7 @@ def test_the_memory_is_bounded_and_the_latest_used_stay() -> None:
     assert len(cache) == 3
 
 
-def test_sizes_are_counted_as_they_go() -> None:
+def test_bytes_follow_replaced_entries() -> None:
     cache = TranslationCache(100_000)
     for number in range(200):
         cache.put(("m", 1, replace(JOB, text=str(number % 50))), answer("x" * number))
@@ -91,7 +93,7 @@ def translated(translator: Translator, text: str = "Ein Satz.", **options: objec
     return found.text
 
 
-def test_a_sentence_is_asked_once_within_its_version() -> None:
+def test_sentence_is_translated_once_per_model_version() -> None:
     engine = WordEngine()
     translator = Translator(engine, TranslationCache(1_000_000))
     assert translated(translator) == translated(translator) == "EIN SATZ."
@@ -104,7 +106,7 @@ def test_a_sentence_is_asked_once_within_its_version() -> None:
     assert len(engine.asked) == 4
 
 
-def test_what_was_known_costs_nothing() -> None:
+def test_cached_translation_uses_no_tokens() -> None:
     translator = Translator(WordEngine(), TranslationCache(1_000_000))
     job = text_request("Ein Satz.", "de", "en")
     first, second = (asyncio.run(translator.translate([job]))[0] for _ in range(2))
@@ -112,7 +114,7 @@ def test_what_was_known_costs_nothing() -> None:
     assert second == replace(first, usage=Usage())
 
 
-def test_an_answer_across_a_reload_is_not_kept() -> None:
+def test_result_across_a_reload_is_not_cached() -> None:
     class Reloading(WordEngine):
         async def translate(self, jobs):  # type: ignore[no-untyped-def]
             found = await super().translate(jobs)
@@ -126,9 +128,25 @@ def test_an_answer_across_a_reload_is_not_kept() -> None:
     assert len(engine.asked) == 2
 
 
-def test_without_memory_nothing_is_kept() -> None:
+def test_cache_of_0_bytes_keeps_nothing() -> None:
     engine = WordEngine()
     translator = Translator(engine)
     translated(translator)
     translated(translator)
     assert len(engine.asked) == 2
+
+
+def test_pair_too_long_to_align_leaves_the_others_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngine()
+    align = engine.align
+
+    async def refuses_long(model, source, target, pairs):  # type: ignore[no-untyped-def]
+        if any("long" in text for text, _ in pairs):
+            raise TextTooLong("too long", field="q")
+        return await align(model, source, target, pairs)
+
+    monkeypatch.setattr(engine, "align", refuses_long)
+    requests = [translation_request(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
+    translations = [TranslationResult(request.text, (), "stop", "m") for request in requests]
+    results = asyncio.run(CachedEngine(engine, TranslationCache()).aligned(requests, translations))
+    assert [result.alignment is not None and len(result.alignment) for result in results] == [2, False, 2]

@@ -1,4 +1,4 @@
-"""Pieces and what stands between them; whatever a text holds beside words comes back where it was."""
+"""Texts cut into pieces; layout and marks come back where they were."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.text.layout_characters import JOINERS, MARK, is_spelling_joiner
-from app.translation.prepare import segmented
+from app.translation.prepare import cut_spans, segmented
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
@@ -30,14 +30,14 @@ from tests.request_builders import text_request
         (" \n\t", []),
     ],
 )
-def test_pieces(text: str, pieces: list[str]) -> None:
-    layout = segmented(text, "de")
-    assert layout.pieces == pieces
-    between = layout.layout("en")
-    assert "".join([each for pair in zip(between, pieces, strict=False) for each in pair]) + between[-1] == text
+def test_pieces_and_layout_give_the_text_back(text: str, pieces: list[str]) -> None:
+    cut = segmented(text, "de")
+    assert cut.pieces == pieces
+    layout = cut.layout("en")
+    assert "".join([part for pair in zip(layout, pieces, strict=False) for part in pair]) + layout[-1] == text
 
 
-def test_lines_are_parted_even_where_sentences_are_not() -> None:
+def test_lines_are_split_even_without_sentence_splitting() -> None:
     assert segmented("Eins. Zwei.\nDrei.", "de", split=False).pieces == ["Eins. Zwei.", "Drei."]
 
 
@@ -51,7 +51,7 @@ def test_lines_are_parted_even_where_sentences_are_not() -> None:
         ("我要。你呢？", "zh", "ja", ["", "", ""]),
     ],
 )
-def test_single_spaces_between_sentences_are_those_of_the_target(
+def test_single_spaces_between_sentences_follow_the_target_language(
     text: str, source: str, target: str, wanted: list[str]
 ) -> None:
     assert segmented(text, source).layout(target) == wanted
@@ -80,7 +80,7 @@ def wide_spaces(text: str) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, st.booleans(), st.booleans(), st.booleans())
-def test_layout_comes_back_exactly_and_in_order(text: str, backwards: bool, aligns: bool, split: bool) -> None:
+def test_layout_survives_any_translation(text: str, backwards: bool, aligns: bool, split: bool) -> None:
     engine = WordEngine(backwards=backwards, aligns=aligns)
     (found,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en", split=split)]))
     assert layout_characters(found.text) == layout_characters(text)
@@ -89,7 +89,13 @@ def test_layout_comes_back_exactly_and_in_order(text: str, backwards: bool, alig
 
 @settings(max_examples=40, deadline=None)
 @given(TEXTS)
-def test_an_engine_that_copies_gives_the_same_text(text: str) -> None:
+def test_copying_engine_gives_the_text_back(text: str) -> None:
     engine = WordEngine(copies=True)
     (found,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en")]))
     assert found.text == text
+
+
+def test_cut_never_splits_a_link() -> None:
+    text = f"See the file at https://example.org/file?credential={'AbcDef123' * 60} for more."
+    parts = [text[start:end] for start, end in cut_spans(text, 0, len(text), 200)]
+    assert parts == ["See the file at", "for more."]

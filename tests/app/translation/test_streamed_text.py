@@ -1,4 +1,4 @@
-"""A text shown while it is translated: in order, whole, and as it will be in the end."""
+"""Streamed texts: sentences in order, and the same text as without a stream."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def stream(engine: WordEngine, text: str, **options: object) -> tuple[list[str],
     return asyncio.run(shown(Translator(engine), text_request(text, "de", "en", **options)))  # type: ignore[arg-type]
 
 
-def test_letters_come_as_they_are_written_and_join_to_the_text() -> None:
+def test_streamed_parts_join_to_the_text() -> None:
     texts, result = stream(WordEngine(), "  Ein Hund.\n\nEin Haus. 😀 ")
     assert "".join(texts) == result.text == "  EIN HUND.\n\nEIN HAUS. 😀 "
     assert texts[0] == "  E"
     assert len(texts) > 8
 
 
-def test_sentences_that_end_early_wait_for_their_turn() -> None:
+def test_sentences_are_shown_in_order() -> None:
     engine = WordEngine(delays={"Eins ist da.": 3000})
     texts, result = stream(engine, "Eins ist da. Zwei ist da. Drei ist da.")
     assert engine.asked == ["Zwei ist da.", "Drei ist da.", "Eins ist da."]
     assert "".join(texts) == result.text == "EINS IST DA. ZWEI IST DA. DREI IST DA."
 
 
-def test_what_may_be_mended_is_shown_when_it_is_whole() -> None:
+def test_sentences_that_may_need_repair_are_shown_complete() -> None:
     engine = WordEngine(spoil=without_signs, obeys=False)
     text = "Ein Wort. Siehe https://x.org 😀 da. Der Hund. Zwei."
     texts, result = stream(engine, text, glossary={"hund": "canine"})
@@ -49,18 +49,18 @@ def test_what_may_be_mended_is_shown_when_it_is_whole() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "12 😀"])
-def test_what_needs_no_model_is_shown_as_it_is(text: str) -> None:
+def test_text_without_words_is_shown_unchanged(text: str) -> None:
     engine = WordEngine()
     texts, result = stream(engine, text)
     assert ("".join(texts), result.text, engine.asked) == (text, text, [])
 
 
-def test_a_refusal_comes_before_anything_is_shown() -> None:
+def test_refusal_is_raised_before_anything_is_shown() -> None:
     with pytest.raises(Overloaded):
         stream(WordEngine(refusals=[Overloaded("full", retry_after_s=1)]), "\n Ein Hund. Ein Haus.")
 
 
-def test_a_failure_later_comes_after_the_texts_before_it() -> None:
+def test_later_failure_is_raised_after_the_sentences_before_it() -> None:
     async def run() -> list[str]:
         texts: list[str] = []
         with pytest.raises(EngineUnavailable):
@@ -73,18 +73,18 @@ def test_a_failure_later_comes_after_the_texts_before_it() -> None:
     assert "".join(asyncio.run(run())) == "EIN HUND."
 
 
-def test_sentences_behind_the_first_wait_for_room() -> None:
+def test_later_sentences_of_a_stream_wait_for_room() -> None:
     engine = WordEngine(refusals=[None, Overloaded("full", retry_after_s=1), None])
     texts, result = stream(engine, "Ein Hund. Ein Haus.")
     assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
 
 
-def test_a_sentence_for_which_nothing_is_written_is_shown_as_it_is() -> None:
+def test_sentence_with_an_empty_translation_is_shown_as_its_source() -> None:
     texts, result = stream(WordEngine(words={"oje": ""}), "Ein Hund.\nOje\nEin Haus.")
     assert "".join(texts) == result.text == "EIN HUND.\nOje\nEIN HAUS."
 
 
-def test_a_reader_that_leaves_ends_the_work() -> None:
+def test_closed_stream_cancels_the_translation() -> None:
     async def run() -> int:
         before = len(asyncio.all_tasks())
         async with Translator(WordEngine()).stream(text_request("Ein Hund. " * 100, "de", "en")) as opened:
@@ -95,7 +95,7 @@ def test_a_reader_that_leaves_ends_the_work() -> None:
     assert asyncio.run(run()) == 0
 
 
-def test_known_sentences_are_shown_at_once() -> None:
+def test_cached_sentences_are_shown_at_once() -> None:
     engine = WordEngine()
     translator = Translator(engine, TranslationCache(1_000_000))
     job = text_request("Ein Hund. Ein Haus.", "de", "en")

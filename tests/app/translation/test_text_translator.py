@@ -1,4 +1,4 @@
-"""From a text to its translation: sentences, lengths, groups and what is told beside the text."""
+"""From a text to its translation: sentences, lengths, groups, tokens and alignments."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def translate(engine: WordEngine, text: str, **options: object) -> TranslatedTex
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
-def test_the_model_reads_single_sentences_and_the_text_keeps_its_form() -> None:
+def test_model_reads_single_sentences_and_the_text_keeps_its_layout() -> None:
     engine = WordEngine(words={"hallo": "hello", "welt": "world"})
     found = translate(engine, "  - Hallo Welt.  Hallo!\r\n\tWelt 😀\n")
     assert found.text == "  - hello world.  hello!\r\n\tworld 😀\n"
     assert engine.asked == ["Hallo Welt.", "Hallo!", "Welt"]
 
 
-def test_texts_of_one_call_are_one_group_and_each_sentence_is_asked_once() -> None:
+def test_texts_of_one_call_are_one_group_of_distinct_sentences() -> None:
     engine = WordEngine()
     jobs = [text_request(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
     found = asyncio.run(Translator(engine).translate(jobs))
@@ -37,14 +37,14 @@ def test_texts_of_one_call_are_one_group_and_each_sentence_is_asked_once() -> No
 
 
 @pytest.mark.parametrize("text", ["B", "ÄÖ", "&lt;b&gt; fett &amp; so", "a&nbsp;b"])
-def test_neither_case_nor_entities_are_touched(text: str) -> None:
+def test_case_and_entities_are_kept(text: str) -> None:
     engine = WordEngine(copies=True)
     assert translate(engine, text).text == text
     lower = WordEngine(words={"b": "be quiet"})
     assert translate(lower, "B").text == "be quiet"
 
 
-def test_every_option_comes_to_the_engine_and_the_prefix_to_the_first_sentence_alone() -> None:
+def test_options_reach_every_sentence_and_the_prefix_only_the_first() -> None:
     engine = WordEngine()
     options: dict[str, Any] = {
         "beam_size": 2,
@@ -63,7 +63,7 @@ def test_every_option_comes_to_the_engine_and_the_prefix_to_the_first_sentence_a
     assert found.scores == (-0.5, -1.5)
 
 
-def test_tokens_and_alignment_are_those_of_the_whole_text() -> None:
+def test_tokens_and_alignment_refer_to_the_whole_text() -> None:
     text = "\n- Ein Hund.  Der 😀 Hase\tda \n"
     found = translate(WordEngine(backwards=True), text, wants=frozenset({"tokens", "alignment"}))
     assert found.text == "\n- HUND. EIN  HASE DER 😀\tDA \n"
@@ -75,12 +75,12 @@ def test_tokens_and_alignment_are_those_of_the_whole_text() -> None:
     assert (found.usage.read_tokens, found.usage.new_tokens) == (5, 5)
 
 
-def test_what_was_not_asked_for_is_not_told() -> None:
+def test_details_that_were_not_requested_are_none() -> None:
     found = translate(WordEngine(), "Ein 😀 Hund")
     assert (found.tokens, found.alignment, found.scores, found.alternatives) == (None, None, None, ())
 
 
-def test_a_chapter_goes_in_groups_and_comes_whole() -> None:
+def test_long_text_is_translated_in_groups() -> None:
     engine = WordEngine()
     chapter = "\n\n".join(
         f"Satz {'x' * (number % 7)} Nummer{number} hier. Und noch einer{number}." for number in range(600)
@@ -91,7 +91,7 @@ def test_a_chapter_goes_in_groups_and_comes_whole() -> None:
     assert all(len(text) < 60 for text in engine.asked)
 
 
-def test_a_long_sentence_is_cut_at_clauses_and_nothing_is_lost() -> None:
+def test_long_sentence_is_cut_at_clauses() -> None:
     engine = WordEngine(room=10)
     text = "eins zwei drei vier fünf, sechs sieben acht neun zehn, elf zwölf dreizehn vierzehn fünfzehn."
     found = translate(engine, text)
@@ -102,14 +102,14 @@ def test_a_long_sentence_is_cut_at_clauses_and_nothing_is_lost() -> None:
 
 
 @pytest.mark.parametrize("split", [True, False])
-def test_a_word_of_ten_thousand_letters_is_translated_whole(split: bool) -> None:
+def test_word_of_ten_thousand_letters_loses_nothing(split: bool) -> None:
     engine = WordEngine(room=20)
     found = translate(engine, "Das " + "äb" * 5000 + " hier " * 100, split=split)
     assert found.text == "DAS " + "ÄB" * 5000 + " HIER " * 100
     assert max(engine._tokens(text) for text in engine.asked) <= 20
 
 
-def test_a_sentence_with_more_tokens_than_bytes_is_counted_then() -> None:
+def test_sentence_with_more_tokens_than_bytes_is_counted() -> None:
     class Expanding(WordEngine):
         def _tokens(self, text: str) -> int:
             return 4 * len(text)
@@ -119,7 +119,7 @@ def test_a_sentence_with_more_tokens_than_bytes_is_counted_then() -> None:
     assert all(len(text) <= 15 for text in engine.asked)
 
 
-def test_without_room_for_one_character_the_refusal_is_the_engine_s() -> None:
+def test_model_without_room_for_one_character_refuses() -> None:
     class Full(WordEngine):
         def _tokens(self, text: str) -> int:
             return 100
@@ -128,7 +128,7 @@ def test_without_room_for_one_character_the_refusal_is_the_engine_s() -> None:
         translate(Full(room=60), "eins zwei")
 
 
-def test_a_translation_that_did_not_end_is_made_again_in_halves() -> None:
+def test_unfinished_translation_is_repeated_in_halves() -> None:
     engine = WordEngine(ends_after=10)
     text = " ".join(f"Wort{chr(97 + number)}" for number in range(18)) + "."
     found = translate(engine, text)
@@ -141,7 +141,7 @@ def test_a_translation_that_did_not_end_is_made_again_in_halves() -> None:
     assert len(short.asked) == 1
 
 
-def test_the_worst_end_is_the_text_s() -> None:
+def test_worst_finish_reason_is_that_of_the_text() -> None:
     assert translate(WordEngine(ends_after=1), "Ja. Ja nein.").finish_reason == "length"
 
 
@@ -149,7 +149,7 @@ def overloaded() -> Overloaded:
     return Overloaded("full", retry_after_s=1)
 
 
-def test_groups_behind_the_first_wait_for_room() -> None:
+def test_later_groups_wait_for_room() -> None:
     chapter = " ".join(f"Satz Nummer{number} hier." for number in range(300))
     engine = WordEngine(refusals=[None, overloaded(), None])
     assert translate(engine, chapter).text == chapter.upper()

@@ -1,4 +1,4 @@
-"""HTML through a translator that is scripted: capitals, and every second word changes places with the first."""
+"""HTML pages through a scripted translator, which writes capitals and swaps the first two words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page(text: str, **fields: Any) -> TextRequest:
     return text_request(text, "de", "en", format="html", **fields)
 
 
-def test_all_texts_of_all_pages_are_asked_at_once() -> None:
+def test_texts_of_all_pages_are_translated_in_one_call() -> None:
     ask = Capitals()
     plain = text_request("<b>as it is</b>", "de", "en", alternatives=2)
     jobs = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
@@ -61,7 +61,7 @@ def test_all_texts_of_all_pages_are_asked_at_once() -> None:
     assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
 
 
-def test_what_is_told_of_a_page() -> None:
+def test_scores_usage_and_finish_reason_of_a_page() -> None:
     job = page("<p>one two three</p>endless", wants=frozenset({"scores", "tokens", "alignment"}), alternatives=3)
     answer = asyncio.run(one_page(job, Capitals()))
     assert answer == TranslatedText(
@@ -69,7 +69,7 @@ def test_what_is_told_of_a_page() -> None:
     )
 
 
-def test_a_page_without_a_text_asks_nobody() -> None:
+def test_page_without_text_is_not_translated() -> None:
     ask = Capitals()
     assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], ask))[0] == TranslatedText(
         "<p><code>x</code> </p>"
@@ -78,14 +78,14 @@ def test_a_page_without_a_text_asks_nobody() -> None:
 
 
 @pytest.mark.parametrize("alignment", [True, False])
-def test_the_text_outside_of_tags_is_what_the_plain_text_becomes(alignment: bool) -> None:
+def test_text_outside_tags_is_the_translation_of_the_plain_text(alignment: bool) -> None:
     text = "one <b>two <i>three</i></b>, <a href='x'>four</a> &amp; <span>five</span>"
     answer = asyncio.run(one_page(page(text), Capitals(alignment)))
     assert re.sub("<[^>]*>", "", answer.text) == "TWO ONE THREE, FOUR &amp; FIVE"
     assert sorted(re.findall("<[^>]*>", answer.text)) == sorted(re.findall("<[^>]*>", text))
 
 
-def test_a_long_page_is_the_same_as_its_parts() -> None:
+def test_long_page_is_the_sum_of_its_parts() -> None:
     part = "<p>one <b>two</b> three</p>\n"
     assert (asyncio.run(one_page(page(part * 200), Capitals()))).text == "<p><b>TWO</b> ONE THREE</p>\n" * 200
 
@@ -96,7 +96,7 @@ class AlignedEngine(FakeEngine):
         return replace(super()._translation(job), text=job.text.upper(), alignment=alignment)
 
 
-def test_the_translator_takes_html_and_streams_it_whole() -> None:
+def test_html_is_streamed_in_one_piece() -> None:
     async def scene() -> None:
         job = page("<p>ein <b>Haus</b></p>\n<script>x</script>")
         translator = Translator(AlignedEngine())
@@ -107,3 +107,9 @@ def test_the_translator_takes_html_and_streams_it_whole() -> None:
             assert stream.result == answer
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("text", ["a&#32; b", "a&#10; b", "x&Tab; y<b>z</b>", "&#32;", " &#32; a"])
+def test_character_references_for_whitespace_are_whitespace(text: str) -> None:
+    (translation,) = asyncio.run(Translator(FakeEngine()).translate([page(text)]))
+    assert translation.text.count("<") == text.count("<")

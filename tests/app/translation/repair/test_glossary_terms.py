@@ -1,4 +1,4 @@
-"""A term takes the place of what its source would have become, whether the model writes it or not."""
+"""Glossary terms replace the words that are aligned with their sources, or the model is made to write them."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def compelled(text: str | None, cost: float = 20.0) -> Compelled:
         (None, 0.0, "i want a tea"),  # no token for it
     ],
 )
-def test_a_term_replaces_its_word(written: str | None, cost: float, wanted: str) -> None:
+def test_term_replaces_the_aligned_word(written: str | None, cost: float, wanted: str) -> None:
     assert translate(compelled(written, cost), "ich möchte ein bier", {"bier": "tea"}).text == wanted
 
 
-def test_where_nothing_stands_for_it_the_model_knows_best() -> None:
+def test_unaligned_term_is_left_to_the_model() -> None:
     assert translate(compelled("good evening"), "guten morgen", {"morgen": "evening"}).text == "good evening"
     assert translate(compelled("good morning evening"), "guten morgen", {"morgen": "evening"}).text == (
         "good morning evening"
@@ -93,13 +93,13 @@ def test_where_nothing_stands_for_it_the_model_knows_best() -> None:
         ("bier https://x.org/bier 250", {"bier": "ale"}, "ale https://x.org/bier 250"),
     ],
 )
-def test_each_term_at_its_own_place(text: str, terms: dict[str, str], wanted: str) -> None:
+def test_terms_take_their_own_places(text: str, terms: dict[str, str], wanted: str) -> None:
     engine = compelled(None)
     engine.words = {**WORDS, "https://x.org/bier": "https://x.org/bier"}
     assert translate(engine, text, terms).text == wanted
 
 
-def test_a_term_that_begins_the_translation_has_its_capital_there() -> None:
+def test_term_at_the_beginning_has_a_capital() -> None:
     engine = compelled(None)
     engine.words = {"ein": "", "bier": "Beer", "hier": "here"}
     assert translate(engine, "Ein bier hier", {"bier": "ale"}).text == "Ale here"
@@ -110,7 +110,7 @@ def test_a_term_that_begins_the_translation_has_its_capital_there() -> None:
     assert len(engine.asked) == 4
 
 
-def test_terms_that_the_alignment_does_not_know() -> None:
+def test_unaligned_terms_are_translated_by_themselves() -> None:
     class Aside(Compelled):
         def _pairs(self, job):  # type: ignore[no-untyped-def]
             written, words = super()._pairs(job)
@@ -121,7 +121,7 @@ def test_terms_that_the_alignment_does_not_know() -> None:
     assert engine.asked == ["ich möchte ein bier", "bier"]
 
 
-def test_alternatives_have_terms_in_their_places_too() -> None:
+def test_alternatives_contain_the_terms() -> None:
     class Several(Compelled):
         def _translation(self, job: TranslationRequest) -> TranslationResult:
             found = super()._translation(job)

@@ -1,4 +1,4 @@
-"""Layout is the source's alone, whatever the model writes and wherever it puts its words."""
+"""A translation has the layout of its source, whatever layout the model writes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_spaces_and_emoji_are_those_of_the_source(parts: list[str], seed: int) -
     assert layout(translate(engine, text).text) == layout(text)
 
 
-def test_what_has_no_place_in_one_sentence_is_translated_in_parts() -> None:
+def test_sentence_without_a_place_for_its_spaces_is_translated_in_parts() -> None:
     engine = WordEngine(words={"ein": "", "guter": ""})
     assert translate(engine, "Ein  guter  Hund").text == "Ein  guter  HUND"
     assert translate(engine, "Der  Hund hier").text == "DER  HUND HIER"
@@ -77,27 +77,27 @@ def test_what_has_no_place_in_one_sentence_is_translated_in_parts() -> None:
         ("a\u200cb", "ab"),
     ],
 )
-def test_what_a_model_writes(text: str, wanted: str) -> None:
+def test_invented_layout_is_removed(text: str, wanted: str) -> None:
     assert strip_invented_layout(text, "") == wanted
     writing = LayoutFilter("")
     assert "".join(map(writing.add, text)) == wanted
 
 
-def test_a_prefix_stays_as_it_is() -> None:
+def test_layout_of_the_prefix_stays() -> None:
     assert strip_invented_layout("😀  Ja  nein", "😀  Ja") == "😀  Ja nein"
 
 
-def test_emoji_between_words_that_became_one() -> None:
+def test_emoji_between_words_that_became_one_is_kept() -> None:
     found = translate(WordEngine(words={"b": "", "c": ""}), "Wort 😀 b 👍 c 🎉 da").text
     assert layout(found) == ([], Counter("😀👍🎉"))
 
 
-def test_a_placeholder_with_spaces_within() -> None:
+def test_placeholder_with_spaces_is_kept() -> None:
     engine = WordEngine(backwards=True)
     assert translate(engine, "Hallo {a  b} da").text == "DA HALLO {a  b}"  # behind its word
 
 
-def test_a_stream_is_as_tidy() -> None:
+def test_streams_have_no_invented_layout_either() -> None:
     async def streamed(text: str) -> tuple[str, str]:
         shown = ""
         async with Translator(engine).stream(text_request(text, "de", "en")) as stream:

@@ -1,4 +1,4 @@
-"""What has to come over does, whatever the model makes of it."""
+"""Links, placeholders, numbers and terms are in the translation, whatever the model writes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.engine.errors import Overloaded
 from app.text.protected_spans import protected_spans
 from app.translation.text_request import TranslatedText
 from app.translation.text_translator import Translator
@@ -40,26 +41,26 @@ def without_signs(word: str) -> str:
         ("Ein <0>Hund</0> hier", "EIN <0>HUND</0> HIER"),
     ],
 )
-def test_links_and_placeholders_that_the_model_breaks(text: str, wanted: str) -> None:
+def test_broken_links_and_placeholders_are_repaired(text: str, wanted: str) -> None:
     engine = WordEngine(spoil=without_signs)
     assert translate(engine, text).text == wanted
     assert len(engine.asked) == 2
     assert not protected_spans(engine.asked[1])
 
 
-def test_what_the_model_copies_is_asked_once() -> None:
+def test_copied_links_need_one_request() -> None:
     engine = WordEngine(words={"https://x.org": "https://x.org", "{name}": "{name}"})
     assert translate(engine, "Siehe https://x.org {name} 17 da").text == "SIEHE https://x.org {name} 17 DA"
     assert len(engine.asked) == 1
     assert "alignment" not in engine.jobs[0].options.wants  # type: ignore[attr-defined]
 
 
-def test_a_link_that_the_model_writes_twice() -> None:
+def test_link_written_twice_is_repaired() -> None:
     engine = WordEngine(words={"{name}": "{name} {name}"})
     assert translate(engine, "Hallo {name} da").text == "HALLO {name} DA"
 
 
-def test_links_turn_round_with_their_words() -> None:
+def test_links_follow_the_word_order() -> None:
     engine = WordEngine(spoil=without_signs, backwards=True)
     assert translate(engine, "eins zwei https://x.org drei vier").text == "VIER DREI ZWEI https://x.org EINS"
 
@@ -78,12 +79,12 @@ def test_links_turn_round_with_their_words() -> None:
         ("Es sind 40 😀 Hunde", {"40": "fourty"}, "ES SIND 40 😀 HUNDE"),
     ],
 )
-def test_numbers(text: str, words: dict[str, str], wanted: str) -> None:
+def test_lost_numbers_are_put_back(text: str, words: dict[str, str], wanted: str) -> None:
     found = translate(WordEngine(words=words), text, wants=frozenset({"tokens"})).text
     assert found.replace("fourty ", "") == wanted
 
 
-def test_a_model_that_writes_nothing_has_not_translated() -> None:
+def test_empty_translation_becomes_the_source() -> None:
     engine = WordEngine(words={"こんにちは": ""})
     job = frozenset({"tokens"})
     found = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=job)
@@ -98,7 +99,7 @@ GLOSSARY = {"hund": "canine", "rotes haus": "crimson house", "NASA": "Nasa"}
 @pytest.mark.parametrize("obeys", [True, False])
 @pytest.mark.parametrize("backwards", [True, False])
 @pytest.mark.parametrize("aligns", [True, False])
-def test_terms_are_in_every_translation(obeys: bool, backwards: bool, aligns: bool) -> None:
+def test_every_translation_contains_its_terms(obeys: bool, backwards: bool, aligns: bool) -> None:
     engine = WordEngine(obeys=obeys, backwards=backwards, aligns=aligns, terms={"hund": ("canine",)})
     text = "Der Hund läuft. Ein rotes Haus, ein Hund. Hunde. NASA hier. Hund!"
     found = translate(engine, text, glossary=GLOSSARY).text
@@ -112,14 +113,14 @@ def test_terms_are_in_every_translation(obeys: bool, backwards: bool, aligns: bo
     assert ("canine",) in [each for job in engine.jobs for each in job.required]  # type: ignore[attr-defined]
 
 
-def test_a_term_takes_the_place_of_its_words() -> None:
+def test_term_replaces_its_words() -> None:
     engine = WordEngine(obeys=False)
     assert translate(engine, "Das ist ein rotes Haus.", glossary=GLOSSARY).text == "DAS IST EIN crimson house."
     assert translate(engine, "Der Hund (groß) da", glossary={"groß": "large 2"}).text == "DER HUND (large 2) DA"
     assert translate(WordEngine(obeys=False), "Hund da", glossary=GLOSSARY).text == "Canine DA"
 
 
-def test_tokens_and_alignment_stay_with_a_mended_text() -> None:
+def test_tokens_and_alignment_match_the_repaired_text() -> None:
     text = "Der Hund sieht 250 https://x.org da."
     engine = WordEngine(obeys=False, spoil=without_signs)
     found = translate(engine, text, glossary=GLOSSARY, wants=frozenset({"tokens", "alignment"}))
@@ -132,7 +133,7 @@ def test_tokens_and_alignment_stay_with_a_mended_text() -> None:
     assert ("da.", "DA.") in words
 
 
-def test_alternatives_that_lose_something_are_left_out() -> None:
+def test_alternatives_that_lose_something_are_dropped() -> None:
     class Losing(WordEngine):
         def _translation(self, job):  # type: ignore[no-untyped-def]
             from dataclasses import replace
@@ -153,7 +154,7 @@ NUMBERS = ["2500", "1.000,50", "77", "2026", "19"]
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(WORDS + KEPT + NUMBERS + ["😀", "\t"]), min_size=1, max_size=10), st.booleans())
-def test_all_that_has_to_come_over_does(parts: list[str], backwards: bool) -> None:
+def test_everything_protected_is_in_the_translation(parts: list[str], backwards: bool) -> None:
     text = "Wort " + " ".join(parts) + " Ende."
     engine = WordEngine(spoil=without_signs, backwards=backwards, obeys=False)
     found = translate(engine, text, glossary={"hund": "canine"}).text
@@ -161,3 +162,22 @@ def test_all_that_has_to_come_over_does(parts: list[str], backwards: bool) -> No
     for number in NUMBERS:
         assert len(re.findall(rf"(?<!\S){re.escape(number)}(?!\S)", found)) == parts.count(number)
     assert ("canine" in found.lower()) is ("hund" in parts)  # with a capital where it begins the sentence
+
+
+def test_retry_without_links_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is full when the sentence is translated again without its link."""
+    engine = WordEngine()
+    translate_words = engine.translate
+    calls = 0
+
+    async def full_at_second_call(requests):  # type: ignore[no-untyped-def]
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Overloaded("full", retry_after_s=1)
+        results = await translate_words(requests)
+        return [type(result)(result.text.replace("http", "hxxp"), (), "stop", result.model) for result in results]
+
+    monkeypatch.setattr(engine, "translate", full_at_second_call)
+    assert "http://a.example/b" in translate(engine, "see http://a.example/b now").text
+    assert calls >= 3

@@ -1,4 +1,4 @@
-"""Changes of a translation keep its text, its tokens and its alignment together."""
+"""Edits keep the text, the tokens and the alignment of a translation together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def translation(pieces: list[str]) -> TranslationResult:
     return TranslationResult(text, (), "stop", "m", tokens=tokens, alignment=words)
 
 
-def test_a_word_replaced_one_put_in_and_one_taken_away() -> None:
+def test_replacement_insertion_and_deletion() -> None:
     before = translation(["one", " two", " thr", "ee", " four", ""])
     after = with_edits(before, [Edit(0, 3, "eins"), Edit(7, 7, " 😀"), Edit(8, 14, ""), Edit(18, 18, "!")])
     assert after.text == "eins two 😀 four!"
@@ -42,7 +42,7 @@ def changes(draw: st.DrawFn) -> list[Edit]:
 
 @settings(max_examples=100, deadline=None)
 @given(changes(), st.lists(st.integers(1, 5), min_size=1, max_size=6))
-def test_tokens_always_join_to_the_text(edits: list[Edit], lengths: list[int]) -> None:
+def test_tokens_join_to_the_edited_text(edits: list[Edit], lengths: list[int]) -> None:
     pieces, at = [], 0
     for length in lengths:
         pieces.append(TEXT[at : at + length])
