@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from training.config.run_config import (
     CleaningConfig,
     LoopConfig,
     LyricsConfig,
+    NetworkOptions,
     OptimizerConfig,
     TokenizerConfig,
     TranslatorConfig,
@@ -33,6 +34,22 @@ def recipe(summary: str) -> Callable[[Callable[[], Config]], Recipe[Config]]:
     return lambda build: Recipe(summary, build)
 
 
+def pre_norm_network(
+    d_model: int, *, layers: tuple[int, int], heads: int, d_ff: int, tied: str, dropout: float
+) -> NetworkOptions:
+    """layers: of the encoder and of the decoder."""
+    shape = {"d_model": d_model, "encoder_layers": layers[0], "decoder_layers": layers[1]}
+    attention = {"heads": heads, "head_width": d_model // heads, "d_ff": d_ff}
+    return {
+        **shape,
+        **attention,
+        "norm": "pre",
+        "tied": tied,
+        "embedding_dropout": dropout,
+        "residual_dropout": dropout,
+    }
+
+
 @recipe("Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.")
 def tiny_translator() -> TranslatorConfig:
     # A wide network sees such a corpus too few times in an hour of a small machine: at the same cost 128 beats 256. By
@@ -44,18 +61,7 @@ def tiny_translator() -> TranslatorConfig:
     return TranslatorConfig(
         recipe="tiny",
         tokenizer=TokenizerConfig(vocab_size=4000),
-        network={
-            "d_model": 128,
-            "encoder_layers": 4,
-            "decoder_layers": 4,
-            "heads": 4,
-            "head_width": 32,
-            "d_ff": 256,
-            "norm": "pre",
-            "tied": "all",
-            "embedding_dropout": 0.2,
-            "residual_dropout": 0.2,
-        },
+        network=pre_norm_network(128, layers=(4, 4), heads=4, d_ff=256, tied="all", dropout=0.2),
         tokens_per_batch=2500,
         optimizer=OptimizerConfig(
             name="muon", learning_rate=8e-3, schedule="cosine", warmup_updates=200, final_fraction=0.02
@@ -72,18 +78,7 @@ def small_translator() -> TranslatorConfig:
     return TranslatorConfig(
         recipe="small",
         tokenizer=TokenizerConfig(vocab_size=12_000),
-        network={
-            "d_model": 384,
-            "encoder_layers": 6,
-            "decoder_layers": 3,
-            "heads": 6,
-            "head_width": 64,
-            "d_ff": 1536,
-            "norm": "pre",
-            "tied": "all",
-            "embedding_dropout": 0.3,
-            "residual_dropout": 0.3,
-        },
+        network=pre_norm_network(384, layers=(6, 3), heads=6, d_ff=1536, tied="all", dropout=0.3),
         tokens_per_batch=8192,
         optimizer=OptimizerConfig(learning_rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),
         loop=LoopConfig(max_epochs=30, patience=5, ema_decay=0.999),
@@ -134,8 +129,27 @@ TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
     "classic": classic_translator,
 }
 
-
 MEDIUM_TEXT = 300_000  # characters
+_ADAMW = OptimizerConfig(name="adamw", schedule="cosine", betas=(0.9, 0.99), epsilon=1e-8)
+# hidden 256, 35 steps, batch 32, the first 10,000 characters with newlines as spaces, nothing held out
+_TUTORIAL = LyricsConfig(
+    recipe="d2l-adam",
+    network={"embedding": 0, "hidden": 256},
+    bptt=35,
+    batch_size=32,
+    max_characters=10_000,
+    newline_as_space=True,
+    valid_fraction=0.0,
+    unknown=False,
+    offset=False,
+    optimizer=OptimizerConfig(learning_rate=1e-3, betas=(0.9, 0.999), epsilon=1e-8, clip_norm=0.01),
+    loop=LoopConfig(max_epochs=250),
+)
+
+
+def lyricist_for(characters: int) -> str:
+    """The name of the recipe for a text of so many characters."""
+    return "medium" if characters >= MEDIUM_TEXT else "small"
 
 
 @recipe("A text of 10,000 to a few 100,000 characters; the last tenth is held out and chooses the weights.")
@@ -145,95 +159,44 @@ def small_lyricist() -> LyricsConfig:
         network={"embedding": 128, "hidden": 256, "layers": 1, "dropout": 0.4},
         bptt=64,
         batch_size=16,
-        optimizer=OptimizerConfig(
-            name="adamw",
-            learning_rate=4e-3,
-            schedule="cosine",
-            warmup_updates=50,
-            betas=(0.9, 0.99),
-            epsilon=1e-8,
-            weight_decay=0.05,
-        ),
+        optimizer=replace(_ADAMW, learning_rate=4e-3, warmup_updates=50, weight_decay=0.05),
         loop=LoopConfig(max_epochs=40, patience=8),
     )
 
 
 @recipe("About a million characters, or what comes near it: 2.6 million parameters with a Latin alphabet.")
 def medium_lyricist() -> LyricsConfig:
+    shape = {"embedding": 128, "hidden": 512, "layers": 2}
+    dropout = {"embedding_dropout": 0.1, "dropout": 0.4, "recurrent_dropout": 0.2, "locked_dropout": True}
     return LyricsConfig(
         recipe="medium",
-        network={
-            "embedding": 128,
-            "hidden": 512,
-            "layers": 2,
-            "embedding_dropout": 0.1,
-            "dropout": 0.4,
-            "recurrent_dropout": 0.2,
-            "locked_dropout": True,
-        },
+        network={**shape, **dropout},
         bptt=128,
         batch_size=16,
-        optimizer=OptimizerConfig(
-            name="adamw",
-            learning_rate=2e-3,
-            schedule="cosine",
-            warmup_updates=100,
-            final_fraction=0.03,
-            betas=(0.9, 0.99),
-            epsilon=1e-8,
-            weight_decay=0.1,
-        ),
+        optimizer=replace(_ADAMW, learning_rate=2e-3, warmup_updates=100, final_fraction=0.03, weight_decay=0.1),
         loop=LoopConfig(max_epochs=12, ema_decay=0.99),
     )
 
 
-def lyricist_for(characters: int) -> str:
-    """The name of the recipe for a text of so many characters."""
-    return "medium" if characters >= MEDIUM_TEXT else "small"
-
-
-def _tutorial(recipe: str, epochs: int) -> dict[str, object]:
-    """What the tutorials share: hidden 256, 35 steps, batch 32, the first 10,000 characters with newlines as
-    spaces, nothing held out, all gradients clipped to a norm of 0.01."""
-    return {
-        "recipe": recipe,
-        "bptt": 35,
-        "batch_size": 32,
-        "max_characters": 10_000,
-        "newline_as_space": True,
-        "valid_fraction": 0.0,
-        "unknown": False,
-        "offset": False,
-        "loop": LoopConfig(max_epochs=epochs),
-    }
-
-
 @recipe("From scratch, random sampling: one-hot input, one bias vector, N(0, 0.01) weights, SGD at 100.")
 def d2l_random() -> LyricsConfig:
-    return LyricsConfig(**{**_from_scratch("d2l-random", 250), "sampling": "random"})  # type: ignore[arg-type]
+    return replace(d2l_consecutive(), recipe="d2l-random", sampling="random")
 
 
 @recipe("From scratch, consecutive sampling, the hidden state carried over and detached.")
 def d2l_consecutive() -> LyricsConfig:
-    return LyricsConfig(**_from_scratch("d2l-consecutive", 250))  # type: ignore[arg-type]
-
-
-def _from_scratch(recipe: str, epochs: int) -> dict[str, object]:
-    return {
-        **_tutorial(recipe, epochs),
-        "network": {"embedding": 0, "hidden": 256, "recurrent_bias": False},
-        "init_std": 0.01,
-        "optimizer": OptimizerConfig(name="sgd", learning_rate=100.0, clip_norm=0.01),
-    }
+    return replace(
+        _TUTORIAL,
+        recipe="d2l-consecutive",
+        network={**_TUTORIAL.network, "recurrent_bias": False},
+        init_std=0.01,
+        optimizer=OptimizerConfig(name="sgd", learning_rate=100.0, clip_norm=0.01),
+    )
 
 
 @recipe("The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3.")
 def d2l_adam() -> LyricsConfig:
-    return LyricsConfig(
-        **_tutorial("d2l-adam", 250),  # type: ignore[arg-type]
-        network={"embedding": 0, "hidden": 256},
-        optimizer=OptimizerConfig(learning_rate=1e-3, betas=(0.9, 0.999), epsilon=1e-8, clip_norm=0.01),
-    )
+    return _TUTORIAL
 
 
 LYRICISTS: dict[str, Recipe[LyricsConfig]] = {

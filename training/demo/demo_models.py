@@ -43,18 +43,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
         source_language=source,
         target_language=target,
         tokenizer=TokenizerConfig(vocab_size=800, joint=False, casefold_source=True),
-        network={
-            "d_model": 128,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "heads": 4,
-            "head_width": 32,
-            "d_ff": 256,
-            "norm": "pre",
-            "tied": "output",
-            "embedding_dropout": 0.05,
-            "residual_dropout": 0.05,
-        },
+        network=recipes.pre_norm_network(128, layers=(2, 2), heads=4, d_ff=256, tied="output", dropout=0.05),
         label_smoothing=0.0,
         tokens_per_batch=1500,
         max_tokens=128,
@@ -65,7 +54,8 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
 
 
 def demo_lyricist() -> LyricsConfig:
-    return replace(recipes.small_lyricist(), recipe="demo", network={**recipes.small_lyricist().network, "cell": "gru"})
+    small = recipes.small_lyricist()
+    return replace(small, recipe="demo", network={**small.network, "cell": "gru"})
 
 
 def lyrics() -> str:
