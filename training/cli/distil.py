@@ -7,18 +7,17 @@ import gzip
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, get_args
+from typing import TYPE_CHECKING, TextIO, get_args
 
 import sacrebleu
 import torch
 from tqdm import tqdm
 
 from models.interface import Precision
-from training.cli import command_options
-from training.cli.command_options import add_device, device_of
+from training.cli.command_options import PAIRS, add_columns, add_device, device_of
 from training.config.run_config import raise_all
 from training.data.corpus_loading import parse_columns, read_corpora
 from training.data.corpus_readers import stem_suffix
@@ -29,7 +28,6 @@ from training.data.distillation import (
     split_into_chunks,
     translate_chunks,
 )
-from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.scores import MAX_BEAM_SIZE
 
@@ -41,8 +39,8 @@ def add_parser(commands: Commands) -> None:
     command = commands.add_parser("distil", help="have a translator translate a corpus for another one to learn from")
     command.set_defaults(run=run)
     command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
-    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=command_options.PAIRS)
-    command_options.add_columns(command)
+    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=PAIRS)
+    add_columns(command)
     command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
     command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MAX_BEAM_SIZE}")
     command.add_argument(
@@ -52,12 +50,12 @@ def add_parser(commands: Commands) -> None:
     add_device(command)
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was written, and how near it is to the references."""
+def run(arguments: argparse.Namespace) -> Mapping[str, object]:
+    """How much was written, and how near it is to the references."""
     device = device_of(arguments)
     raise_all(_problems(arguments, device))
-    teaching = DistillationOptions(beam=arguments.beam, precision=arguments.precision)
-    teacher = Teacher.load(arguments.folder, device, teaching)
+    options = DistillationOptions(beam=arguments.beam, precision=arguments.precision)
+    teacher = Teacher.load(arguments.folder, device, options)
     config = teacher.checkpoint.config
     # keys by language: a corpus of the other direction's teacher is then read the right way around, too
     languages = (config.source_language or "source", config.target_language or "target")
@@ -68,13 +66,26 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if not fitting:
         raise TrainingError(f"{pairs.origin} has no source that the teacher can read.")
     started = time.monotonic()
+    translations: list[ChosenTranslation] = []
     with _written_aside(arguments.out) as file:
-        chosen = _choose(teacher, arguments, split_into_chunks(pairs, fitting), len(fitting))
-        for index, _, text in chosen:
+        with tqdm(total=len(fitting), desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
+            chunks = split_into_chunks(pairs, fitting)
+            for chunk in translate_chunks(teacher, arguments.folder, chunks, arguments.processes):
+                translations += [chosen for chosen in chunk if chosen[2].strip()]  # white space teaches nothing
+                bar.update(len(chunk))
+        translations.sort()  # in the order of the corpus
+        for index, _, text in translations:
             row = dict(zip(languages, (pairs.sources[index], text), strict=True))
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     seconds = round(time.monotonic() - started, 1)
-    return {**_facts(pairs, chosen), "too_long": len(pairs) - len(fitting), "seconds": seconds}
+    references = [[pairs.targets[index] for index, _, _ in translations]]
+    metric, bleu = sacrebleu.BLEU(), {"bleu_of_first": 0.0, "bleu": 0.0}
+    for place, name in enumerate(bleu, start=1):
+        texts = [str(chosen[place]) for chosen in translations]
+        bleu[name] = round(metric.corpus_score(texts, references).score, 2) if texts else 0.0
+    signature = str(metric.get_signature()) if translations else ""
+    too_long = len(pairs) - len(fitting)
+    return {"pairs": len(translations), **bleu, "signature": signature, "too_long": too_long, "seconds": seconds}
 
 
 def _problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[str]:
@@ -90,29 +101,6 @@ def _problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[s
         yield f"--out must end in .jsonl or .jsonl.gz, not be {out}"
     elif out.exists():
         yield f"{out} exists; choose another --out"
-
-
-def _choose(
-    teacher: Teacher, arguments: argparse.Namespace, parts: Sequence[Any], count: int
-) -> list[ChosenTranslation]:
-    """In the order of the corpus. What is nothing but white space teaches nothing."""
-    chosen: list[ChosenTranslation] = []
-    with tqdm(total=count, desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
-        for part in translate_chunks(teacher, arguments.folder, parts, arguments.processes):
-            chosen += part
-            bar.update(len(part))
-    return sorted(each for each in chosen if each[2].strip())
-
-
-def _facts(pairs: Pairs, chosen: Sequence[ChosenTranslation]) -> dict[str, Any]:
-    references = [[pairs.targets[index] for index, _, _ in chosen]]
-    first, nearest = [each[1] for each in chosen], [each[2] for each in chosen]
-    metric = sacrebleu.BLEU()
-    scores = {
-        name: round(metric.corpus_score(texts, references).score, 2) if texts else 0.0
-        for name, texts in (("bleu_of_first", first), ("bleu", nearest))
-    }
-    return {"pairs": len(chosen), **scores, "signature": str(metric.get_signature()) if chosen else ""}
 
 
 @contextmanager

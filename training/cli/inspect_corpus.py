@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training.cli import command_options
+from training.cli.command_options import PAIRS, add_cleaning, add_columns, cleaning_of
 from training.data import corpus_statistics
 from training.data.cleaning import clean
 from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora, read_pairs, read_text
@@ -22,13 +22,13 @@ AS_PAIRS = "To read pairs of texts, give --source and --target."
 def add_parser(commands: Commands) -> None:
     command = commands.add_parser("inspect-corpus", help="say what is in a corpus, and train nothing")
     command.set_defaults(run=run)
-    command.add_argument("corpus", nargs="+", help=f"pairs: {command_options.PAIRS}; or a text or a folder of texts")
+    command.add_argument("corpus", nargs="+", help=f"pairs: {PAIRS}; or a text or a folder of texts")
     command.add_argument("--source", help="source language code; with --target the corpus is read as pairs")
     command.add_argument("--target", help="target language code")
     command.add_argument("--valid", metavar="PAIRS", help="count what these have in common with the corpus")
     command.add_argument("--test", metavar="PAIRS", help="count what these have in common with the corpus")
-    command_options.add_columns(command)
-    command_options.add_cleaning(command)
+    add_columns(command)
+    add_cleaning(command)
     command.add_argument("--subwords", type=int, metavar="SIZE", help="also fit a vocabulary and count its subwords")
     command.add_argument("--json", action="store_true", help="one JSON object instead of a page")
 
@@ -76,7 +76,7 @@ def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def _inspect_pairs(arguments: argparse.Namespace) -> dict[str, Any] | None:
     languages = (arguments.source, arguments.target) if arguments.source else None
-    columns, cleaning = parse_columns(arguments.columns), command_options.cleaning_of(arguments.clean)
+    columns, cleaning = parse_columns(arguments.columns), cleaning_of(arguments.clean)
     valid, test = (
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from training.config.run_config import CleaningConfig
-from training.data.sentence_pairs import CorpusReport, Pairs
+from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize
 
 OverlapKind = Literal["pair", "source", "target"]
@@ -28,24 +28,26 @@ def comparison_key(text: str) -> str:
 
 
 class HeldOutIndex:
-    """The sentences of a held-out set, to be looked up."""
+    """The sentences of a held-out set, to be looked up, and how many training pairs have them in common."""
 
     def __init__(self, held_out: Pairs) -> None:
+        self.counts: dict[OverlapKind, int] = {"pair": 0, "source": 0, "target": 0}
         self._targets_of: dict[str, set[str]] = {}
-        self._targets: set[str] = set()
         for source, target in zip(held_out.sources, held_out.targets, strict=True):
-            key = comparison_key(target)
-            self._targets_of.setdefault(comparison_key(source), set()).add(key)
-            self._targets.add(key)
+            self._targets_of.setdefault(comparison_key(source), set()).add(comparison_key(target))
+        self._targets = set().union(*self._targets_of.values())
 
-    def kind(self, source: str, target: str) -> OverlapKind | None:
-        """What a pair, its sides already `comparable`, has in common with the set; the gravest only."""
+    def count(self, source: str, target: str) -> OverlapKind | None:
+        """What a pair, as comparison keys, has in common with the set; the gravest only."""
+        kind: OverlapKind | None = "target" if target in self._targets else None
         if source in self._targets_of:
-            return "pair" if target in self._targets_of[source] else "source"
-        return "target" if target in self._targets else None
+            kind = "pair" if target in self._targets_of[source] else "source"
+        if kind is not None:
+            self.counts[kind] += 1
+        return kind
 
 
-Rule = Callable[[str, str], bool]  # of a pair: is it to be left out?
+Rule = Callable[[str, str], bool]  # whether a pair is left out
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 # UTF-8 that was read as Windows-1252: a lead byte's character, then a continuation byte's
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
@@ -58,32 +60,30 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
     TrainingError if fewer than `config.least_pairs` are left.
     """
     report = pairs.reported()
-    rules = list(_rules(pairs, config).items())  # a loop over a list: a million pairs take seconds
+    rules = list(_rules(pairs, config).items())
     held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
     report.notes += [note for held in held_out.values() for note in held.reported().notes]
-    overlaps = _OverlapCounter(held_out, config, report)
+    indexes = {name: HeldOutIndex(held) for name, held in held_out.items()}
+    dropped_overlaps = DROPPED_OVERLAPS.get(config.overlap, set())
     kept = []
-    for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-        for name, applies in rules:
-            if applies(source, target):
-                reason: str | None = name
-                break
-        else:
-            reason = overlaps.reason(source, target)
+    for place, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        reason = next((name for name, applies in rules if applies(source, target)), None)
+        if reason is None and indexes:
+            keys = comparison_key(source), comparison_key(target)
+            kinds = [(name, index.count(*keys)) for name, index in indexes.items()]
+            reason = next((f"in the {name} set" for name, kind in kinds if kind in dropped_overlaps), None)
         if reason is None:
-            kept.append(index)
+            kept.append(place)
         else:
-            report.drop(reason, pairs.place(index), source, target)
+            report.drop(reason, pairs.place(place), source, target)
+    report.overlaps |= {name: dict(index.counts) for name, index in indexes.items()}
     if len(kept) < config.least_pairs:
-        raise TrainingError(_too_few(report, len(kept), config.least_pairs))
+        reasons = ", ".join(f"{name} {reason.count:,}" for name, reason in report.dropped.items())
+        cleaned = f" of {report.read:,} after cleaning ({reasons})" if reasons else ""
+        left = pluralize(len(kept), "pair") if kept else "no pairs"
+        needed = {1: "one", 2: "two"}.get(config.least_pairs, f"{config.least_pairs:,}")
+        raise TrainingError(f"{report.origin} has {left}{cleaned}; training needs at least {needed}.")
     return pairs.only(kept, dropped=report.left_out, origin=pairs.origin, report=report)
-
-
-def _too_few(report: CorpusReport, kept: int, least: int) -> str:
-    reasons = ", ".join(f"{name} {reason.count:,}" for name, reason in report.dropped.items())
-    cleaned = f" of {report.read:,} after cleaning ({reasons})" if reasons else ""
-    found, needed = pluralize(kept, "pair") if kept else "no pairs", {1: "one", 2: "two"}.get(least, f"{least:,}")
-    return f"{report.origin} has {found}{cleaned}; training needs at least {needed}."
 
 
 def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
@@ -99,7 +99,7 @@ def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
     if config.ratio is not None:
         rules["length ratio"] = _ratio(pairs, config.ratio, config.ratio_tolerance)
     if config.duplicates:
-        rules["exact duplicate"] = _Duplicates()
+        rules["exact duplicate"] = _duplicate()
     return rules
 
 
@@ -125,64 +125,37 @@ def _was_utf8(text: str) -> bool:
 def _ratio(pairs: Pairs, most: float, tolerance: int) -> Rule:
     """Lengths in characters, measured against the corpus's own median ratio: a Chinese sentence has a third of the
     characters of its English translation, and no limit on the plain ratio suits both that and German."""
-    lengths = (np.fromiter(map(len, side), np.float64, len(pairs)) for side in (pairs.sources, pairs.targets))
-    source_lengths, target_lengths = lengths
+    source_lengths = np.fromiter(map(len, pairs.sources), np.float64, len(pairs))
+    target_lengths = np.fromiter(map(len, pairs.targets), np.float64, len(pairs))
     typical = float(np.median(target_lengths / source_lengths)) if len(pairs) else 1.0
 
     def applies(source: str, target: str) -> bool:
-        expected, found = len(source) * typical, len(target)
-        return found > most * expected + tolerance or expected > most * found + tolerance
+        expected, length = len(source) * typical, len(target)
+        return length > most * expected + tolerance or expected > most * length + tolerance
 
     return applies
 
 
-class _Duplicates:
-    def __init__(self) -> None:
-        self._seen: set[tuple[str, str]] = set()
+def _duplicate() -> Rule:
+    pairs: set[tuple[str, str]] = set()
 
-    def __call__(self, source: str, target: str) -> bool:
-        before = len(self._seen)
-        self._seen.add((source, target))
-        return len(self._seen) == before
+    def applies(source: str, target: str) -> bool:
+        before = len(pairs)
+        pairs.add((source, target))
+        return len(pairs) == before
 
-
-class _OverlapCounter:
-    """The held-out sets, whose overlap is counted whether it is dropped or not."""
-
-    def __init__(self, held_out: Mapping[str, Pairs], config: CleaningConfig, report: CorpusReport) -> None:
-        self._sets = {name: HeldOutIndex(pairs) for name, pairs in held_out.items()}
-        self._drops = DROPPED_OVERLAPS.get(config.overlap, set())
-        self._counts = report.overlaps
-        self._counts.update({name: {"pair": 0, "source": 0, "target": 0} for name in held_out})
-
-    def reason(self, source: str, target: str) -> str | None:
-        if not self._sets:
-            return None
-        source, target = comparison_key(source), comparison_key(target)
-        reason = None
-        for name, held_out in self._sets.items():
-            kind = held_out.kind(source, target)
-            if kind is not None:
-                self._counts[name][kind] += 1
-                if reason is None and kind in self._drops:
-                    reason = f"in the {name} set"
-        return reason
+    return applies
 
 
 def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> tuple[Pairs, Pairs | None]:
-    """Training and validation pairs. Fewer than 100 pairs: none is spared.
-
-    Pairs that share a source or a target with a held-out one, but for case and white space, go with it, so that
-    none is scored on what it saw.
-    """
+    """Training and validation pairs; None of fewer than 100 pairs. Pairs that share a source or a target with a
+    held-out one, but for case and white space, are dropped: nothing is scored on what training has read."""
     if len(pairs) < 100:
         return pairs, None
     order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))
     chosen = set(order)
-    sources, targets = (
-        {comparison_key(pairs.sources[i]) for i in order},
-        {comparison_key(pairs.targets[i]) for i in order},
-    )
+    sources = {comparison_key(pairs.sources[i]) for i in order}
+    targets = {comparison_key(pairs.targets[i]) for i in order}
     rest, report = [], pairs.reported()
     for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
         if comparison_key(source) not in sources and comparison_key(target) not in targets:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from training.data.corpus_readers import (
     BYTE_ORDER_MARK,
@@ -27,25 +27,29 @@ from training.data.sentence_pairs import Pairs, Row, collect_pairs, join_corpora
 from training.data.tmx import read_tmx
 from training.errors import TrainingError
 
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
 FEWEST_PAIRS = 10  # pairs, for a judgement
 SAMPLED_PAIRS = 100  # of each side, evenly spread
 SAMPLED_CHARACTERS = 200  # of each of them
 
 
-def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_turn: bool) -> Pairs:
-    """The same pairs. If their sides are the other way around, they are turned where the order was nobody's wish
-    (`may_turn`), and a note in their report says so or asks."""
+def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -> Pairs:
+    """The same pairs; where their sides are the other way around, swapped if `may_swap`, else with a question in their
+    report. The order of two columns or two files alone is easily the wrong one: Anki's decks begin with English,
+    whatever is to be translated."""
     if not are_reversed(pairs, languages):
         return pairs
     source, target = languages
     report = pairs.reported()
-    if not may_turn:
+    if not may_swap:
         doubt = f"reads as {target} on its source side and as {source} on its target side"
         report.notes.append(f"{pairs.origin} {doubt}: are they the other way around?")
         return replace(pairs, report=report)
-    found = f"holds {target} first and {source} second, and is read so"
-    report.notes.append(f"{pairs.origin} {found}; if that is wrong, say --columns")
-    report.turn()
+    order = f"holds {target} first and {source} second, and is read so"
+    report.notes.append(f"{pairs.origin} {order}; if that is wrong, say --columns")
+    report.swap_sides()
     return replace(pairs, sources=pairs.targets, targets=pairs.sources, report=report)
 
 
@@ -58,12 +62,12 @@ def are_reversed(pairs: Pairs, languages: Languages) -> bool:
 
 
 def _language_of(texts: Sequence[str]) -> str:
-    some = texts[:: -(-len(texts) // SAMPLED_PAIRS)]
-    return str(_identifier().rank(" ".join(text[:SAMPLED_CHARACTERS] for text in some))[0][0])
+    sample = texts[:: -(-len(texts) // SAMPLED_PAIRS)]
+    return str(_identifier().rank(" ".join(text[:SAMPLED_CHARACTERS] for text in sample))[0][0])
 
 
 @lru_cache(maxsize=1)
-def _identifier() -> Any:
+def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # a second and 100 MB, and many corpora need none
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)
@@ -77,9 +81,10 @@ def read_pairs(argument: str, languages: Languages | None = None, columns: Colum
     """languages: codes of source and target, by which JSONL, TMX and data sets are read. columns: of a
     tab-separated file, whose order is otherwise found. TrainingError, in one sentence, for what is not pairs."""
     pairs = collect_pairs(_rows(argument, languages, columns), argument)
-    if languages is None or not _goes_by_order(argument):
+    names_sides = argument.startswith(HUGGINGFACE_PREFIX) or stem_suffix(Path(argument)) in (*JSON_LINES, ".tmx")
+    if languages is None or names_sides:
         return pairs
-    return swap_reversed_sides(pairs, languages, may_turn=columns is None and Path(argument).exists())
+    return swap_reversed_sides(pairs, languages, may_swap=columns is None and Path(argument).exists())
 
 
 def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
@@ -92,7 +97,11 @@ def _rows(argument: str, languages: Languages | None, columns: Columns | None) -
         return read_huggingface(argument, languages)
     path = Path(argument)
     if not path.exists():
-        return read_moses(*_two_files(argument))
+        names = argument.split(",")
+        if len(names) != 2:
+            problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
+            raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
+        return read_moses(Path(names[0]), Path(names[1]))
     suffix = stem_suffix(path)
     if suffix in JSON_LINES:
         return read_jsonl(path, languages)
@@ -101,19 +110,6 @@ def _rows(argument: str, languages: Languages | None, columns: Columns | None) -
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
         return read_tmx(path, languages)
     return read_tsv(path, columns)
-
-
-def _goes_by_order(argument: str) -> bool:
-    """Whether nothing but the order of columns or files says which side is the source."""
-    return not argument.startswith(HUGGINGFACE_PREFIX) and stem_suffix(Path(argument)) not in (*JSON_LINES, ".tmx")
-
-
-def _two_files(argument: str) -> tuple[Path, Path]:
-    names = argument.split(",")
-    if len(names) != 2:
-        what = "does not exist" if len(names) == 1 else f"names {len(names)} files"
-        raise TrainingError(f"{argument} {what}: give {FORMATS}.")
-    return Path(names[0]), Path(names[1])
 
 
 def parse_columns(text: str | None) -> Columns | None:
@@ -160,11 +156,11 @@ def _line_feeds(text: str) -> str:
 
 
 def _folder_parts(folder: Path) -> list[Path]:
-    """By name, so that the order is the same on every machine; hidden files are none of the corpus."""
-    found = [p for p in folder.rglob("*") if p.is_file() and stem_suffix(p) == ".txt" and not p.name.startswith(".")]
-    if not found:
+    """Its text files by name, so that the order is the same on every machine; without hidden files."""
+    texts = [p for p in folder.rglob("*") if p.is_file() and stem_suffix(p) == ".txt" and not p.name.startswith(".")]
+    if not texts:
         raise TrainingError(f"{folder} has no .txt or .txt.gz file.")
-    return sorted(found, key=lambda part: part.relative_to(folder).parts)
+    return sorted(texts, key=lambda part: part.relative_to(folder).parts)
 
 
 def _joined(parts: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,10 @@ from training.data.sentence_pairs import CorpusReport, Pairs
 from training.data.tokenizer_training import fit_tokenizer
 from training.errors import pluralize
 
+Statistics = dict[str, Any]
+"""What `--json` prints."""
 SHARES = {"least": 0.0, "1 %": 0.01, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "most": 1.0}
 BINS = 12  # of a histogram, at most; the last one is open
-
-
-class Bin(TypedDict):
-    """count: of the values from `at_least` up to the next bin's `at_least`."""
-
-    at_least: int
-    count: int
 
 
 def lengths(values: Iterable[int]) -> NDArray[np.int64]:
@@ -48,7 +43,8 @@ def bin_width(all_values: Sequence[NDArray[np.int64]]) -> int:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= least)
 
 
-def histogram(values: NDArray[np.int64], width: int) -> list[Bin]:
+def histogram(values: NDArray[np.int64], width: int) -> list[dict[str, int]]:
+    """Each bin counts the values from its `at_least` up to that of the next one."""
     places = np.minimum(values // width, BINS - 1)
     counts = np.bincount(places, minlength=1)
     return [{"at_least": place * width, "count": int(count)} for place, count in enumerate(counts)]
@@ -57,15 +53,8 @@ def histogram(values: NDArray[np.int64], width: int) -> list[Bin]:
 RARE_COUNT = 2  # times, at most
 RARE_SHOWN = 40
 ODD_SHOWN = 12
-ODD_CATEGORIES = {
-    "Cc": "control",
-    "Cf": "invisible",
-    "Co": "private use",
-    "Cn": "unassigned",
-    "Zs": "unusual space",
-    "Zl": "line separator",
-    "Zp": "paragraph separator",
-}
+ODD_CATEGORIES = {"Cc": "control", "Cf": "invisible", "Co": "private use", "Cn": "unassigned"}
+ODD_CATEGORIES |= {"Zs": "unusual space", "Zl": "line separator", "Zp": "paragraph separator"}
 
 
 def count_characters(texts: Iterable[str]) -> Counter[str]:
@@ -92,15 +81,15 @@ def character_name(character: str) -> str:
 
 
 def scripts(counts: Counter[str]) -> dict[str, int]:
-    """How many letters of each script, the most first: Unicode's own names begin with it."""
-    found: Counter[str] = Counter()
+    """How many letters of each script, the most first: Unicode's names of characters begin with it."""
+    letters: Counter[str] = Counter()
     for character, number in counts.items():
         if character.isalpha():
-            found[unicodedata.name(character, "UNNAMED").split(" ")[0].split("-")[0].lower()] += number
-    return dict(found.most_common())
+            letters[unicodedata.name(character, "UNNAMED").split(" ")[0].split("-")[0].lower()] += number
+    return dict(letters.most_common())
 
 
-def inventory(counts: Counter[str], first: Callable[[str], str]) -> dict[str, Any]:
+def inventory(counts: Counter[str], first: Callable[[str], str]) -> Statistics:
     """first: where a character stands first. rare: those that occur once or twice, some of them."""
     odd = sorted(((number, character) for character, number in counts.items() if oddity(character)), reverse=True)
     rare = [character for character, number in counts.items() if number <= RARE_COUNT and not oddity(character)]
@@ -122,29 +111,44 @@ MOST_REPEATED = 5
 TOKENIZED = 100_000  # pairs, at most, from which the subwords are estimated
 
 
-def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> dict[str, Any]:
+def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
     """Of the pairs that cleaning has left. vocabulary: also count subwords of a joint vocabulary of that size."""
     sides = {"source": pairs.sources, "target": pairs.targets}
-    counted = {"words": _length_statistics(sides, _words), "characters": _length_statistics(sides, len)}
+    length_statistics = {
+        "words": _length_statistics(sides, lambda text: len(text.split())),
+        "characters": _length_statistics(sides, len),
+    }
     if vocabulary is not None:
-        counted["subwords"] = _subwords(sides, vocabulary)
+        # byte-pair encoding as training fits it, from evenly spaced pairs where there are very many
+        some = {side: texts[:: max(1, len(pairs) // TOKENIZED)] for side, texts in sides.items()}
+        config = TokenizerConfig(vocab_size=vocabulary)
+        tokenizer = fit_tokenizer(config, [*some["source"], *some["target"]], casefold=False)
+        length_statistics["subwords"] = _length_statistics(some, lambda text: len(tokenizer.encode(text)))
     ratios = lengths(map(len, pairs.targets)) / lengths(map(len, pairs.sources))
     targets_of = Counter(source for source, _ in set(zip(pairs.sources, pairs.targets, strict=True)))
     return {
         "report": pairs.reported().as_json(),
         "first": {side: texts[0] for side, texts in sides.items()},
-        "lengths": counted,
+        "lengths": length_statistics,
         "characters_per_source_character": quantiles(ratios),
         "repeated": {side: _repetitions(texts) for side, texts in sides.items()},
         "sources_with_several_targets": sum(count > 1 for count in targets_of.values()),
-        "inventory": {side: _side_inventory(pairs, texts) for side, texts in sides.items()},
+        "inventory": {
+            side: inventory(
+                count_characters(texts),
+                lambda character, texts=texts: pairs.place(
+                    next(i for i, text in enumerate(texts) if character in text)
+                ),
+            )
+            for side, texts in sides.items()
+        },
     }
 
 
-def text_statistics(text: str, origin: str) -> dict[str, Any]:
+def text_statistics(text: str, origin: str) -> Statistics:
     """Of the whole text; `only_at_the_end`: what the share that training holds out has and the rest has not."""
     lines = text.removesuffix("\n").split("\n")
-    sung = [line.strip() for line in lines if line.strip()]
+    sung = [line.strip() for line in lines if line.strip()]  # those that are not blank
     cut = len(text) - int(len(text) * LyricsConfig(recipe="").valid_fraction)
     unseen = Counter(text[cut:]).keys() - Counter(text[:cut]).keys()
 
@@ -162,18 +166,7 @@ def text_statistics(text: str, origin: str) -> dict[str, Any]:
     }
 
 
-def _side_inventory(pairs: Pairs, texts: list[str]) -> dict[str, Any]:
-    def first(character: str) -> str:
-        return pairs.place(next(index for index, text in enumerate(texts) if character in text))
-
-    return inventory(count_characters(texts), first)
-
-
-def _words(text: str) -> int:
-    return len(text.split())
-
-
-def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int]) -> dict[str, Any]:
+def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int]) -> Statistics:
     """Quantiles and a histogram of each side, in bins of one width for both."""
     values = {side: lengths(map(measure, texts)) for side, texts in sides.items()}
     width = bin_width(list(values.values()))
@@ -183,15 +176,7 @@ def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int
     }
 
 
-def _subwords(sides: dict[str, list[str]], size: int) -> dict[str, Any]:
-    """Byte-pair encoding as training fits it, from evenly spaced pairs where there are very many."""
-    step = max(1, len(sides["source"]) // TOKENIZED)
-    some = {side: texts[::step] for side, texts in sides.items()}
-    tokenizer = fit_tokenizer(TokenizerConfig(vocab_size=size), [*some["source"], *some["target"]], casefold=False)
-    return _length_statistics(some, lambda text: len(tokenizer.encode(text)))
-
-
-def _repetitions(texts: Sequence[str]) -> dict[str, Any]:
+def _repetitions(texts: Sequence[str]) -> Statistics:
     counts = Counter(texts)
     most = [{"text": text, "count": count} for text, count in counts.most_common(MOST_REPEATED) if count > 1]
     return {"distinct": len(counts), "most": most}
@@ -201,7 +186,7 @@ BAR = 24  # columns of the longest bar
 TEXT_SHOWN = 60  # characters of a text
 
 
-def page_of_pairs(facts: Mapping[str, Any], report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
+def page_of_pairs(facts: Statistics, report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
     """sides: "source" and "target", and what to call their first texts."""
     yield from report.lines(examples=True)
     yield from (f"first pair, {sides[side]}: {_shown(text)}" for side, text in facts["first"].items())
@@ -215,20 +200,18 @@ def page_of_pairs(facts: Mapping[str, Any], report: CorpusReport, sides: Mapping
     yield from _inventory_lines(facts["inventory"])
 
 
-def page_of_text(facts: Mapping[str, Any]) -> Iterator[str]:
+def page_of_text(facts: Statistics) -> Iterator[str]:
     yield f"{facts['origin']}: {pluralize(facts['lines'], 'line')}, {facts['blank_lines']:,} of them blank"
     yield from _length_lines("characters", facts["lengths"]["characters"])
     yield ""
     yield from _repetition_lines(facts["repeated"])
     yield from _inventory_lines(facts["inventory"])
-    unseen = facts["only_at_the_end"]
-    if unseen:
-        yield (
-            f"only in the end that is held out for validation: {pluralize(len(unseen), 'character')}: {_shown(unseen)}"
-        )
+    if unseen := facts["only_at_the_end"]:
+        characters = pluralize(len(unseen), "character")
+        yield f"only in the end that is held out for validation: {characters}: {_shown(unseen)}"
 
 
-def _length_lines(unit: str, sides: Mapping[str, Any]) -> Iterator[str]:
+def _length_lines(unit: str, sides: Statistics) -> Iterator[str]:
     yield ""
     for side, values in sides.items():
         known = {name: value for name, value in values.items() if name != "histogram"}
@@ -237,25 +220,21 @@ def _length_lines(unit: str, sides: Mapping[str, Any]) -> Iterator[str]:
     rows = max(len(values["histogram"]) for values in sides.values())
     columns = [values["histogram"] for values in sides.values()]
     for row in range(rows):
-        cells = [_bar(column[row]["count"] if row < len(column) else 0, most) for column in columns]
+        counts = [column[row]["count"] if row < len(column) else 0 for column in columns]
+        filled = [max(round(count / most * BAR), 1 if count else 0) for count in counts]  # one value shows, too
+        cells = [f"{count:>9,} {'█' * width:<{BAR}}" for count, width in zip(counts, filled, strict=True)]
         start = next(column[row]["at_least"] for column in columns if row < len(column))
         yield f"  {start:>6,} –  " + "  ".join(cells).rstrip()
 
 
-def _bar(count: int, most: int) -> str:
-    """A filled length for the share of the largest bin; what is there at all shows."""
-    filled = max(round(count / most * BAR), 1 if count else 0)
-    return f"{count:>9,} {'█' * filled:<{BAR}}"
-
-
-def _repetition_lines(sides: Mapping[str, Any]) -> Iterator[str]:
+def _repetition_lines(sides: Statistics) -> Iterator[str]:
     for side, found in sides.items():
         yield f"distinct, {side}: {found['distinct']:,}"
         for text in found["most"]:
             yield f"  {text['count']:>6,} times  {_shown(text['text'])}"
 
 
-def _inventory_lines(sides: Mapping[str, Any]) -> Iterator[str]:
+def _inventory_lines(sides: Statistics) -> Iterator[str]:
     for side, found in sides.items():
         letters = ", ".join(f"{script} {count:,}" for script, count in list(found["scripts"].items())[:6]) or "none"
         yield ""

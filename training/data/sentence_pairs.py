@@ -12,8 +12,12 @@ from typing import Any
 
 from training.errors import TrainingError, pluralize
 
-EXAMPLES_PER_REASON = 3  # of each reason
+Row = tuple[int, str, str]  # line number, source, target
+EMPTY_SIDE = "empty side"
+LINE_BITS = 40  # of a place in a corpus of several files
+EXAMPLES_PER_REASON = 3
 EXAMPLE_SHOWN = 60  # characters of an example's side
+OVERLAP_NAMES = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,9 @@ class DropReason:
 
 @dataclass(slots=True)
 class CorpusReport:
-    """read: pairs found; dropped: by reason, in the order of their discovery; overlaps: of training pairs with a
-    held-out set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once, dropped or not."""
+    """read: pairs in the files. dropped: by reason, in the order in which the reasons first applied. overlaps: of
+    training pairs with a held-out set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once,
+    dropped or not."""
 
     origin: str
     read: int = 0
@@ -52,22 +57,21 @@ class CorpusReport:
         return self.read - self.left_out - self.held_out
 
     def drop(self, reason: str, place: str, source: str, target: str) -> None:
-        found = self.dropped.setdefault(reason, DropReason())
-        found.count += 1
-        if len(found.examples) < EXAMPLES_PER_REASON:
-            found.examples.append(DroppedPair(place, _short(source), _short(target)))
+        drops = self.dropped.setdefault(reason, DropReason())
+        drops.count += 1
+        if len(drops.examples) < EXAMPLES_PER_REASON:
+            drops.examples.append(DroppedPair(place, _short(source), _short(target)))
 
     def add(self, other: CorpusReport) -> None:
         """Take in the report of another part of the same corpus."""
         self.read += other.read
         for name, reason in other.dropped.items():
-            mine = self.dropped.setdefault(name, DropReason())
-            mine.count += reason.count
-            mine.examples = [*mine.examples, *reason.examples][:EXAMPLES_PER_REASON]
+            drops = self.dropped.setdefault(name, DropReason())
+            drops.count += reason.count
+            drops.examples = [*drops.examples, *reason.examples][:EXAMPLES_PER_REASON]
         self.notes += other.notes
 
-    def turn(self) -> None:
-        """Sources are targets now."""
+    def swap_sides(self) -> None:
         for reason in self.dropped.values():
             reason.examples = [DroppedPair(e.place, e.target, e.source) for e in reason.examples]
 
@@ -82,15 +86,17 @@ class CorpusReport:
             if examples:
                 yield from (f"             {e.place}  {e.source!r} | {e.target!r}" for e in reason.examples)
         for held_out, counts in self.overlaps.items():
-            kinds = ", ".join(f"{count:,} {_KINDS[kind]}" for kind, count in counts.items())
+            kinds = ", ".join(f"{count:,} {OVERLAP_NAMES[kind]}" for kind, count in counts.items())
             yield f"  in common with the {held_out} set: {kinds}"
 
     def table(self) -> str:
-        """For the model card: Markdown, "" where nothing was left out."""
-        if not self.dropped:
-            return ""
-        rows = [f"| {name} | {reason.count:,} | {_cell(reason)} |" for name, reason in self.dropped.items()]
-        return "\n".join(["| left out | pairs | for example |", "|---|---|---|", *rows])
+        """For the model card: Markdown, "" where nothing was left out. Examples are places and not texts, which the
+        licence of a corpus may not let a card pass on."""
+        rows = ["| left out | pairs | for example |", "|---|---|---|"]
+        for name, reason in self.dropped.items():
+            places = ", ".join(example.place for example in reason.examples).replace("|", "\\|")
+            rows.append(f"| {name} | {reason.count:,} | {places} |")
+        return "\n".join(rows) if self.dropped else ""
 
     def as_json(self) -> dict[str, Any]:
         dropped = {name: asdict(reason) for name, reason in self.dropped.items()}
@@ -101,21 +107,8 @@ class CorpusReport:
         path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-_KINDS = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
-
-
 def _short(text: str) -> str:
     return text if len(text) <= EXAMPLE_SHOWN else text[: EXAMPLE_SHOWN - 1] + "…"
-
-
-def _cell(reason: DropReason) -> str:
-    """Where the first examples stand. Not their text: the licence of a corpus may not let a model card pass it on."""
-    return ", ".join(example.place for example in reason.examples).replace("|", "\\|")
-
-
-Row = tuple[int, str, str]  # line number, source, target
-EMPTY_SIDE = "empty side"
-_LINE_BITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +121,7 @@ class Places:
     def of(self, index: int) -> str:
         """FILE:LINE."""
         number = self.numbers[index]
-        return f"{self.names[number >> _LINE_BITS]}:{number & ((1 << _LINE_BITS) - 1)}"
+        return f"{self.names[number >> LINE_BITS]}:{number & ((1 << LINE_BITS) - 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +181,7 @@ def join_corpora(parts: Sequence[Pairs]) -> Pairs:
     numbers, report = array("Q"), CorpusReport(origin)
     for index, part in enumerate(parts):
         numbers.extend(
-            index << _LINE_BITS | n for n in (part.places.numbers if part.places else range(1, len(part) + 1))
+            index << LINE_BITS | n for n in (part.places.numbers if part.places else range(1, len(part) + 1))
         )
         report.add(part.reported())
     sources = [text for part in parts for text in part.sources]
