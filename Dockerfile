@@ -72,7 +72,9 @@ RUN set -eu; \
 # int8 and lyricists run in PyTorch, slower, and the log says so.
 RUN cd /opt/parlance/code; \
     command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
-    /opt/parlance/bin/python -m models.backends.native.build || echo "where kernels are missing, PyTorch will be slower"
+    for kernels in models.backends.native.build training.kernels.training_backend; do \
+      /opt/parlance/bin/python -m "$kernels" || echo "where kernels are missing, PyTorch will be slower"; \
+    done
 
 
 FROM ${BASE_IMAGE}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from models.networks.layers import TransformerConfig
+from models.networks.transformer import TransformerConfig
 
 REPEATS = 10
 

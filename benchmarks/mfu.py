@@ -19,7 +19,7 @@ import torch
 from benchmarks.limit import synchronise
 from benchmarks.report import goal
 from benchmarks.training_race import Pairs, Silent, Some, network, task
-from models.networks.layers import TransformerConfig
+from models.networks.transformer import TransformerConfig
 from training.config import recipes
 from training.config.run_config import TranslatorConfig
 from training.loop.trainer import Trainer

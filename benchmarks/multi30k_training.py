@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from models.backends.torch.products import exact_int8
+from models.backends.torch.int8_linear import exact_int8
 from models.checkpoint import is_checkpoint
 from training.loop import snapshot
 

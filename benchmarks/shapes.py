@@ -17,8 +17,7 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
-from models.networks.layers import FeedForward, TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import FeedForward, Transformer, TransformerConfig
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 

@@ -15,8 +15,7 @@ import torch
 
 from benchmarks.peers.plain_training import PlainTraining
 from benchmarks.processes import ContenderError, Processes
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from training.config.run_config import LoopConfig, TranslatorConfig
 from training.data.batches import PairBatch
 from training.loop.tasks import TranslationTask

@@ -21,7 +21,7 @@ from torch import Tensor
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint
 from models.networks import loading
-from models.networks.layers import TransformerConfig
+from models.networks.transformer import TransformerConfig
 
 SIZES = ("base", "as it is")
 WIDTH, LAYERS, HEADS, INNER = 512, 6, 8, 2048  # base of Vaswani et al. 2017, which Argos' packages are

@@ -23,8 +23,7 @@ from torch import Tensor
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
 
 PUBLISHED = Path(__file__).parents[1] / "tests" / "golden" / "random_transformer.json"
@@ -66,7 +65,7 @@ def network(scale: float = SCALE) -> Transformer:
     with torch.no_grad():
         attention.projection.weight.copy_(torch.cat([head[n].T for n in ("W_Q", "W_K", "W_V") for head in heads]))
         attention.output.weight.copy_(_tensor(numbers["W_O"]).T)
-        made.source_embedding.weight[:2] = _tensor(numbers["x"]) - made.positions(2)[:2]
+        made.source_embedding.weight[:2] = _tensor(numbers["x"]) - made.position_vectors(2)[:2]
     return made
 
 

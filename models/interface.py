@@ -7,9 +7,9 @@ ones: whoever drives the network keeps them packed, moving the last row into the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -63,12 +63,26 @@ class Decodable(Protocol):
         ...
 
 
-class Network(Protocol):
-    """What training makes and a checkpoint holds: it can be made ready for decoding."""
+class GateShape(NamedTuple):
+    """cell: a key of `models.networks.cells.CELLS`; hidden: units of each layer."""
 
-    def decodable(self, precision: Precision = "fp32") -> Decodable:
-        """The network as it is now, its weights in `precision`, sharing those that can be shared. ValueError for a
-        precision that this network or its device does not have."""
+    cell: str
+    layers: int
+    hidden: int
+
+
+@runtime_checkable
+class Gated(Protocol):
+    """A network that can show its gates; one that cannot has no `gates`."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def gate_shape(self) -> GateShape: ...
+
+    def gates(self, tokens: Tensor) -> Mapping[str, Tensor]:
+        """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as the cell's `shown`."""
         ...
 
 

@@ -10,9 +10,8 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
-from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from training.config.run_config import TokenizerConfig
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, character_tokenizer, word_tokenizer
 

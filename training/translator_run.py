@@ -8,8 +8,7 @@ from dataclasses import replace
 import torch
 
 from models.checkpoint import Checkpoint
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
 from training.checkpoint_metadata import translator_metadata, with_earlier_scores
 from training.config.run_config import TranslatorConfig, recorded
@@ -87,10 +86,7 @@ def build_translator(
         architecture = TransformerConfig(source_vocabulary=source, target_vocabulary=target, **config.network)
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
-    network = Transformer(architecture).to(device)
-    if config.loop.compile == "on" or (config.loop.compile == "auto" and device.type == "cuda"):
-        network.compile_training(2 * config.max_tokens)
-    return network
+    return Transformer(architecture).to(device)
 
 
 def _note_smaller_vocabulary(config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], run: TrainingRun) -> None:

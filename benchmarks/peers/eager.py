@@ -84,7 +84,7 @@ class Batch(nn.Module):
 
         self.register_buffer("own", cache(length))
         self.register_buffer("source", cache(source_length))
-        self.register_buffer("table", network.positions(length)[:length].to(reference).clone())
+        self.register_buffer("table", network.position_vectors(length)[:length].to(reference).clone())
         self.register_buffer("places", torch.arange(length, device=device))
         self.register_buffer("first_rows", torch.arange(0, rows, beam, device=device)[:, None])
         self.tokens = torch.zeros(rows, dtype=torch.long, device=device)

@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 
 from models import checkpoint as checkpoints
+from models.backends.select import Network, decodable
 from models.checkpoint import new_token_limit
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
-from models.interface import Decodable, Network, Precision, Prompt
+from models.interface import Decodable, Precision, Prompt
 from models.networks.loading import load_network
 
 
@@ -20,7 +21,7 @@ class Prepared:
     """A network made ready for decoding once: a peer that did it for every batch would be slowed down by us."""
 
     def __init__(self, network: Network) -> None:
-        self._decodable = network.decodable("fp32")
+        self._decodable = decodable(network, "fp32")
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         assert precision == "fp32"

@@ -1,20 +1,38 @@
-"""The number format that a network is decoded in."""
+"""Which backend steps a network on its device in a precision, and why.
+
+PyTorch runs the network's own modules (`models.backends.torch`). Kernels in C (`models.backends.native`) run it where
+they compute exactly the network that it is: in int8 a Transformer, in fp32 a recurrent network, both on a CPU. What is
+selected is a snapshot: select again after a change.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import time
-from typing import TypeVar, get_args
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, get_args, runtime_checkable
 
 import torch
 from torch import nn
 
-from models.backends.torch.products import MakeProduct, dense, exact_int8, quantized
-from models.interface import Decodable, Network, Precision, Prompt
+from models.backends.native import build
+from models.backends.native.coverage import recurrent_difference, transformer_difference
+from models.backends.native.fp32_recurrent import NativeRecurrent
+from models.backends.native.gru_scan import ScannedGru, gru_layers
+from models.backends.native.int8_transformer import NativeTransformer
+from models.backends.torch.int8_linear import Int8Linear, exact_int8, quantize
+from models.backends.torch.recurrent_step import EagerRecurrent
+from models.backends.torch.transformer_step import EagerTransformer
+from models.exactness import is_known
+from models.interface import Decodable, Precision, Prompt, TeacherForced
+from models.networks.recurrent import RecurrentLanguageModel
+from models.networks.transformer import Projection, Transformer
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+EXACT = "it is exactly the network that our kernels compute"
+WORTH_IT = 1.25  # times faster; less is noise, and every process of a service should choose alike
 N = TypeVar("N", bound=nn.Module)
 
 
@@ -22,21 +40,99 @@ class RefusedError(ValueError):
     """The precision is not for this machine or device."""
 
 
-def prepared(network: N, precision: Precision) -> tuple[N, MakeProduct]:
-    """The network whose tensors to use, cast where its format is another, and how PyTorch is to multiply with its
-    weights. RefusedError if it cannot do so here."""
+@runtime_checkable
+class SelfDecoding(Protocol):
+    """A network of another kind, such as an ensemble, that brings its own `Decodable`."""
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        """The network as it is now. ValueError for a precision that it or its device does not have."""
+        ...
+
+
+Network = Transformer | RecurrentLanguageModel | SelfDecoding
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """precision: what it computes in; native: by kernels in C; reason: a clause that says why, or why not."""
+
+    decodable: Decodable
+    precision: str
+    native: bool
+    reason: str
+
+    @property
+    def label(self) -> str:
+        """Such as "int8 native" or "bf16"."""
+        return f"{self.precision} native" if self.native else self.precision
+
+    @property
+    def backend(self) -> str:
+        return f"{'kernels in C' if self.native else 'PyTorch'}, {self.precision}"
+
+
+def decodable(network: Network, precision: Precision = "fp32") -> Decodable:
+    """That of `select`."""
+    return select(network, precision).decodable
+
+
+def select(network: Network, precision: Precision = "fp32") -> Selection:
+    """The backend for a network as it is now, its weights in `precision`, sharing those that can be shared. A recurrent
+    network has no int8 and stays in fp32. RefusedError for a precision that the network's device does not have,
+    ValueError for one that does not exist."""
+    if isinstance(network, SelfDecoding):
+        return Selection(network.decodable(precision), precision, False, f"{type(network).__name__} brings its own")
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
-    first = next(network.parameters())
+    if precision == "int8" and network.device.type != "cpu":
+        raise RefusedError("int8 is for CPUs; use bf16 or fp16 on this device")
+    if isinstance(network, RecurrentLanguageModel):
+        return _recurrent(network, "fp32" if precision == "int8" else precision)
+    reason = "our kernels step it in int8 on CPUs"
     if precision == "int8":
-        if first.device.type != "cpu":
-            raise RefusedError("int8 is for CPUs; use bf16 or fp16 on this device")
+        library = build.library()
+        reason = build.why_none() if library is None else transformer_difference(network) or ""
+        if library is not None and not reason:
+            return Selection(NativeTransformer(network, library), precision, True, EXACT)
         if not exact_int8():
             raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
-        return prepared(network, "fp32")[0], quantized
-    if first.dtype == DTYPES[precision]:
-        return network, dense
-    return copy.deepcopy(network).to(DTYPES[precision]).eval(), dense
+    return Selection(EagerTransformer(prepared(network, precision)), precision, False, reason)
+
+
+def _recurrent(network: RecurrentLanguageModel, precision: Precision) -> Selection:
+    reason = "our kernels step it in fp32 on CPUs"
+    if precision == "fp32" and network.device.type == "cpu":
+        library = build.fp32_library()
+        reason = build.why_none() if library is None else recurrent_difference(network) or ""
+        if library is not None and not reason:
+            return Selection(NativeRecurrent(network, library), precision, True, EXACT)
+    return Selection(EagerRecurrent(prepared(network, precision)), precision, False, reason)
+
+
+def teacher_forced(network: TeacherForced) -> TeacherForced:
+    """A network that reads given texts, in our kernels where they compute it: a GRU in fp32 on a CPU."""
+    scan = gru_layers(network)[0] if isinstance(network, RecurrentLanguageModel) else None
+    return network if scan is None else ScannedGru(network, scan)  # type: ignore[arg-type]
+
+
+def prepared(network: N, precision: Precision) -> N:
+    """The network in evaluation mode, its weights in a precision: itself, or a copy that shares all other tensors."""
+    first = next(network.parameters())
+    if precision == "int8":
+        quantized = shared_copy(network).float().eval()
+        quantize(quantized, (nn.Linear, Projection))
+        if isinstance(quantized, Transformer) and quantized.output is None and is_known(quantized, "project"):
+            quantized.output = Int8Linear(quantized.target_embedding.weight, None)  # type: ignore[assignment]
+        return quantized
+    if first.dtype != DTYPES[precision]:
+        return copy.deepcopy(network).to(DTYPES[precision]).eval()
+    return shared_copy(network).eval() if network.training else network
+
+
+def shared_copy(network: N, changed: frozenset[int] = frozenset()) -> N:
+    """The network's modules anew over its own tensors, but for those whose id is in `changed`: these are copied."""
+    tensors = [*network.parameters(), *network.buffers()]
+    return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors if id(tensor) not in changed})
 
 
 def candidates(device: torch.device) -> tuple[Precision, ...]:
@@ -49,22 +145,21 @@ def candidates(device: torch.device) -> tuple[Precision, ...]:
     return ("bf16",) if has_bf16 else ("fp32",)
 
 
-WORTH_IT = 1.25  # times faster; less is noise, and every process of a service should choose alike
-
-
-def fastest(network: Network, device: torch.device) -> tuple[Decodable, dict[Precision, float]]:
+def fastest(network: Network, device: torch.device) -> tuple[Selection, dict[Precision, float]]:
     """The network in the precision whose steps are clearly the fastest on this device now, and the milliseconds of each
     precision, that one's first: the sum of a step of one row and a step of sixteen."""
-    made: dict[Precision, Decodable] = {}
+    found: dict[Precision, Selection] = {}
     for precision in candidates(device):
+        if precision == "int8" and isinstance(network, RecurrentLanguageModel):
+            continue
         with contextlib.suppress(RefusedError):
-            made[precision] = network.decodable(precision)
-    times = {name: sum(step_ms(decodable, rows) for rows in (1, 16)) for name, decodable in made.items()}
+            found[precision] = select(network, precision)
+    times = {name: sum(step_ms(selection.decodable, rows) for rows in (1, 16)) for name, selection in found.items()}
     chosen = next(iter(times))
     for name in times:
         if times[chosen] > WORTH_IT * times[name]:
             chosen = name
-    return made[chosen], {chosen: times[chosen], **times}
+    return found[chosen], {chosen: times[chosen], **times}
 
 
 def step_ms(decodable: Decodable, rows: int, steps: int = 4) -> float:

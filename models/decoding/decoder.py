@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from models.backends.select import Network, decodable
 from models.backends.top_k import continuations
 from models.decoding.beam import Beams, Hypothesis
 from models.decoding.constrained_beam import BeamConstraints, constrained_continuations
@@ -19,7 +20,7 @@ from models.decoding.constraints import TermAutomaton
 from models.decoding.logits_processors import suppress_tokens
 from models.decoding.options import DecodingOptions, TokenRules
 from models.decoding.row_state import RowState, StreamedStep, TopTokens
-from models.interface import Decodable, Network, Precision, Prompt
+from models.interface import Decodable, Precision, Prompt
 from models.tokenizer.word_parts import WordParts
 
 __all__ = ["Decoder", "DecodingOptions", "Hypothesis", "StepResult", "TokenRules", "decode"]
@@ -271,7 +272,7 @@ def decode(
         return []
     slots = max(slots, *(o.beam for o in each))
     decoder = Decoder(
-        network.decodable(precision),
+        decodable(network, precision),
         rules,
         slots=min(slots, sum(o.beam for o in each)),
         source_length=max(len(p.source) for p in prompts),

@@ -11,8 +11,7 @@ import torch
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import forced_pass, forced_steps
 from models.inspection.head_selection import Head, by_layer
-from models.networks.layers import MultiHeadAttention
-from models.networks.transformer import Transformer
+from models.networks.transformer import MultiHeadAttention, Transformer
 
 
 @dataclass(frozen=True, slots=True)

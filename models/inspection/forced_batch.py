@@ -6,6 +6,7 @@ wanted.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,8 +16,7 @@ from torch import Tensor
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import require_inspectable
 from models.inspection.word_alignment import HeadPlace
-from models.networks.layers import Capture, DecoderLayer
-from models.networks.transformer import Transformer
+from models.networks.transformer import Capture, PassEnded, Transformer
 from models.scoring import log_probabilities
 
 PROJECTION_WINDOW = 64  # places whose logits are in memory at once
@@ -49,22 +49,21 @@ def forced_batch(
     source = _padded([each.source for each in sentences], network)
     inputs = _padded([each.target[:-1] for each in sentences], network)
     memory, readable = network.encode(source)
-    x, total = network.embed(network.target_embedding, inputs), list[Tensor]()
-    mask, layers = readable[:, None, None, :], network.decoder_layers
-    last = len(layers) - 1 if rules is not None else max(layer for layer, _ in heads)
-    for number, layer in enumerate(layers[: last + 1]):
-        chosen = [head for at, head in heads if at == number]
-        if number == last and rules is None:
-            total.append(_cross_weights(layer, x, memory, mask, chosen))
-            break
-        capture = Capture() if chosen else None
-        x = _decoder_layer(layer, x, memory, mask, capture)
-        if capture is not None:
-            total.append(capture.weights[0][:, chosen].double().sum(dim=1))
+    by_layer: dict[int, list[int]] = {}
+    for layer, head in heads:
+        by_layer.setdefault(layer, []).append(head)
+    capture, nats = Capture(layers=by_layer, last=max(by_layer) if rules is None else None), list[Tensor]()
+    with contextlib.suppress(PassEnded):
+        features = network.decode(inputs, memory, readable, (None, capture))
+        assert rules is not None
+        nats = _log_probabilities(network, features, sentences, rules)
+    total = [
+        weights[:, by_layer[layer]].double().sum(dim=1)
+        for layer, weights in zip(sorted(by_layer), capture.weights, strict=True)
+    ]
     maps = (torch.stack(total).sum(dim=0) / len(heads)).cpu() if heads else None
     return BatchReading(
-        [] if maps is None else [maps[i, : len(s.target) - 1, : len(s.source)] for i, s in enumerate(sentences)],
-        [] if rules is None else _log_probabilities(network, network.decoder_norm(x), sentences, rules),
+        [] if maps is None else [maps[i, : len(s.target) - 1, : len(s.source)] for i, s in enumerate(sentences)], nats
     )
 
 
@@ -73,25 +72,6 @@ def _padded(rows: Sequence[Sequence[int]], network: Transformer) -> Tensor:
     longest = max(map(len, rows))
     padded = [[*row, *[network.config.pad] * (longest - len(row))] for row in rows]
     return torch.tensor(padded, dtype=torch.long, device=network.device)
-
-
-def _decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, capture: Capture | None) -> Tensor:
-    source = layer.cross_attention.key_value(memory)
-    found: Tensor = layer(x, lambda key, value: (key, value), None, source, mask, (None, capture))
-    return found
-
-
-def _cross_weights(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, heads: Sequence[int]) -> Tensor:
-    """Of these heads of the layer's cross-attention, summed, [B, T, S], float64; nothing behind them is computed."""
-
-    def attend(y: Tensor) -> Tensor:
-        query, key, value = layer.attention.query_key_value(y)
-        return layer.attention.attend(query, key, value, None, causal=True)
-
-    x, cross = layer.around_attention(x, attend), layer.cross_attention
-    query = cross.query(layer.around_cross.norm(x) if layer.around_cross.before else x)[:, heads]
-    key, value = (each[:, heads] for each in cross.key_value(memory))
-    return cross.attend_explicit(query, key, value, mask).weights.double().sum(dim=1)
 
 
 def _log_probabilities(

@@ -15,8 +15,7 @@ from torch import Tensor
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
 from models.inspection.head_selection import KINDS, Head, Row, by_layer, known_kinds, resolve_head, within
-from models.networks.layers import Attended, Capture
-from models.networks.transformer import Transformer
+from models.networks.transformer import Attended, Capture, Transformer
 from models.scoring import Expected, told
 
 

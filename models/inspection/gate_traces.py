@@ -7,34 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from models.inspection.gate_conventions import GATE_CONVENTIONS, SATURATED, selected_gates
+from models.inspection.gate_conventions import SATURATED, selected_gates
 from models.inspection.head_selection import SelectionError, resolve
-
-
-class GateShape(NamedTuple):
-    """cell: a key of `CONVENTIONS`; hidden: units of each layer."""
-
-    cell: str
-    layers: int
-    hidden: int
-
-
-@runtime_checkable
-class Gated(Protocol):
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def gate_shape(self) -> GateShape: ...
-
-    def gates(self, tokens: Tensor) -> Mapping[str, Tensor]:
-        """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as in `CONVENTIONS`."""
-        ...
+from models.interface import Gated, GateShape
+from models.networks.cells import CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +96,11 @@ def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int,
 def _layer_summary(cell: str, gates: Mapping[str, Tensor]) -> LayerSummary:
     """gates: name -> [T, N], of one layer."""
     low, high = dict[str, Tensor](), dict[str, Tensor]()
-    for name, bounds in GATE_CONVENTIONS[cell].gates.items():
+    for name, bounds in CELLS[cell].shown.items():
         if bounds is not None:
             low[name] = (gates[name] < bounds[0] + SATURATED).float().mean(dim=1).cpu()
             high[name] = (gates[name] > bounds[1] - SATURATED).float().mean(dim=1).cpu()
     hidden = gates["h"]
     before = torch.cat([torch.zeros_like(hidden[:1]), hidden[:-1]])
-    mean = {name: gates[name].mean(dim=1).float().cpu() for name in GATE_CONVENTIONS[cell].gates}
+    mean = {name: gates[name].mean(dim=1).float().cpu() for name in CELLS[cell].shown}
     return LayerSummary(mean, low, high, (hidden - before).abs().mean(dim=1).float().cpu())

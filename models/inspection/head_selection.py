@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from models.networks.layers import TransformerConfig
+    from models.networks.transformer import TransformerConfig
 
 KINDS = ("encoder", "decoder", "cross")
 

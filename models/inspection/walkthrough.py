@@ -1,24 +1,24 @@
 """A forward pass step by step, as one position of one layer and one head sees it.
 
-The numbers are those that the network computes on the way: its own modules run, in their own order, and what goes in
-and comes out is recorded.
+The numbers are those that the network computes on the way: it runs as ever, and what its modules read and give
+is recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from models.backends.select import shared_copy
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import one_row, require_inspectable
-from models.inspection.head_selection import SelectionError, within
-from models.networks.layers import Attended, Capture, FeedForward, MultiHeadAttention, Residual
-from models.networks.transformer import Transformer
+from models.inspection.head_selection import KINDS, SelectionError, within
+from models.networks.transformer import Attended, Capture, MultiHeadAttention, Transformer
 
 Values = tuple[float, ...] | tuple[tuple[float, ...], ...]
 
@@ -77,76 +77,137 @@ class Focus(NamedTuple):
     position: int
 
 
+Side = Literal["encoder", "decoder"]
+Seen = Mapping[str, tuple[Tensor, Tensor]]
+"""The name of a module in the layer, "" for the layer -> what it read and what it gave."""
+
+
+@torch.inference_mode()
+def walkthrough(
+    network: Transformer,
+    source: Sequence[int],
+    inputs: Sequence[int],
+    *,
+    side: Side,
+    layer: int,
+    head: int,
+    position: int,
+    rules: TokenRules,
+    most: int = 8,
+    most_keys: int = 64,
+) -> list[WalkedStep]:
+    """source: encoder ids; inputs: decoder ids. side: whose layer, head and position. Of each vector the first `most`
+    values are told, of matrices by key the first `most_keys` keys, of logits and probabilities the `most` largest.
+    rules: by which probabilities are counted. What an edited layer does not have or do is left out. SelectionError for
+    what is not there."""
+    require_inspectable(network)
+    if most < 1 or most_keys < 1:
+        raise SelectionError("At least one value must be told of each vector.", "most")
+    place = _resolved_focus(network, side, layer, head, position, len(source if side == "encoder" else inputs))
+    network = shared_copy(network)  # whose hooks nobody else runs into
+    layers, final = (
+        (network.encoder, network.encoder_norm) if side == "encoder" else (network.decoder, network.decoder_norm)
+    )
+    embedding = network.source_embedding if side == "encoder" else network.target_embedding
+    seen, ends = _watched(dict(layers[place.layer].named_modules())), _watched({"first": layers[0], "final": final})
+    captures = {kind: Capture(traced=place.layer) for kind in KINDS}
+    memory, readable = network.encode(one_row(source, network), captures["encoder"])
+    features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
+    walk, ids = WalkRecorder(most, most_keys), source if side == "encoder" else inputs
+    _embedded(network, walk, place, embedding, ids[place.position], ends["first"][0])
+    recorder = LayerRecorder(walk, place, network.config.activation, layers[place.layer], seen)
+    if place.layer:
+        recorder.vector("layer input", "layer input", f"x, as layer {place.layer - 1} left it", seen[""][0])
+    recorder.attention("attention", "around_attention", captures["encoder" if side == "encoder" else "decoder"])
+    if side == "decoder":
+        recorder.attention("cross_attention", "around_cross", captures["cross"])
+    recorder.feed_forward()
+    if place.layer == len(layers) - 1:
+        if not isinstance(final, nn.Identity):
+            recorder.vector("output", "final norm", f"x' = {type(final).__name__}(x)", ends["final"][1])
+        if side == "decoder":
+            _output(network, walk, network.project(features)[0, place.position], rules)
+    return walk.steps
+
+
+def _resolved_focus(network: Transformer, side: str, layer: int, head: int, position: int, length: int) -> Focus:
+    config = network.config
+    if side not in ("encoder", "decoder"):
+        raise SelectionError(f"There is no side {side!r}; the sides are encoder, decoder.", "side")
+    depth = config.encoder_layers if side == "encoder" else config.decoder_layers
+    return Focus(
+        within(layer, depth, f"{side} layer", "layer"),
+        within(head, config.heads, "head", "head"),
+        within(position, length, "position", "position", f"the {side}'s input"),
+    )
+
+
+def _watched(modules: Mapping[str, nn.Module]) -> dict[str, tuple[Tensor, Tensor]]:
+    """What each module reads first and gives, once it has run."""
+    seen: dict[str, tuple[Tensor, Tensor]] = {}
+    for name, module in modules.items():
+
+        def hook(_: nn.Module, read: tuple[Tensor, ...], given: Tensor, name: str = name) -> None:
+            seen[name] = read[0], given
+
+        module.register_forward_hook(hook)
+    return seen
+
+
 @dataclass(frozen=True, slots=True)
-class SublayerRecorder:
+class LayerRecorder:
+    """What the modules of one layer read and gave in a pass, put in order."""
+
     walk: WalkRecorder
     place: Focus
     activation: str
+    layer: nn.Module
+    seen: Seen
 
-    def entering(self, x: Tensor) -> None:
-        """x [1, T, C]: what the layer before left, if there was one."""
-        if self.place.layer:
-            self.walk.part = "layer input"
-            self.walk.vector("layer input", f"x, as layer {self.place.layer - 1} left it", x[0, self.place.position])
-
-    def attention(
-        self,
-        module: MultiHeadAttention,
-        around: Residual,
-        x: Tensor,
-        memory: Tensor | None,
-        mask: Tensor | None,
-        part: str,
-    ) -> Tensor:
-        """memory: what keys and values come from; None: from where the queries do. mask None: each position sees itself
-        and those before it."""
+    def vector(self, part: str, name: str, formula: str, x: Tensor) -> None:
+        """x [1, T, C]."""
         self.walk.part = part
-        entered = "n" if around.before else "x"
+        self.walk.vector(name, formula, x[0, self.place.position])
 
-        def attend(y: Tensor) -> Tensor:
-            capture = Capture(traced=0)
-            if memory is None:
-                query, key, value = module.query_key_value(y)
-            else:
-                query, (key, value) = module.query(y), module.key_value(memory)
-            output = module.attend(query, key, value, mask, capture, causal=mask is None)
-            assert capture.trace is not None
-            self._head(module, capture.trace, entered, entered if memory is None else "m")
-            self._heads(module, capture.trace, output)
-            return output
+    def attention(self, name: str, around: str, capture: Capture) -> None:
+        part = self.walk.part = "self-attention" if name == "attention" else "cross-attention"
+        self._entering(part, around)
+        if capture.trace is not None and name in self.seen:
+            module = cast(MultiHeadAttention, self.layer.get_submodule(name))
+            entered = "n" if self._before(around) else "x"
+            self._head(module, capture.trace, entered, entered if name == "attention" else "m")
+            self._heads(module, capture.trace, self.seen[name][1])
+        self._leaving(part, around)
 
-        return self._around(around, x, attend)
+    def feed_forward(self) -> None:
+        self._entering("feed-forward", around := "around_feed_forward")
+        entered = "n" if self._before(around) else "x"
+        if "feed_forward.widen" in self.seen and "feed_forward.narrow" in self.seen:
+            (_, wide), (active, narrow) = self.seen["feed_forward.widen"], self.seen["feed_forward.narrow"]
+            self.vector("feed-forward", "widen", f"w = {entered}·W_1 + b_1", wide)
+            self.vector("feed-forward", "activation", f"a = {self.activation}(w)", active)
+            self.vector("feed-forward", "narrow", "o = a·W_2 + b_2", narrow)
+        self._leaving("feed-forward", around)
 
-    def feed_forward(self, module: FeedForward, around: Residual, x: Tensor) -> Tensor:
-        self.walk.part = "feed-forward"
-        at, entered = self.place.position, "n" if around.before else "x"
+    def _before(self, around: str) -> bool:
+        return bool(getattr(getattr(self.layer, around, None), "before", False))
 
-        def forward(y: Tensor) -> Tensor:
-            wide = module.widen(y)
-            active = module.activation(wide)
-            narrow: Tensor = module.narrow(active)
-            self.walk.vector("widen", f"w = {entered}·W_1 + b_1", wide[0, at])
-            self.walk.vector("activation", f"a = {self.activation}(w)", active[0, at])
-            self.walk.vector("narrow", "o = a·W_2 + b_2", narrow[0, at])
-            return narrow
+    def _entering(self, part: str, around: str) -> None:
+        if self._before(around) and f"{around}.norm" in self.seen:
+            kind = type(self.layer.get_submodule(f"{around}.norm")).__name__
+            self.vector(part, "norm", f"n = {kind}(x)", self.seen[f"{around}.norm"][1])
 
-        return self._around(around, x, forward)
-
-    def _around(self, around: Residual, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """The sublayer in its residual connection, with the norm and the sum."""
-        at, added = self.place.position, list[Tensor]()
-
-        def watched(y: Tensor) -> Tensor:
-            if around.before:
-                self.walk.vector("norm", "n = LayerNorm(x)", y[0, at])
-            added.append(sublayer(y))
-            return added[0]
-
-        left: Tensor = around(x, watched)
-        self.walk.vector("residual", "r = x + o", (x + added[0])[0, at])
-        if not around.before:
-            self.walk.vector("norm", "x' = LayerNorm(r)", left[0, at])
-        return left
+    def _leaving(self, part: str, around: str) -> None:
+        """The residual connection, and a norm behind it."""
+        if around not in self.seen or f"{around}.norm" not in self.seen:
+            return
+        if self._before(around):
+            self.vector(part, "residual", "r = x + o", self.seen[around][1])
+            return
+        summed, normed = self.seen[f"{around}.norm"]
+        self.vector(part, "residual", "r = x + o", summed)
+        kind = type(self.layer.get_submodule(f"{around}.norm")).__name__
+        self.vector(part, "norm", f"x' = {kind}(r)", normed)
 
     def _head(self, module: MultiHeadAttention, trace: Attended, entered: str, read: str) -> None:
         walk, (_, head, at) = self.walk, self.place
@@ -169,106 +230,21 @@ class SublayerRecorder:
         self.walk.vector("output projection", f"o = {joined}·W_O{bias}", output[0, at])
 
 
-Side = Literal["encoder", "decoder"]
-
-
-@torch.inference_mode()
-def walkthrough(
-    network: Transformer,
-    source: Sequence[int],
-    inputs: Sequence[int],
-    *,
-    side: Side,
-    layer: int,
-    head: int,
-    position: int,
-    rules: TokenRules,
-    most: int = 8,
-    most_keys: int = 64,
-) -> list[WalkedStep]:
-    """source: encoder ids; inputs: decoder ids. side: whose layer, head and position. Of each vector the first `most`
-    values are told, of matrices by key the first `most_keys` keys, of logits and probabilities the `most` largest.
-    rules: by which probabilities are counted. SelectionError for what is not there."""
-    require_inspectable(network)
-    if most < 1 or most_keys < 1:
-        raise SelectionError("At least one value must be told of each vector.", "most")
-    place = _resolved_focus(network, side, layer, head, position, len(source if side == "encoder" else inputs))
-    walk = WalkRecorder(most, most_keys)
-    if side == "encoder":
-        _encoder(network, walk, place, one_row(source, network))
-    else:
-        memory = network.encode(one_row(source, network), Capture())
-        _output(network, walk, place, _decoder(network, walk, place, one_row(inputs, network), *memory), rules)
-    return walk.steps
-
-
-def _resolved_focus(network: Transformer, side: str, layer: int, head: int, position: int, length: int) -> Focus:
-    config = network.config
-    if side not in ("encoder", "decoder"):
-        raise SelectionError(f"There is no side {side!r}; the sides are encoder, decoder.", "side")
-    depth = config.encoder_layers if side == "encoder" else config.decoder_layers
-    return Focus(
-        within(layer, depth, f"{side} layer", "layer"),
-        within(head, config.heads, "head", "head"),
-        within(position, length, "position", "position", f"the {side}'s input"),
-    )
-
-
-def _encoder(network: Transformer, walk: WalkRecorder, place: Focus, source: Tensor) -> None:
-    mask = (source != network.config.pad)[:, None, None, :]
-    x = _embedded(network, walk, place, network.source_embedding, source)
-    for layer in network.encoder_layers[: place.layer]:
-        x = layer(x, mask, Capture())
-    told, layer = SublayerRecorder(walk, place, network.config.activation), network.encoder_layers[place.layer]
-    told.entering(x)
-    x = told.attention(layer.attention, layer.around_attention, x, None, mask, "self-attention")
-    x = told.feed_forward(layer.feed_forward, layer.around_feed_forward, x)
-    if place.layer == len(network.encoder) - 1:
-        _final(network.encoder_norm, walk, place, x)
-
-
-def _decoder(
-    network: Transformer, walk: WalkRecorder, place: Focus, target: Tensor, memory: Tensor, readable: Tensor
-) -> Tensor | None:
-    """What goes into the output projection; None where another layer comes before that."""
-    mask = readable[:, None, None, :]
-    x = _embedded(network, walk, place, network.target_embedding, target)
-    for layer in network.decoder_layers[: place.layer]:
-        given = layer.cross_attention.key_value(memory)
-        x = layer(x, lambda key, value: (key, value), None, given, mask, (Capture(), Capture()))
-    told, layer = SublayerRecorder(walk, place, network.config.activation), network.decoder_layers[place.layer]
-    told.entering(x)
-    x = told.attention(layer.attention, layer.around_attention, x, None, None, "self-attention")
-    x = told.attention(layer.cross_attention, layer.around_cross, x, memory, mask, "cross-attention")
-    x = told.feed_forward(layer.feed_forward, layer.around_feed_forward, x)
-    return _final(network.decoder_norm, walk, place, x) if place.layer == len(network.decoder) - 1 else None
-
-
-def _embedded(network: Transformer, walk: WalkRecorder, place: Focus, embedding: nn.Module, ids: Tensor) -> Tensor:
+def _embedded(
+    network: Transformer, walk: WalkRecorder, place: Focus, embedding: nn.Module, token: int, x: Tensor
+) -> None:
+    """x [1, T, C]: what the first layer reads."""
     at, scale = place.position, network.embedding_scale
-    row, x = embedding(ids)[0, at], network.embed(embedding, ids)
-    walk.vector("token embedding", f"e = E[{int(ids[0, at])}]", row)
+    row = embedding(torch.tensor([token], device=x.device))[0]
+    walk.vector("token embedding", f"e = E[{token}]", row)
     walk.vector("scale", f"s = {scale:.6g} · e", row * scale)
-    walk.vector("position", f"p = PE[{at}]", network.positions(ids.size(1))[at])
+    walk.vector("position", f"p = PE[{at}]", network.position_vectors(at + 1)[at])
     walk.vector("sum", "x = s + p", x[0, at])
-    return x
 
 
-def _final(norm: nn.Module, walk: WalkRecorder, place: Focus, x: Tensor) -> Tensor:
-    """What the stack gives, behind its own norm if it has one."""
-    if isinstance(norm, nn.Identity):
-        return x
+def _output(network: Transformer, walk: WalkRecorder, logits: Tensor, rules: TokenRules) -> None:
+    """logits [V], of one position."""
     walk.part = "output"
-    normed: Tensor = norm(x)
-    walk.vector("final norm", "x' = LayerNorm(x)", normed[0, place.position])
-    return normed
-
-
-def _output(network: Transformer, walk: WalkRecorder, place: Focus, x: Tensor | None, rules: TokenRules) -> None:
-    if x is None:
-        return
-    walk.part = "output"
-    logits = network.project(x)[0, place.position]
     bias = "" if network.output_bias is None else " + b"
     walk.largest("logits", f"l = x'·Uᵀ{bias}", logits)
     probabilities = log_probabilities(logits[None], rules).double().exp()[0]

@@ -1,22 +1,24 @@
-"""One step of a recurrent cell, its gates in the open. PyTorch's conventions and order of gates:
+"""The recurrent cells: RNN (Elman 1990), GRU (Cho et al. 2014), LSTM (Hochreiter and Schmidhuber 1997), one step each
+with its gates in the open. Conventions and order of gates are PyTorch's.
 
-rnn   h' = tanh(x + W h + b)
-gru   r, z = sigmoid(...), n = tanh(x_n + r * (W_n h + b_n)), h' = (1 - z) n + z h: z = 1 keeps   (gates r, z, n)
-lstm  c' = f c + i g, h' = o tanh(c')                                                    (gates i, f, g, o)
-
-`projected` is what the input contributes, W_x x + b_x for all gates at once, [B, G·N], N the hidden width.
+A new cell is a new function and a new line in `CELLS` (and its name in `CellKind`): it is then trained, decoded, scored
+and shown gate by gate. A cell that is edited runs as it is edited; where it is PyTorch's or our kernels' cell exactly,
+these run it faster. Nothing here imports torch: the server's front end knows the gates by these tables.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CellKind = Literal["rnn", "gru", "lstm"]
-GATES: dict[CellKind, tuple[str, ...]] = {"rnn": ("n",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "g", "o")}
+Bounds = tuple[float, float]
+SIGMOID: Bounds = (0.0, 1.0)
+TANH: Bounds = (-1.0, 1.0)
 
 
 class Step(NamedTuple):
@@ -27,25 +29,58 @@ class Step(NamedTuple):
     gates: dict[str, Tensor]
 
 
-def step(
-    cell: CellKind, projected: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, bias: Tensor | None
-) -> Step:
-    """weight [G·N, N] and bias [G·N] act on the hidden state."""
-    recurrent = F.linear(hidden, weight, bias)
-    if cell == "rnn":
-        new = torch.tanh(projected + recurrent)
-        return Step(new, new, {"n": new})
-    if cell == "gru":
-        return _gru(projected, recurrent, hidden)
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """step: what the input contributes, W_x x + b_x for all gates at once, [B, G·N], N the hidden width; the same of
+    the hidden state, W_h h + b_h; hidden and memory [B, N].
+
+    gates: name -> the bounds of its values, in the order of the weights' rows. memory: the bounds of c (None: it has
+    none), where there is a c beside h. formula: for people who look at the gates.
+    """
+
+    step: Callable[[Tensor, Tensor, Tensor, Tensor], Step]
+    gates: Mapping[str, Bounds]
+    formula: str
+    remembers: bool = False
+
+    @property
+    def shown(self) -> Mapping[str, Bounds | None]:
+        """All that is shown of a step, in the order in which it is computed: the gates, then c where there is one,
+        then h."""
+        return {**self.gates, **({"c": None} if self.remembers else {}), "h": TANH}
+
+
+def rnn(projected: Tensor, recurrent: Tensor, hidden: Tensor, memory: Tensor) -> Step:
+    new = (projected + recurrent).tanh()
+    return Step(new, new, {"n": new})
+
+
+def gru(projected: Tensor, recurrent: Tensor, hidden: Tensor, memory: Tensor) -> Step:
+    width = hidden.size(-1)
+    r, z = (projected[:, : 2 * width] + recurrent[:, : 2 * width]).sigmoid().chunk(2, dim=-1)
+    n = (projected[:, 2 * width :] + r * recurrent[:, 2 * width :]).tanh()
+    new = n + z * (hidden - n)
+    return Step(new, new, {"r": r, "z": z, "n": n})
+
+
+def lstm(projected: Tensor, recurrent: Tensor, hidden: Tensor, memory: Tensor) -> Step:
     i, f, g, o = (projected + recurrent).chunk(4, dim=-1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     memory = f * memory + i * g
     return Step(o * memory.tanh(), memory, {"i": i, "f": f, "g": g, "o": o})
 
 
-def _gru(projected: Tensor, recurrent: Tensor, hidden: Tensor) -> Step:
-    width = hidden.size(-1)
-    r, z = (projected[:, : 2 * width] + recurrent[:, : 2 * width]).sigmoid().chunk(2, dim=-1)
-    n = torch.tanh(projected[:, 2 * width :] + r * recurrent[:, 2 * width :])
-    new = n + z * (hidden - n)
-    return Step(new, new, {"r": r, "z": z, "n": n})
+CELLS: dict[str, Cell] = {
+    "rnn": Cell(rnn, {"n": TANH}, "h' = n = tanh(W x + b + U h + d), Elman's cell: n is the new state."),
+    "gru": Cell(
+        gru,
+        {"r": SIGMOID, "z": SIGMOID, "n": TANH},
+        "h' = (1 - z) n + z h with n = tanh(W x + b + r (U h + d)), PyTorch's: z = 1 keeps, r = 0 forgets within n.",
+    ),
+    "lstm": Cell(
+        lstm,
+        {"i": SIGMOID, "f": SIGMOID, "g": TANH, "o": SIGMOID},
+        "c' = f c + i g and h' = o tanh(c'), PyTorch's: f = 1 keeps, i = 1 writes, o = 1 shows.",
+        remembers=True,
+    ),
+}

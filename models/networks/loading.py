@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from models.checkpoint import CONFIG, Checkpoint, CheckpointError
-from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 
 
 class Entry(NamedTuple):

@@ -1,62 +1,29 @@
+"""The recurrent language model: embeddings or one-hot characters, layers of a cell (`models.networks.cells`), output.
+
+`RecurrentLanguageModel.run` is the network: layer by layer, over a sequence of any length. Decoding runs it over one
+token, inspection with a look at the gates of each step. PyTorch's own kernels, and ours for GRUs on CPUs
+(`models.backends.native.gru_scan`), take the place of `scan` where the cell is exactly theirs, and of nothing else. To
+change the network, edit this file; to change a cell or add one, edit `cells.py`.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.backends.native import build
-from models.backends.native.fp32_recurrent import NativeRecurrent
-from models.backends.select import prepared
-from models.backends.torch.recurrent_step import EagerRecurrent, RecurrentState
-from models.inspection.gate_traces import GateShape
-from models.interface import Decodable, Precision
-from models.networks import cells
-from models.networks.cells import CellKind
-from training.kernels import gru_scan
+from models.exactness import Known, difference, fingerprint
+from models.fingerprints import CODE
+from models.interface import GateShape
+from models.networks.cells import CELLS, CellKind, Step
 
-
-def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> Tensor:
-    """features [B, T, N]; locked: one mask for all T steps of a row (Gal and Ghahramani 2016)."""
-    if not locked or not training or not rate:
-        return F.dropout(features, rate, training)
-    rows, _, width = features.shape
-    mask = features.new_empty(rows, 1, width).bernoulli_(1 - rate)
-    return features * mask.div_(1 - rate)
-
-
-Weights = tuple[Tensor, Tensor, Tensor, Tensor]  # input [G·N, I], its bias, recurrent [G·N, N], its bias
-PYTORCH: dict[CellKind, Callable[..., Any]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
-
-
-def fused_layer(
-    cell: CellKind, features: Tensor, hidden: Tensor, memory: Tensor, weights: Weights
-) -> tuple[Tensor, Tensor, Tensor]:
-    """features [B, T, I] from the state [B, N] -> features [B, T, N], the hidden state and the memory after."""
-    library = gru_scan.kernels(features) if cell == "gru" else None
-    if library is None:
-        return _pytorch_layer(cell, features, hidden, memory, weights)
-    weight, bias, recurrent, recurrent_bias = weights
-    projected = F.linear(features.transpose(0, 1), weight, bias)  # time first: a step is then in one piece
-    states = gru_scan.gru(library, projected, hidden, recurrent, recurrent_bias)
-    return states.transpose(0, 1), states[-1], states[-1]
-
-
-def _pytorch_layer(
-    cell: CellKind, features: Tensor, hidden: Tensor, memory: Tensor, weights: Weights
-) -> tuple[Tensor, Tensor, Tensor]:
-    weight, bias, recurrent, recurrent_bias = weights
-    packed = (hidden[None], memory[None]) if cell == "lstm" else hidden[None]
-    parameters = [weight, recurrent, bias, recurrent_bias]
-    options = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": True, "bidirectional": False}
-    features, *last = PYTORCH[cell](features, packed, parameters, **options, batch_first=True)
-    return features, last[0][0], last[-1][0]
-
-
-FUSED: dict[cells.CellKind, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+FUSED: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
+LayerScan = Callable[[int, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+"""The number of a layer, what it reads and its state [B, N] twice -> its outputs [B, T, N] and the state after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +32,7 @@ class RecurrentConfig:
     Dropout of every kind acts in training alone."""
 
     vocabulary: int
-    cell: cells.CellKind = "gru"
+    cell: CellKind = "gru"
     embedding: int = field(default=128, metadata={"help": "width of the character embedding; 0: one-hot characters"})
     hidden: int = field(default=256, metadata={"help": "width of the hidden state"})
     layers: int = 1
@@ -90,8 +57,8 @@ class RecurrentConfig:
             for name in ("vocabulary", "hidden", "layers")
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
         ]
-        if self.cell not in FUSED:
-            problems.append(f"cell must be one of {', '.join(FUSED)}, not {self.cell!r}")
+        if self.cell not in CELLS:
+            problems.append(f"cell must be one of {', '.join(CELLS)}, not {self.cell!r}")
         if not isinstance(self.embedding, int) or self.embedding < 0:
             problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding!r}")
         problems += [
@@ -103,6 +70,42 @@ class RecurrentConfig:
             raise ValueError("; ".join(problems) + ".")
 
 
+@dataclass(slots=True)
+class RecurrentState:
+    """hidden and memory [L, B, N]; memory is the LSTM's c and elsewhere the hidden state again, or unused."""
+
+    hidden: Tensor
+    memory: Tensor
+
+
+class RecurrentCell(nn.Module):
+    """One step of a layer. Its weights stand in `RecurrentLanguageModel.recurrent`, under PyTorch's names."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, projected: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, bias: Tensor | None) -> Step:
+        """projected [B, G·N]: what the input contributes; weight [G·N, N] and bias act on the hidden state [B, N]."""
+        return CELLS[self.kind].step(projected, F.linear(hidden, weight, bias), hidden, memory)
+
+
+class RecurrentWeights(nn.Module):
+    """The weights of a cell that PyTorch does not have, named and drawn as PyTorch does."""
+
+    def __init__(self, gates: int, config: RecurrentConfig) -> None:
+        super().__init__()
+        rows, width = gates * config.hidden, config.hidden
+        for layer in range(config.layers):
+            inputs = width if layer else config.embedding or config.vocabulary
+            for name, shape in (("ih", (rows, inputs)), ("hh", (rows, width))):
+                self.register_parameter(f"weight_{name}_l{layer}", nn.Parameter(torch.empty(shape)))
+            for name in ("ih", "hh"):
+                self.register_parameter(f"bias_{name}_l{layer}", nn.Parameter(torch.empty(rows)))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
+
+
 class RecurrentLanguageModel(nn.Module):
     """Predicts the next token from the tokens so far."""
 
@@ -110,24 +113,28 @@ class RecurrentLanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.embedding) if config.embedding else None
-        self.recurrent = FUSED[config.cell](
-            config.embedding or config.vocabulary,
-            config.hidden,
-            config.layers,
-            batch_first=True,
-            dropout=config.dropout if config.layers > 1 else 0.0,
+        self.recurrent = (
+            FUSED[config.cell](
+                config.embedding or config.vocabulary,
+                config.hidden,
+                config.layers,
+                batch_first=True,
+                dropout=config.dropout if config.layers > 1 else 0.0,
+            )
+            if config.cell in FUSED
+            else RecurrentWeights(len(CELLS[config.cell].gates), config)
         )
         if not config.recurrent_bias:
             for layer in range(config.layers):
                 bias = self.parameters_of(layer)[3]
                 nn.init.zeros_(bias).requires_grad_(False)
         self.output = nn.Linear(config.hidden, config.vocabulary)
+        self.cells = nn.ModuleList(RecurrentCell(config.cell) for _ in range(config.layers))
 
     def parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Input weight [G·N, I], input bias, recurrent weight [G·N, N], recurrent bias."""
-        named = dict(self.recurrent.named_parameters())
         names = ("weight_ih_l", "bias_ih_l", "weight_hh_l", "bias_hh_l")
-        a, b, c, d = (named[f"{name}{layer}"] for name in names)
+        a, b, c, d = (self.recurrent.get_parameter(f"{name}{layer}") for name in names)
         return a, b, c, d
 
     def zeros(self, rows: int) -> RecurrentState:
@@ -135,89 +142,104 @@ class RecurrentLanguageModel(nn.Module):
         return RecurrentState(self.output.weight.new_zeros(shape), self.output.weight.new_zeros(shape))
 
     @property
-    def kernels(self) -> str:
-        """Those that train it in fp32, down to their version: others add in another order. "": PyTorch's."""
-        ours = self.config.cell == "gru" and self.embedding is not None
-        return build.name_of(gru_scan.kernels(self.output.weight) if ours else None)
+    def device(self) -> torch.device:
+        return self.output.weight.device
 
-    def forward(self, tokens: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
-        """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of what comes next, and the state after."""
-        state = state or self.zeros(len(tokens))
-        features, state = self.fused(tokens, state) if self.embedding is not None else self.scan(tokens, state)
-        return self.output(self.dropped(features)), state
+    def forward(
+        self, tokens: Tensor, state: RecurrentState | None = None, scan: LayerScan | None = None
+    ) -> tuple[Tensor, RecurrentState]:
+        """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of what comes next, and the state after. scan:
+        as of `sequence`."""
+        features, state = self.sequence(tokens, state or self.zeros(len(tokens)), scan)
+        return self.project(self.dropped(features)), state
+
+    def sequence(
+        self, tokens: Tensor, state: RecurrentState, scan: LayerScan | None = None
+    ) -> tuple[Tensor, RecurrentState]:
+        """`run` with the fastest kernels: tokens [B, T] -> features [B, T, N]. scan: kernels for one layer that the
+        caller has; None: PyTorch's, where they compute this network and there is more than one token. PyTorch's of
+        all layers at once know neither locked masks nor masked weights."""
+        if scan is None and tokens.size(1) > 1 and self.embedding is not None and cell_difference(self) is None:
+            if not (self.training and (self.config.locked_dropout or self.config.recurrent_dropout > 0)):
+                return self._all_layers(self.inputs(tokens), state)
+            scan = self.fused_layer
+        return self.run(tokens, state, scan or self.scan)
+
+    def run(self, tokens: Tensor, state: RecurrentState, scan: LayerScan) -> tuple[Tensor, RecurrentState]:
+        """The network: tokens [B, T] -> features [B, T, N]."""
+        features, hidden, memory = tokens if self.embedding is None else self.inputs(tokens), [], []
+        for number in range(self.config.layers):
+            if number:
+                features = self.dropped(features)
+            features, h, c = scan(number, features, state.hidden[number], state.memory[number])
+            hidden.append(h)
+            memory.append(c)
+        return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
+
+    def inputs(self, tokens: Tensor) -> Tensor:
+        """What the first layer reads, [B, T, E]; `run` gives it one-hot vectors as tokens."""
+        config = self.config
+        if self.embedding is None:
+            return F.one_hot(tokens, config.vocabulary).to(self.output.weight.dtype)
+        rate = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        return dropped(self.embedding(tokens), rate, locked=config.locked_dropout, training=self.training)
 
     def dropped(self, features: Tensor) -> Tensor:
         """features [B, T, N] between layers or before the output."""
         return dropped(features, self.config.dropout, locked=self.config.locked_dropout, training=self.training)
 
+    def scan(
+        self,
+        number: int,
+        features: Tensor,
+        h: Tensor,
+        c: Tensor,
+        watch: Callable[[int, Step], object] | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A layer, one step of its cell after another; features: [B, T, I], or tokens [B, T] that are one-hot. watch:
+        gets the layer's number and each step."""
+        projected, outputs = self.project_inputs(number, features), []
+        weight, bias = self.recurrent_weight(number), self.parameters_of(number)[3]
+        for inputs in projected.unbind(1):
+            step = self.cells[number](inputs, h, c, weight, bias)
+            h, c = step.hidden, step.memory
+            outputs.append(h)
+            if watch is not None:
+                watch(number, step)
+        return torch.stack(outputs, dim=1), h, c
+
+    def project_inputs(self, number: int, features: Tensor) -> Tensor:
+        """What the input contributes to a layer's gates, [B, T, G·N]; for one-hot input the look-up."""
+        weight, bias = self.parameters_of(number)[:2]
+        if number == 0 and self.embedding is None:
+            return F.embedding(features, weight.t()) + bias
+        return F.linear(features, weight, bias)
+
     def recurrent_weight(self, layer: int) -> Tensor:
         """[G·N, N], in training with a fresh mask over its weights."""
         return F.dropout(self.parameters_of(layer)[2], self.config.recurrent_dropout, self.training)
 
-    def inputs(self, tokens: Tensor) -> Tensor:
-        """What the first layer reads, [B, T, E]."""
-        if self.embedding is None:
-            return F.one_hot(tokens, self.config.vocabulary).to(self.output.weight.dtype)
-        config = self.config
-        rate = config.dropout if config.embedding_dropout is None else config.embedding_dropout
-        return dropped(self.embedding(tokens), rate, locked=config.locked_dropout, training=self.training)
+    def fused_layer(self, number: int, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`scan` in PyTorch's kernels."""
+        weight, bias, _, recurrent_bias = self.parameters_of(number)
+        parameters = [weight, self.recurrent_weight(number), bias, recurrent_bias]
+        state = (h[None], c[None]) if self.config.cell == "lstm" else h[None]
+        options = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": True, "bidirectional": False}
+        features, *last = OPERATORS[self.config.cell](features, state, parameters, **options, batch_first=True)
+        return features, last[0][0], last[-1][0]
 
-    def fused(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Kernels over whole sequences: [B, T] -> features [B, T, N]. PyTorch's of all layers at once know neither
-        locked masks nor masked weights."""
-        config = self.config
-        regularised = self.training and (config.locked_dropout or config.recurrent_dropout > 0)
-        if not regularised and (config.cell != "gru" or gru_scan.kernels(self.output.weight) is None):
-            features, last = self.recurrent(self.inputs(tokens), self._packed(state))
-            return features, self._unpacked(last)
-        features, hidden, memory = self.inputs(tokens), [], []
-        for number in range(config.layers):
-            weight, bias, _, recurrent_bias = self.parameters_of(number)
-            weights = weight, bias, self.recurrent_weight(number), recurrent_bias
-            features = self.dropped(features) if number else features
-            features, h, c = fused_layer(config.cell, features, state.hidden[number], state.memory[number], weights)
-            hidden.append(h)
-            memory.append(c)
-        return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
-
-    def _packed(self, state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
-        return (state.hidden, state.memory) if self.config.cell == "lstm" else state.hidden
-
-    def _unpacked(self, last: Tensor | tuple[Tensor, Tensor]) -> RecurrentState:
-        return RecurrentState(last, last) if isinstance(last, Tensor) else RecurrentState(*last)
-
-    def scan(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """The same function as `fused`, one cell step after another: [B, T] -> features [B, T, N]."""
-        features, hidden, memory = None, [], []
-        for layer in range(self.config.layers):
-            projected = self._project(layer, tokens, features)
-            weight, bias = self.recurrent_weight(layer), self.parameters_of(layer)[3]
-            h, c, outputs = state.hidden[layer], state.memory[layer], []
-            for inputs in projected.unbind(1):
-                h, c, _ = cells.step(self.config.cell, inputs, h, c, weight, bias)
-                outputs.append(h)
-            features = torch.stack(outputs, dim=1)
-            hidden.append(h)
-            memory.append(c)
-            if layer + 1 < self.config.layers:
-                features = self.dropped(features)
-        assert features is not None
-        return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
-
-    def _project(self, layer: int, tokens: Tensor, features: Tensor | None) -> Tensor:
-        """What the input contributes to a layer's gates, [..., G·N]; for one-hot input the look-up."""
-        weight, bias = self.parameters_of(layer)[:2]
-        if layer > 0:
-            assert features is not None
-            return F.linear(features, weight, bias)
-        if self.embedding is None:
-            return F.embedding(tokens, weight.t()) + bias
-        return F.linear(self.inputs(tokens), weight, bias)
+    def _all_layers(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """`run` in PyTorch's kernels; they drop between layers themselves."""
+        if self.config.cell == "lstm":
+            features, (hidden, memory) = self.recurrent(inputs, (state.hidden, state.memory))
+        else:
+            features, hidden = self.recurrent(inputs, state.hidden)
+            memory = hidden
+        return features, RecurrentState(hidden, memory)
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
         """As `models.interface.TeacherForced` says; there is no source to read."""
-        state = self.zeros(len(target))
-        return (self.fused(target, state) if self.embedding is not None else self.scan(target, state))[0]
+        return self.sequence(target, self.zeros(len(target)))[0]
 
     def project(self, features: Tensor) -> Tensor:
         """[..., N] -> logits [..., V]."""
@@ -229,28 +251,44 @@ class RecurrentLanguageModel(nn.Module):
 
     @torch.inference_mode()
     def gates(self, tokens: Tensor) -> dict[str, Tensor]:
-        """As `models.inspection.gate_traces.Gated` says, one cell step after another: tokens [T] -> name -> [L, T,
-        N]."""
+        """As `models.interface.Gated` says, one cell step after another: tokens [T] -> name -> [L, T, N]."""
         assert not self.training, "dropout would show"
-        state, features, layers = self.zeros(1), None, []
-        for layer in range(self.config.layers):
-            h, c = state.hidden[layer], state.memory[layer]
-            weight, bias = self.parameters_of(layer)[2:]
-            steps = []
-            for inputs in self._project(layer, tokens[None], features).unbind(1):
-                h, c, gates = cells.step(self.config.cell, inputs, h, c, weight, bias)
-                steps.append({**gates, "c": c, "h": h})
-            names = [*cells.GATES[self.config.cell], *(["c"] if self.config.cell == "lstm" else []), "h"]
-            layers.append({name: torch.cat([step[name] for step in steps]) for name in names})
-            features = layers[-1]["h"][None]
-        return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+        steps: list[list[dict[str, Tensor]]] = [[] for _ in range(self.config.layers)]
 
-    @property
-    def device(self) -> torch.device:
-        return self.output.weight.device
+        def watch(number: int, step: Step) -> None:
+            steps[number].append({**step.gates, "c": step.memory, "h": step.hidden})
 
-    def decodable(self, precision: Precision = "fp32") -> Decodable:
-        """As `models.interface.Network` says."""
-        network, make = prepared(self, precision)
-        library = build.fp32_library() if precision == "fp32" and self.device.type == "cpu" else None
-        return EagerRecurrent(network, make) if library is None else NativeRecurrent(network, library)
+        self.run(tokens[None], self.zeros(1), lambda *layer: self.scan(*layer, watch))
+        names = CELLS[self.config.cell].shown
+        return {name: torch.stack([torch.cat([step[name] for step in layer]) for layer in steps]) for name in names}
+
+
+def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> Tensor:
+    """features [B, T, N]; locked: one mask for all T steps of a row (Gal and Ghahramani 2016)."""
+    if not locked or not training or not rate:
+        return F.dropout(features, rate, training)
+    rows, _, width = features.shape
+    mask = features.new_empty(rows, 1, width).bernoulli_(1 - rate)
+    return features * mask.div_(1 - rate)
+
+
+CELLS_KNOWN: dict[type[nn.Module], Known] = {
+    nn.ModuleList: Known(children=None),
+    RecurrentCell: Known(methods=("forward",)),
+    **{kind: Known(tensors=None) for kind in FUSED.values()},
+}
+LAYERS = ("run", "scan", "project_inputs", "recurrent_weight", "dropped")
+
+
+def cell_difference(network: RecurrentLanguageModel) -> str | None:
+    """What keeps kernels that know PyTorch's three cells from computing the network's layers; None: nothing does."""
+    kind = network.config.cell
+    if kind not in FUSED:
+        return f"its cell is {kind}"
+    if fingerprint(CELLS[kind].step) != CODE[kind]:
+        return f"the cell {kind} was edited"
+    for name in LAYERS:
+        full = f"RecurrentLanguageModel.{name}"
+        if name in network.__dict__ or fingerprint(getattr(type(network), name)) != CODE[full]:
+            return f"{full} was edited"
+    return difference(network.cells, CELLS_KNOWN, "cells") or difference(network.recurrent, CELLS_KNOWN, "recurrent")

@@ -1,32 +1,347 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762) over whole sequences, as it is trained and
-looked into; `cached_transformer` steps it."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762): its options, attention, layers, the network.
+
+Training, decoding, scoring and inspection run the modules of this file. Kernels that compute the same faster replace
+them only in a network whose modules and code are exactly those that the kernels were written for (`models.exactness`);
+the log and the model card name what runs. To change the network, edit this file and nothing else, for example:
+
+- RMSNorm: `norm` returns nn.RMSNorm(config.d_model, eps=config.norm_epsilon).
+- RoPE: `query_key_value` rotates query and key by `scope.positions`, and `Transformer.embed` adds no table.
+- SwiGLU: `FeedForward` has a third map, and its forward multiplies by it.
+
+Cached decoding calls the same layers: `Cache.update` stores the keys and values of new tokens and returns those of all
+tokens so far. Weights of attention are handed to the caller (`Capture`) and never kept on a module, so that concurrent
+requests cannot see each other's.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import warnings
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, NamedTuple, Protocol, cast, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.backends.native import build
-from models.backends.native.int8_transformer import NativeTransformer
-from models.backends.select import prepared
-from models.backends.torch.transformer_step import EagerTransformer
-from models.interface import Decodable, Precision
-from models.networks.layers import Capture, DecoderLayer, EncoderLayer, TransformerConfig
-from models.networks.positions import sinusoids
-from training.kernels.packed_transformer import PackedPass, cross_entropy
+from models.networks.positions import PositionLayout, sinusoids
 
+NormPlacement = Literal["post", "pre"]
+Activation = Literal["relu", "gelu", "silu"]
+Tied = Literal["none", "output", "all"]
+CHOICES: dict[str, tuple[str, ...]] = {
+    "norm": get_args(NormPlacement),
+    "activation": get_args(Activation),
+    "positions": get_args(PositionLayout),
+    "tied": get_args(Tied),
+}
+SIZES = (
+    *("source_vocabulary", "target_vocabulary", "d_model", "encoder_layers", "decoder_layers"),
+    *("heads", "head_width", "d_ff"),
+)
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+KeyValue = tuple[Tensor, Tensor]
 AttentionMaps = dict[str, list[Tensor]]
 """kind ("encoder", "decoder", "cross") -> one [B, H, Q, K] a layer."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerConfig:
+    """The classic form (Vaswani et al. 2017) is the default; the options are those that real checkpoints need."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    pad: int = 0
+    d_model: int = field(default=512, metadata={"help": "width of every layer's input and output"})
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    heads: int = field(default=8, metadata={"help": "attention heads of a layer"})
+    head_width: int = field(default=64, metadata={"help": "of each head's queries, keys and values"})
+    d_ff: int = field(default=2048, metadata={"help": "width inside the feed-forward layers"})
+    norm: NormPlacement = field(
+        default="post",
+        metadata={"help": "layer norm behind each residual sum, as the paper has it, or before each layer"},
+    )
+    norm_epsilon: float = field(default=1e-5, metadata={"help": "in the denominator of layer norm"})
+    activation: Activation = field(default="relu", metadata={"help": "of the feed-forward layers"})
+    positions: PositionLayout = field(
+        default="interleaved", metadata={"help": "layout of the sinusoids; marian: all sines, then all cosines"}
+    )
+    scale_embedding: bool = field(
+        default=True, metadata={"help": "multiply embeddings by sqrt(d_model), as the paper does"}
+    )
+    tied: Tied = field(
+        default="none", metadata={"help": "output: target embedding = output matrix; all: source embedding, too"}
+    )
+    output_bias: bool = field(default=False, metadata={"help": "add a bias to the logits"})
+    attention_bias: bool = field(default=True, metadata={"help": "add a bias in the projections of attention"})
+    attention_scale: float | None = field(
+        default=None, metadata={"help": "factor of the attention scores; none: 1/sqrt(head_width)"}
+    )
+    embedding_dropout: float = field(default=0.1, metadata={"help": "on the sum of embedding and positions"})
+    residual_dropout: float = field(default=0.1, metadata={"help": "on what each layer adds"})
+    attention_dropout: float = field(default=0.0, metadata={"help": "on the attention weights"})
+    activation_dropout: float = field(default=0.0, metadata={"help": "on the activations of the feed-forward layers"})
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}"
+            for name in SIZES
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
+        ]
+        problems += [
+            f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
+            for name, allowed in CHOICES.items()
+            if getattr(self, name) not in allowed
+        ]
+        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
+            problems.append("tied='all' needs one vocabulary for source and target")
+        problems += [
+            f"{name} must lie in [0, 1), not {getattr(self, name)}"
+            for name in ("embedding_dropout", "residual_dropout", "attention_dropout", "activation_dropout")
+            if not 0 <= getattr(self, name) < 1
+        ]
+        if problems:
+            raise ValueError("; ".join(problems) + ".")
+
+
+class Attended(NamedTuple):
+    """Every number between the projections: query and context [B, H, Q, D], key and value [B, H, K, D]; scores, which
+    are q·k·scale before the mask, and weights [B, H, Q, K]. mask: where a query may look; None: everywhere."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scores: Tensor
+    mask: Tensor | None
+    weights: Tensor
+    context: Tensor
+
+
+class PassEnded(Exception):
+    """A forward pass has left all that its caller wants in a `Capture`."""
+
+
+@dataclass(slots=True)
+class Capture:
+    """What a caller wants to see of one kind of attention in one forward pass, and where the pass leaves it.
+
+    without: layer -> the heads whose context is set to 0 before the output projection.
+    traced: the layer of which everything is kept, in `trace`.
+    layers: those whose attention is captured; None: all. The others run the fused kernel.
+    last: behind this layer's attention nothing is wanted: `PassEnded` is raised there.
+    weights: one [B, H, Q, K] a captured layer, in their order.
+    """
+
+    without: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    traced: int | None = None
+    layers: Collection[int] | None = None
+    last: int | None = None
+    weights: list[Tensor] = field(default_factory=list)
+    trace: Attended | None = None
+    layer: int = -1
+
+    def next_layer(self) -> bool:
+        """Whether the next layer's attention is captured."""
+        self.layer += 1
+        return self.layers is None or self.layer in self.layers
+
+    def take(self, attended: Attended) -> Tensor:
+        """Records the layer's attention; returns its context without the heads that are taken away."""
+        layer = self.layer
+        self.weights.append(attended.weights)
+        if layer == self.last:
+            raise PassEnded
+        if layer in self.without:
+            heads = torch.tensor(self.without[layer], device=attended.context.device)
+            attended = attended._replace(context=attended.context.index_fill(1, heads, 0.0))
+        if layer == self.traced:
+            self.trace = attended
+        return attended.context
+
+
+class Scope(NamedTuple):
+    """What one pass says to every attention of a kind.
+
+    positions: of the tokens whose queries are computed, [T] or [B, T]; the layers of this file do not read them.
+    mask: True where a query may look, or 0 there and -inf elsewhere; broadcastable to [B, H, Q, K]. None: everywhere.
+    causal: query i sees keys 0..i, in place of a mask.
+    """
+
+    positions: Tensor
+    mask: Tensor | None = None
+    causal: bool = False
+    capture: Capture | None = None
+
+
+class Cache(Protocol):
+    """Keys and values of the decoder's self-attention when it is stepped (`models.backends.torch`)."""
+
+    def update(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        """Stores those of the new tokens, [B, H, T, D]; returns those to attend to."""
+        ...
+
+
+class Projection(nn.Linear):
+    """A linear map of which a caller may need some outputs only: of cross-attention's matrix, queries come from the
+    target and keys and values from the source."""
+
+    def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
+        """[..., I] -> [..., O]; rows: those of the weight that are multiplied."""
+        if rows is None:
+            return F.linear(x, self.weight, self.bias)
+        return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
+
+
+class MultiHeadAttention(nn.Module):
+    """Section 3.2 of the paper. Queries, keys and values come from one matrix [3·H·D, C]."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.heads, self.head_width, self.dropout = config.heads, config.head_width, config.attention_dropout
+        self.inner = self.heads * self.head_width
+        self.scale = self.head_width**-0.5 if config.attention_scale is None else config.attention_scale
+        self.projection = Projection(config.d_model, 3 * self.inner, bias=config.attention_bias)
+        self.output = nn.Linear(self.inner, config.d_model, bias=config.attention_bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        scope: Scope,
+        remember: Callable[[Tensor, Tensor], KeyValue] | None = None,
+        source: KeyValue | None = None,
+    ) -> Tensor:
+        """x [B, T, C] -> [B, T, C]. remember: takes the keys and values of x and returns those of all tokens so far
+        (`Cache.update`). source: the keys and values [R, H, S, D] of cross-attention; where T is 1, R may be a part
+        of B, and so many rows in turn read one source."""
+        if source is None:
+            query, key, value = self.query_key_value(x, scope)
+            return self.attend(query, *(remember(key, value) if remember else (key, value)), scope)
+        query = self.split(self.projection(x, slice(self.inner)).view(len(source[0]), -1, self.inner))
+        return self.attend(query, *source, scope).view_as(x)
+
+    def query_key_value(self, x: Tensor, scope: Scope) -> tuple[Tensor, Tensor, Tensor]:
+        """Self-attention's: [B, T, C] -> three of [B, H, T, D]."""
+        query, key, value = self.projection(x).chunk(3, dim=-1)
+        return self.split(query), self.split(key), self.split(value)
+
+    def key_value(self, memory: Tensor) -> KeyValue:
+        """Cross-attention's: [B, S, C] -> two of [B, H, S, D], computed once a sentence."""
+        key, value = self.projection(memory, slice(self.inner, None)).chunk(2, dim=-1)
+        return self.split(key), self.split(value)
+
+    def split(self, x: Tensor) -> Tensor:
+        """[B, T, H·D] -> [B, H, T, D]."""
+        return x.view(*x.shape[:-1], self.heads, self.head_width).transpose(1, 2)
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, scope: Scope) -> Tensor:
+        """Joined and projected heads, [B, Q, C]. Without a capture PyTorch's fused kernel computes what
+        `attend_explicit` writes out: who edits one edits the other."""
+        if scope.capture is not None and scope.capture.next_layer():
+            mask = scope.mask
+            if scope.causal:
+                mask = torch.ones(query.size(2), key.size(2), dtype=torch.bool, device=query.device).tril()
+            context = scope.capture.take(self.attend_explicit(query, key, value, mask))
+        else:
+            dropout = self.dropout if self.training else 0.0
+            context = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=scope.mask, dropout_p=dropout, is_causal=scope.causal, scale=self.scale
+            )
+        joined: Tensor = self.output(context.transpose(1, 2).flatten(2))
+        return joined
+
+    def attend_explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Attended:
+        """softmax(q·kᵀ·scale)·v, step by step. A query that may look nowhere (a source of padding alone) gets zeros,
+        as from the fused kernel, and not 0/0. Weights are at least float32, whatever the network computes in: as the
+        fused kernel has it, and so that they sum to 1."""
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask == 0
+        scores = query @ key.transpose(-1, -2) * self.scale
+        masked = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+        weights = masked.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+        return Attended(query, key, value, scores, mask, weights, weights.to(value.dtype) @ value)
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with an activation between them, applied to each position alone."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.widen = nn.Linear(config.d_model, config.d_ff)
+        self.narrow = nn.Linear(config.d_ff, config.d_model)
+        self.activation = ACTIVATIONS[config.activation]
+        self.dropout = nn.Dropout(config.activation_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        narrowed: Tensor = self.narrow(self.dropout(self.activation(self.widen(x))))
+        return narrowed
+
+
+def norm(config: TransformerConfig) -> nn.Module:
+    """[..., C] -> [..., C]: every norm of the network."""
+    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+
+
+class Residual(nn.Module):
+    """Wraps a sublayer in its residual connection, norm and dropout. post-norm (the paper):
+    x = norm(x + sublayer(x)); pre-norm: x = x + sublayer(norm(x)), and one more norm on top of the stack."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.norm = norm(config)
+        self.dropout = nn.Dropout(config.residual_dropout)
+        self.before = config.norm == "pre"
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.before:
+            added: Tensor = x + self.dropout(sublayer(self.norm(x)))
+            return added
+        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return normed
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.around_attention, self.around_feed_forward = Residual(config), Residual(config)
+
+    def forward(self, x: Tensor, scope: Scope) -> Tensor:
+        """x [B, S, C] -> [B, S, C]."""
+        x = self.around_attention(x, lambda y: self.attention(y, scope))
+        transformed: Tensor = self.around_feed_forward(x, self.feed_forward)
+        return transformed
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention, self.cross_attention = MultiHeadAttention(config), MultiHeadAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.around_attention, self.around_cross = Residual(config), Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        scope: Scope,
+        source: KeyValue,
+        source_scope: Scope,
+        remember: Callable[[Tensor, Tensor], KeyValue] | None = None,
+    ) -> Tensor:
+        """x [B, T, C] -> [B, T, C]. source, remember: as of `MultiHeadAttention.forward`."""
+        x = self.around_attention(x, lambda y: self.attention(y, scope, remember))
+        x = self.around_cross(x, lambda y: self.cross_attention(y, source_scope, source=source))
+        transformed: Tensor = self.around_feed_forward(x, self.feed_forward)
+        return transformed
+
+
 class Transformer(nn.Module):
-    """Built from a `TransformerConfig`. Ids equal to `config.pad` are never attended to."""
+    """Built from a `TransformerConfig`. Ids equal to `config.pad` are never attended to. Whatever runs the network
+    runs it through `encode`, `decode` or `decode_over`, and `project`."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -39,37 +354,13 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         pre = config.norm == "pre"
-        epsilon = config.norm_epsilon
-        self.encoder_norm = nn.LayerNorm(config.d_model, eps=epsilon) if pre else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model, eps=epsilon) if pre else nn.Identity()
+        self.encoder_norm = norm(config) if pre else nn.Identity()
+        self.decoder_norm = norm(config) if pre else nn.Identity()
         self.output = nn.Linear(config.d_model, config.target_vocabulary, bias=False) if config.tied == "none" else None
         self.output_bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.output_bias else None
         self.register_buffer("position_table", torch.empty(0, config.d_model), persistent=False)
         self.embedding_scale = config.d_model**0.5 if config.scale_embedding else 1.0
-        self.compiled = False
         self._initialise()
-
-    def compile_training(self, longest: int, backend: str = "inductor") -> None:
-        """Train with `features` and the loss as torch.compile makes them, for sequences of any length up to `longest`.
-        What is decoded is as before."""
-        # the compiler itself looks at the gradient of what is no leaf, and PyTorch warns the user of it
-        warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
-        self.positions(longest)  # grown within a compiled function, the table would have it compiled again
-        self.features = torch.compile(self.features, dynamic=True, backend=backend)  # type: ignore[method-assign]
-        self.plain_cross_entropy = torch.compile(  # type: ignore[method-assign]
-            self.plain_cross_entropy, dynamic=True, backend=backend
-        )
-        self.compiled = True
-
-    @property
-    def encoder_layers(self) -> list[EncoderLayer]:
-        """The encoder with its type, which ModuleList forgets."""
-        return cast(list[EncoderLayer], list(self.encoder))
-
-    @property
-    def decoder_layers(self) -> list[DecoderLayer]:
-        """The decoder, likewise."""
-        return cast(list[DecoderLayer], list(self.decoder))
 
     def _initialise(self) -> None:
         """Xavier for matrices; embeddings so that their rows have unit variance once scaled."""
@@ -81,7 +372,21 @@ class Transformer(nn.Module):
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, 0, self.config.d_model**-0.5)
 
-    def positions(self, length: int) -> Tensor:
+    @property
+    def encoder_layers(self) -> list[EncoderLayer]:
+        """The encoder with its type, which ModuleList forgets."""
+        return cast(list[EncoderLayer], list(self.encoder))
+
+    @property
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """The decoder, likewise."""
+        return cast(list[DecoderLayer], list(self.decoder))
+
+    @property
+    def device(self) -> torch.device:
+        return self.source_embedding.weight.device
+
+    def position_vectors(self, length: int) -> Tensor:
         """[>= length, C]: the table grows by doubling, so that no limit is built into a network."""
         table: Tensor = self.get_buffer("position_table")
         if len(table) < length:
@@ -92,19 +397,28 @@ class Transformer(nn.Module):
             self.position_table = table
         return table
 
-    def embed(self, embedding: nn.Module, ids: Tensor) -> Tensor:
-        """ids [B, T] -> [B, T, C], at positions 0..T-1."""
-        x = embedding(ids) * self.embedding_scale + self.positions(ids.size(1))[: ids.size(1)]
+    def first_positions(self, length: int) -> Tensor:
+        """0, 1, ..., length - 1, and room for them in the table."""
+        return torch.arange(length, device=self.position_vectors(length).device)
+
+    def embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor) -> Tensor:
+        """ids [B, T] at positions [T] or [B, T] -> [B, T, C]."""
+        x = embedding(ids) * self.embedding_scale + F.embedding(positions, self.get_buffer("position_table"))
         dropped: Tensor = self.embedding_dropout(x)
         return dropped
 
     def encode(self, source: Tensor, capture: Capture | None = None) -> tuple[Tensor, Tensor]:
         """source [B, S] -> its representation [B, S, C] and where it is readable [B, S]."""
-        readable = source != self.config.pad
-        x, mask = self.embed(self.source_embedding, source), readable[:, None, None, :]
+        readable, positions = source != self.config.pad, self.first_positions(source.size(1))
+        scope = Scope(positions, readable[:, None, None, :], capture=capture)
+        x = self.embed(self.source_embedding, source, positions)
         for layer in self.encoder:
-            x = layer(x, mask, capture)
+            x = layer(x, scope)
         return self.encoder_norm(x), readable
+
+    def source_key_values(self, memory: Tensor) -> Iterable[KeyValue]:
+        """What the cross-attention of each layer reads of a source [B, S, C]: two of [B, H, S, D] a layer."""
+        return (layer.cross_attention.key_value(memory) for layer in self.decoder_layers)
 
     def decode(
         self,
@@ -115,67 +429,41 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Teacher-forced: target [B, T] -> features [B, T, C]. Position t sees targets 0..t alone. Padding may
         only stand at the end of a target, where nothing that counts looks at it."""
-        x = self.embed(self.target_embedding, target)
-        source_mask = readable[:, None, None, :]
-        for layer in self.decoder_layers:
-            source = layer.cross_attention.key_value(memory)
-            x = layer(x, lambda key, value: (key, value), None, source, source_mask, captures)
+        positions = self.first_positions(target.size(1))
+        scope = Scope(positions, causal=True, capture=captures[0])
+        source_scope = Scope(positions, readable[:, None, None, :], capture=captures[1])
+        return self.decode_over(target, scope, self.source_key_values(memory), source_scope)
+
+    def decode_over(
+        self,
+        target: Tensor,
+        scope: Scope,
+        sources: Iterable[KeyValue],
+        source_scope: Scope,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """Tokens [B, T] at scope.positions, before the output projection, [B, T, C]. sources: of
+        `source_key_values`. cache: what was read before these tokens."""
+        x = self.embed(self.target_embedding, target, scope.positions)
+        for number, (layer, source) in enumerate(zip(self.decoder, sources, strict=True)):
+            x = layer(x, scope, source, source_scope, None if cache is None else partial(cache.update, number))
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor) -> Tensor:
         """[..., C] -> logits [..., V]."""
-        return F.linear(features, *self.projection())
+        if self.output is None:
+            return F.linear(features, self.target_embedding.weight, self.output_bias)
+        logits: Tensor = self.output(features)
+        return logits if self.output_bias is None else logits + self.output_bias
 
-    def projection(self) -> tuple[Tensor, Tensor | None]:
-        """The output matrix [V, C] and its bias [V]."""
-        return self.target_embedding.weight if self.output is None else self.output.weight, self.output_bias
+    @property
+    def output_weight(self) -> Tensor:
+        """[V, C]."""
+        return self.target_embedding.weight if self.output is None else self.output.weight
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> [B, T, C], before the output projection."""
         return self.decode(target, *self.encode(source))
-
-    def counted_features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
-        """`features` where counted [B, T] is true, [N, C], in the order of the rows. Nothing behind a row's last such
-        place may matter. In native kernels where they are, and then nothing is computed for padding. A `counted`
-        in the host's memory keeps the host from waiting for a device to tell how many there are."""
-        library = self._kernels()
-        if library is None:
-            places = counted.flatten().nonzero().squeeze(1).to(source.device, non_blocking=True)
-            return self.features(source, target).flatten(0, 1).index_select(0, places)
-        return PackedPass(self, library).features(source, target, counted)
-
-    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
-        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016.
-
-        pull: where it is not 0, the second half of the features predicts the same tokens as the first, with other
-        dropout, and pull/2 of KL(p, q) + KL(q, p) is added (R-Drop: Liang et al. 2021, arXiv 2106.14448).
-        """
-        library = self._kernels()
-        if library is not None:
-            return cross_entropy(self, library, features, targets, smoothing, pull)
-        return self.plain_cross_entropy(features, targets, smoothing, pull)
-
-    def plain_cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float, pull: float) -> Tensor:
-        """The same in PyTorch's operators."""
-        logits = self.project(features).float()
-        total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-        if pull:
-            first, second = logits.log_softmax(-1).chunk(2)
-            total = total + pull / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
-        return total
-
-    def _kernels(self) -> ctypes.CDLL | None:
-        """None where PyTorch is to train: on other devices, in other precisions, with an activation that they lack, and
-        where its operators are compiled."""
-        weight = self.source_embedding.weight
-        fit = weight.device.type == "cpu" and weight.dtype == torch.float32 and self.config.activation == "relu"
-        fit = fit and not self.compiled
-        return build.training_library() if fit and not torch.is_autocast_enabled("cpu") else None
-
-    @property
-    def kernels(self) -> str:
-        """Those that train it, down to their version: others draw other dropout. "": PyTorch's."""
-        return build.name_of(self._kernels())
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> logits [B, T, V] of the token after each target token."""
@@ -189,15 +477,3 @@ class Transformer(nn.Module):
         if captures.keys() & {"decoder", "cross"}:
             self.decode(target, memory, readable, (captures.get("decoder"), captures.get("cross")))
         return {kind: capture.weights for kind, capture in captures.items()}
-
-    @property
-    def device(self) -> torch.device:
-        return self.source_embedding.weight.device
-
-    def decodable(self, precision: Precision = "fp32") -> Decodable:
-        """As `models.interface.Network` says."""
-        on_cpu = self.source_embedding.weight.device.type == "cpu"
-        library = build.library() if precision == "int8" and on_cpu else None
-        if library is not None:
-            return NativeTransformer(prepared(self, "fp32")[0], library)
-        return EagerTransformer(*prepared(self, precision))

@@ -7,8 +7,8 @@ import torch
 
 from benchmarks import widened
 from models.networks import loading, transformer
-from models.networks.layers import TransformerConfig
 from models.networks.positions import sinusoids
+from models.networks.transformer import TransformerConfig
 
 
 def small(**changed: object) -> TransformerConfig:

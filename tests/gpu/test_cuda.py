@@ -13,6 +13,7 @@ import torch
 from app.engine.engine_settings import EngineSettings
 from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
+from models.backends import select
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
@@ -120,7 +121,7 @@ def test_graphs_write_the_cpus_tokens_while_requests_come_and_go(tiny_checkpoint
 
 def test_a_replayed_step_does_not_wait_for_the_device(tiny_checkpoints: Path) -> None:
     network = load_network(checkpoints.read(tiny_checkpoints / "tiny-de-en"), CUDA)
-    graphed = Graphed(cast(Recordable, network.decodable("bf16")))
+    graphed = Graphed(cast(Recordable, select.decodable(network, "bf16")))
     state = graphed.allocate(8, 16, 64)
     graphed.warm_up(state)
     graphed.prefill(state, range(5), [Prompt((5, 6, 3), (2,))] * 5)

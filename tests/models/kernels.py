@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from models.backends.native import build
 from models.backends.native.build import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
 from models.backends.native.int8_transformer import Packer, Product
-from models.backends.torch.products import exact_int8
+from models.backends.torch.int8_linear import exact_int8
+from training.kernels import training_backend
 
 needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
 EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))
@@ -59,7 +60,7 @@ def variant_library(name: str) -> ctypes.CDLL:
 def forget() -> None:
     """What a process has looked for, and remembers even if it was not there: before and after a test that hides it, all
     three, for a step of one network may look for another's library too."""
-    for loaded in (build.loaded, build.fp32_loaded, build.training_loaded):
+    for loaded in (build.loaded, build.fp32_loaded, training_backend.training_loaded):
         loaded.cache_clear()
 
 

@@ -50,6 +50,15 @@ def check_step(
         torch.testing.assert_close(row, alone(network, source, tuple(history)), **TOLERANCE)
 
 
+def own_cache(state: TransformerState) -> Tensor:
+    """[L, slots, T, 2, H, D]; a copy."""
+    return torch.stack([layer.both for layer in state.own]).unflatten(-1, (2, 4, 4))
+
+
+def source_cache(state: TransformerState) -> Tensor:
+    return torch.stack([layer.both for layer in state.source]).unflatten(-1, (2, 4, 4))
+
+
 RAGGED = [
     Prompt((3, 4, 5, 6, 7), (1,)),
     Prompt((8,), (1, 9, 10, 11, 3, 3)),

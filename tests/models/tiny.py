@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 
 N = TypeVar("N", bound=nn.Module)
 SOURCE, TARGET = 17, 19

@@ -8,8 +8,8 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig
+from models.networks.transformer import TransformerConfig
 from training.config.run_config import LyricsConfig, TranslatorConfig, raise_all
 from training.errors import CannotStart
 

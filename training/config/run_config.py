@@ -225,7 +225,7 @@ class TranslatorConfig:
     source_language: str = option("src", "language code, as clients of the model name it")
     target_language: str = option("tgt", "language code, as clients of the model name it")
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    network: NetworkOptions = field(default_factory=dict)  # of `models.networks.layers.TransformerConfig`
+    network: NetworkOptions = field(default_factory=dict)  # of `models.networks.transformer.TransformerConfig`
     label_smoothing: float = option(0.1, "probability that is spread over all tokens alike")
     r_drop: float = option(
         0.0,

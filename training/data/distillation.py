@@ -17,8 +17,9 @@ from pathlib import Path
 import sacrebleu
 import torch
 
+from models.backends.select import Network, decodable
 from models.checkpoint import Checkpoint
-from models.interface import Decodable, Network, Precision
+from models.interface import Decodable, Precision
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.scores import hypotheses, load_model
@@ -42,7 +43,7 @@ class PreparedNetwork:
     precision."""
 
     def __init__(self, network: Network, precision: Precision) -> None:
-        self._decodable = network.decodable(precision)
+        self._decodable = decodable(network, precision)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         return self._decodable

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from training.distributed.process_group import Workers, random_state, restore_random_state
+from training.kernels.training_backend import TrainingBackend, backend_of
 from training.loop.tasks import Batch, Task
 
 
@@ -27,6 +28,10 @@ class ShardedTask(Generic[Batch]):
         self.task, self.workers, self.device = task, workers, device
         self.network = task.network
         self._parallel_loss: DistributedDataParallel | None = None
+
+    @property
+    def backend(self) -> TrainingBackend | None:
+        return backend_of(self.task)
 
     def batches(self, epoch: int) -> Sequence[Batch]:
         return self.task.batches(epoch)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sacrebleu
 
+from models.backends.select import Network
 from models.checkpoint import Checkpoint
-from models.interface import Network
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
 from training.evaluation.scores import translate

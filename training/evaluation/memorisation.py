@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from models.backends.select import Network
 from models.checkpoint import Checkpoint
-from models.interface import Network
 from training.evaluation.samples import TEMPERATURE, sample_lyrics
 
 SAMPLES, CHARACTERS = 20, 500

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from models.backends.select import Network
 from models.checkpoint import Checkpoint
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions
-from models.interface import Network, Prompt
+from models.interface import Prompt
 from training.evaluation.scores import token_rules
 from training.loop.progress import Sample
 

@@ -15,10 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models import checkpoint as checkpoints
+from models.backends.select import Network
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
-from models.interface import Network, Prompt
+from models.interface import Prompt
 from models.networks.loading import load_network
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
@@ -27,6 +28,7 @@ from training.data.corpus_loading import read_pairs, read_text
 from training.data.corpus_readers import Columns
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
+from training.kernels.training_backend import LyricistBackend
 
 MAX_BEAM_SIZE = 64
 TOKENS_PER_BATCH = 4096
@@ -78,11 +80,11 @@ def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -
 def negative_log_likelihood(network: RecurrentLanguageModel, text: Tensor, window: int = 1024) -> tuple[float, int]:
     """Nats of a text [N] read in one lane from its start to its end, and the characters counted: all but the first,
     which nothing predicts."""
-    state, total = None, 0.0
+    scan, state, total = LyricistBackend(network).scan, None, 0.0
     text = text.to(network.device)
     for i in range(0, len(text) - 1, window):
         inputs, outputs = text[i : i + window], text[i + 1 : i + 1 + window]
-        logits, state = network(inputs[None, : len(outputs)], state)
+        logits, state = network(inputs[None, : len(outputs)], state, scan)
         total += F.cross_entropy(logits[0].double(), outputs, reduction="sum").item()
     return total, len(text) - 1
 
@@ -100,9 +102,9 @@ def likelihood_in_lanes(
     cut = F.pad(text, (0, missing), value=IGNORED_TARGET).unfold(0, lead + per_lane + 1, per_lane)
     inputs, outputs = cut[:, :-1].clamp(min=0), cut[:, 1:].clone()
     outputs[1:, :lead] = IGNORED_TARGET
-    state, total = None, 0.0
+    scan, state, total = LyricistBackend(network).scan, None, 0.0
     for i in range(0, inputs.size(1), window):
-        logits, state = network(inputs[:, i : i + window], state)
+        logits, state = network(inputs[:, i : i + window], state, scan)
         nats = F.cross_entropy(logits.flatten(0, 1), outputs[:, i : i + window].flatten(), reduction="none")
         total += nats.double().sum().item()
     return total, len(text) - 1

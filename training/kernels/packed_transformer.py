@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from models.networks.layers import FeedForward, MultiHeadAttention, Residual
+from models.networks.transformer import FeedForward, MultiHeadAttention, Residual, Transformer
 from training.kernels import autograd
 from training.kernels.autograd import Dropping, Embed, Frame, Norm, SmoothedCrossEntropy
 from training.kernels.packing import pack
-
-if TYPE_CHECKING:
-    from models.networks.transformer import Transformer
 
 WORD = 1 << 64
 
@@ -31,11 +27,11 @@ class PackedPass:
         self.key = int(torch.randint(2**62, ())) if drops else 0
 
     def features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
-        """As `Transformer.counted_features`."""
+        """As `TranslatorBackend.counted_features`."""
         network = self.network
         self.packed, counting = pack(source, source != self.config.pad, target, counted)
         longest = max(source.size(1), target.size(1))
-        self.positions = network.positions(longest)
+        self.positions = network.position_vectors(longest)
         memory = self._embed(network.source_embedding.weight, True)
         for encoding in network.encoder_layers:
             memory = self._attention(encoding.around_attention, encoding.attention, memory, source=True)
@@ -108,8 +104,8 @@ class PackedPass:
 def cross_entropy(
     network: Transformer, library: ctypes.CDLL, features: Tensor, targets: Tensor, smoothing: float, pull: float
 ) -> Tensor:
-    """As `Transformer.cross_entropy`."""
-    weight, bias = network.projection()
+    """As `TranslatorBackend.cross_entropy`."""
+    weight, bias = network.output_weight, network.output_bias
     parts = (features, weight) if bias is None else (features, weight, bias)
     learns = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     total: Tensor = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]

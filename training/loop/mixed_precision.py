@@ -19,7 +19,7 @@ MAX_CONSECUTIVE_SKIPS = 30  # the scale is then 2^-26, and no smaller one will h
 AMX_WIDTH = 384
 
 
-def select_format(device: torch.device, wanted: str, network: nn.Module) -> NumberFormat:
+def select_format(device: torch.device, wanted: str, network: nn.Module, kernels: str) -> NumberFormat:
     """`auto` is what trains fastest: bf16 on CUDA devices that have it, fp16 on older ones; bf16 on CPUs with AMX, but
     for networks that this project's own kernels train faster in fp32; fp32 elsewhere. AVX512-BF16 alone multiplies in
     bf16 too, but in 3 times the time of those kernels."""
@@ -27,13 +27,14 @@ def select_format(device: torch.device, wanted: str, network: nn.Module) -> Numb
         return wanted  # type: ignore[return-value]
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    return "bf16" if device.type == "cpu" and cpu_has_amx() and not kernels_outrun_amx(network) else "fp32"
+    return "bf16" if device.type == "cpu" and cpu_has_amx() and not kernels_outrun_amx(network, kernels) else "fp32"
 
 
-def kernels_outrun_amx(network: nn.Module) -> bool:
-    """A Transformer narrower than `AMX_WIDTH` and a GRU of any width, where they have kernels; an LSTM has none."""
+def kernels_outrun_amx(network: nn.Module, kernels: str) -> bool:
+    """A Transformer narrower than `AMX_WIDTH` and a GRU of any width, where they have kernels; an LSTM has none.
+    kernels: those that train the network in fp32; "": PyTorch's."""
     width = getattr(getattr(network, "config", None), "d_model", 0)
-    return bool(getattr(network, "kernels", "")) and width < AMX_WIDTH
+    return bool(kernels) and width < AMX_WIDTH
 
 
 def cpu_has_amx() -> bool:
@@ -52,8 +53,8 @@ class MixedPrecision:
     pass, lest small gradients vanish, and gradients are divided by it before they are clipped. An update whose
     gradients overflowed is skipped, and the scale is halved."""
 
-    def __init__(self, device: torch.device, wanted: str, network: nn.Module) -> None:
-        self.device, self.format = device, select_format(device, wanted, network)
+    def __init__(self, device: torch.device, wanted: str, network: nn.Module, kernels: str) -> None:
+        self.device, self.format = device, select_format(device, wanted, network, kernels)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=INITIAL_SCALE, enabled=self.format == "fp16")
         self.skipped_in_a_row = 0
 

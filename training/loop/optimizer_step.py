@@ -13,6 +13,7 @@ from torch import Tensor
 from training.config.run_config import OptimizerConfig
 from training.distributed.process_group import Workers
 from training.errors import TrainingError
+from training.kernels.training_backend import kernels_of
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
 from training.loop.tasks import Batch, Task
@@ -37,7 +38,7 @@ class OptimizerStep(Generic[Batch]):
     ) -> None:
         self.task, self.config, self.device, self.workers = task, config, device, workers
         self.optimizer = build_optimizer(config, task.network)
-        self.precision = MixedPrecision(device, precision, task.network)
+        self.precision = MixedPrecision(device, precision, task.network, kernels_of(task))
 
     def gradient(self, batches: Sequence[Batch]) -> Gradient:
         """Of the mean loss over all tokens of the batches, clipped."""

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.backends.torch.recurrent_step import RecurrentState
-from models.networks.recurrent import RecurrentLanguageModel
+from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 from models.networks.transformer import Transformer
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.data.batches import (
@@ -27,6 +26,7 @@ from training.data.segmentation import PairIds
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import likelihood_in_lanes, negative_log_likelihood
+from training.kernels.training_backend import LyricistBackend, TranslatorBackend
 
 SPECIAL_IDS = (PAD, UNKNOWN, BOS, EOS)
 LEAD_CHARACTERS = 512  # that a validation lane reads before those that it counts
@@ -88,6 +88,9 @@ class TranslationTask:
         self.network, self.train, self.valid, self.config = network, train, valid, config
         self.r_drop = config.r_drop  # of the running epoch
         self.pad = network.config.pad
+        self.backend = TranslatorBackend(network)
+        if config.loop.compile == "on" or (config.loop.compile == "auto" and network.device.type == "cuda"):
+            self.backend.compile(2 * config.max_tokens)
 
     def batches(self, epoch: int) -> Sequence[PairBatch]:
         self.r_drop = self.config.r_drop if epoch >= self.config.r_drop_after_epochs else 0.0
@@ -114,8 +117,8 @@ class TranslationTask:
         """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
         real = batch.outputs != self.pad  # on the CPU, where counting them waits for no device
         source, inputs, outputs = map(self._to_device, (batch.source, batch.inputs, batch.outputs[real]))
-        features = self.network.counted_features(source, inputs, real)
-        return self.network.cross_entropy(features, outputs, smoothing, r_drop), len(outputs)
+        features = self.backend.counted_features(source, inputs, real)
+        return self.backend.cross_entropy(features, outputs, smoothing, r_drop), len(outputs)
 
     def _to_device(self, part: Tensor) -> Tensor:
         """From pinned memory a copy runs beside the device's work, and the host goes on."""
@@ -147,6 +150,7 @@ class LyricsTask:
         self, network: RecurrentLanguageModel, train: Tensor, valid: Tensor | None, config: LyricsConfig
     ) -> None:
         self.network, self.train, self.valid, self.config = network, train, valid, config
+        self.backend = LyricistBackend(network)
         self.state: RecurrentState | None = None
 
     def batches(self, epoch: int) -> list[TextBatch]:
@@ -161,7 +165,7 @@ class LyricsTask:
     def loss(self, batch: TextBatch) -> tuple[Tensor, int]:
         device = self.network.device
         state = self.state if batch.carry else None
-        logits, after = self.network(batch.inputs.to(device), state)
+        logits, after = self.network(batch.inputs.to(device), state, self.backend.scan)
         self.state = RecurrentState(after.hidden.detach(), after.memory.detach())
         outputs = batch.outputs.to(device)
         return F.cross_entropy(logits.flatten(0, 1).float(), outputs.flatten()), outputs.numel()

@@ -23,6 +23,7 @@ from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
 from training.distributed.torchrun import launch_name
 from training.errors import TrainingError, pluralize
+from training.kernels.training_backend import kernels_of
 from training.loop import snapshot
 from training.loop.optimizer_step import DIVERGENCE_ADVICE, OptimizerStep, StepMeasurement, StepMeter, all_finite
 from training.loop.progress import Outcome, Progress, Validator, validation_is_due
@@ -227,7 +228,7 @@ class Trainer:
         number_format = self.optimizer_step.precision.format
         threads = f", {pluralize(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         processes = f", {self.workers.count} processes" if self.workers.count > 1 else ""
-        kernels = getattr(self.network, "kernels", "") if number_format == "fp32" else ""
+        kernels = kernels_of(self.task) if number_format == "fp32" else ""
         named = f", kernels {kernels}" if kernels else ""
         return f"{number_format} on {self.device.type}{threads}{processes}, torch {torch.__version__}{named}"
 

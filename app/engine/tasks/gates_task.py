@@ -16,7 +16,8 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.request_limits import selected_count
 from models.checkpoint import CheckpointConfig
-from models.inspection.gate_conventions import GATE_CONVENTIONS, fitting_units, selected_gates, too_many_values
+from models.inspection.gate_conventions import fitting_units, selected_gates, too_many_values
+from models.networks.cells import CELLS
 
 
 class GatesTask:
@@ -54,7 +55,7 @@ def check_gates_size(config: CheckpointConfig, job: GatesQuery, tokens: int) -> 
     """InvalidRequest if the answer would hold more than `job.max_values` values, or for gates, layers or units that the
     network does not have. A network that does not say what it has is left to the device."""
     cell, layers, hidden = (config.architecture.get(name) for name in ("cell", "layers", "hidden"))
-    if not isinstance(cell, str) or cell not in GATE_CONVENTIONS:
+    if not isinstance(cell, str) or cell not in CELLS:
         return
     if not isinstance(layers, int) or not isinstance(hidden, int):
         return
@@ -91,7 +92,7 @@ def smaller_gates_request(job: GatesQuery, fits: int, tokens: int) -> dict[str, 
 
 
 def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.Traced) -> GatesResult:
-    tokenizer, convention = checkpoint.tokenizers["target"], GATE_CONVENTIONS[result.cell]
+    tokenizer, convention = checkpoint.tokenizers["target"], CELLS[result.cell]
     start = token_views.special_tokens(tokenizer, checkpoint.config.target_prefix)
     return GatesResult(
         model=checkpoint.name,
@@ -104,7 +105,7 @@ def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.Traced) -
         layers=tuple(result.layers),
         units=tuple(tuple(each) for each in result.units),
         values=_arrays(result.values),
-        bounds={name: convention.gates[name] for name in result.values},
+        bounds={name: convention.shown[name] for name in result.values},
         summaries=_summaries(result),
         steps=token_views.token_expectations(tokenizer, result.expected),
     )

@@ -21,6 +21,7 @@ from app.engine.protocol.inspection_messages import Align, Aligned, Attend, Walk
 from app.engine.protocol.messages import Attention, Slice, Walked, plain_name
 from app.engine.worker.model_runner import LoadedModel
 from models import scoring
+from models.backends.select import decodable, teacher_forced
 from models.checkpoint import CheckpointConfig
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
@@ -114,11 +115,11 @@ def trace_or_score(network: Any, rules: TokenRules, request: m.Trace | m.Score) 
     NoNumbers where it computes none."""
     if isinstance(request, m.Trace):
         found = _gate_trace(network, request)
-        expected = scoring.expected(network, found.features, request.tokens[1:], rules, request.top_k)
+        expected = scoring.expected(teacher_forced(network), found.features, request.tokens[1:], rules, request.top_k)
         require_finite(request.model, *found.values.values(), found.features)
         return _traced_message(request.id, found, _checked_expectation(request, expected))
     asked = rules if request.by_rules else None
-    scored = scoring.score(network, request.source, request.target, asked, request.top_k)
+    scored = scoring.score(teacher_forced(network), request.source, request.target, asked, request.top_k)
     return m.Scored(request.id, _checked_expectation(request, scored))
 
 
@@ -364,7 +365,7 @@ class AblationSearch:
         prompt = Prompt(tuple(asked.source), (*config.target_prefix, *question.prefix))
         changed = without_heads(network, [Head(each.kind, each.layer, each.head) for each in question.masked])
         self._decoder = Decoder(
-            changed.decodable("fp32"),
+            decodable(changed, "fp32"),
             rules,
             slots=question.decoding.beam,
             source_length=len(prompt.source),

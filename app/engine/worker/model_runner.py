@@ -14,13 +14,11 @@ import torch
 
 from app.engine.protocol.messages import Decode, Load, plain_name
 from models import checkpoint as checkpoints
-from models.backends.native.fp32_recurrent import NativeRecurrent
-from models.backends.native.int8_transformer import NativeTransformer
-from models.backends.select import candidates, fastest
+from models.backends.select import Network, candidates, fastest, select
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
-from models.interface import Network, Precision, Prompt
+from models.interface import Precision, Prompt
 from models.networks.loading import load_network
 from models.tokenizer.word_parts import WordParts, word_parts
 
@@ -149,22 +147,23 @@ class ModelRunner:
         used = cast(Precision, self.precision)
         if self.precision == "auto" and shape in self._fastest:
             used = self._fastest[shape]
-            decodable = network.decodable(used)
+            selection = select(network, used)
             log.info("%s computes in %s on %s, as its like does", name, used, self.device)
         elif self.precision == "auto":
-            decodable, times = fastest(network, self.device)
+            selection, times = fastest(network, self.device)
             used = self._fastest[shape] = next(iter(times))
             shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
             log.info("%s computes in %s on %s (a step of 1 row and one of 16: %s)", name, used, self.device, shown)
         else:
-            decodable = network.decodable(used)
+            selection = select(network, used)
             log.info("%s computes in %s on %s", name, used, self.device)
             if self.precision == "fp16" and self.device.type == "cpu":
                 others = ", ".join(candidates(self.device))
                 log.warning("fp16 is slow on CPUs: set PARLANCE_PRECISION to auto, the fastest of %s here", others)
+        log.info("%s runs in %s: %s", name, selection.backend, selection.reason)
         if self.device.type == "cuda":
-            return Graphed(cast(Recordable, decodable)), used
-        return decodable, f"{used} native" if isinstance(decodable, NativeTransformer | NativeRecurrent) else used
+            return Graphed(cast(Recordable, selection.decodable)), used
+        return selection.decodable, selection.label
 
     def unload(self, name: str) -> None:
         """Free a model; the caller has dropped its own references. Unknown names are harmless."""

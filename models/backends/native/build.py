@@ -20,10 +20,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+HERE = Path(__file__).parent
 CPUINFO = Path("/proc/cpuinfo")
 CHOICE = "PARLANCE_NATIVE"
 NONE = "none"
@@ -32,13 +33,14 @@ NONE = "none"
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One library for one instruction set. needed: as Linux calls them. flags: what makes a compiler use no more than
-    these."""
+    these. folder: of the sources and headers."""
 
     name: str
     needed: frozenset[str]
     flags: tuple[str, ...]
     sources: tuple[str, ...] = ("products.c", "attention.c", "likeliest.c", "copying.c", "transformer.c")
     headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "tiles.h")
+    folder: Path = HERE
 
 
 AVX512 = Variant(
@@ -61,21 +63,6 @@ FP32 = tuple(
         headers=("vectors.h", "gates.h", "recurrent.h", "tiles.h"),
     )
     for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
-)
-TRAINING = tuple(
-    replace(
-        variant,
-        name=variant.name.replace("fp32", "training"),
-        sources=tuple(
-            f"../../../training/kernels/{name}.c"
-            for name in (
-                *("dense", "heads", "around", "norm", "attention", "feed_forward"),
-                *("embedding", "cross_entropy", "team"),
-            )
-        ),
-        headers=("vectors.h", *(f"../../../training/kernels/{name}.h" for name in ("training", "around", "heads"))),
-    )
-    for variant in FP32
 )
 
 
@@ -113,7 +100,6 @@ def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
 
 log = logging.getLogger(__name__)
 
-HERE = Path(__file__).parent
 FLAGS = (
     *("-O3", "-fPIC", "-shared", "-Wl,-Bsymbolic"),  # the two libraries have functions of one name
     *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
@@ -156,19 +142,6 @@ def fp32_loaded(choice: str) -> ctypes.CDLL | None:
     return first_loadable(variants, "fp32")
 
 
-def training_library() -> ctypes.CDLL | None:
-    """For Transformers in training; otherwise as `library`."""
-    return training_loaded(os.environ.get(CHOICE, ""))
-
-
-@cache
-def training_loaded(choice: str) -> ctypes.CDLL | None:
-    """As `loaded`."""
-    usable = {variant.flags for variant in fp32_runnable(choice, cpu_flags())}
-    variants = [variant for variant in TRAINING if variant.flags in usable]
-    return first_loadable(variants, "training") if variants else None
-
-
 def name_of(library: ctypes.CDLL | None) -> str:
     """Down to the version of its sources; "" where PyTorch has to do."""
     return Path(library._name).stem if library else ""
@@ -195,7 +168,7 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
 
 def built(variant: Variant) -> Path:
     """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
-    shipped = HERE / file_name(variant)
+    shipped = variant.folder / file_name(variant)
     if shipped.exists():
         return shipped
     kept = folder() / file_name(variant)
@@ -222,7 +195,7 @@ def fingerprint(variant: Variant) -> str:
     """Of the sources and the flags: another version of either is another file."""
     digest = hashlib.sha256(" ".join(FLAGS + variant.flags).encode())
     for source in variant.headers + variant.sources:
-        digest.update((HERE / source).read_bytes())
+        digest.update((variant.folder / source).read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -240,7 +213,7 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
         raise FileNotFoundError(f"there is no C compiler ({', '.join(COMPILERS)})")
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         fresh = Path(work) / path.name
-        sources = [str(HERE / source) for source in variant.sources]
+        sources = [str(variant.folder / source) for source in variant.sources]
         limit_s = None if patient else BUILD_LIMIT_S
         command = [*compiler, *FLAGS, *variant.flags, "-o", str(fresh), *sources, "-lm", "-pthread"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
@@ -250,16 +223,26 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
         fresh.replace(path)
 
 
-def main() -> int:
-    """All variants of this architecture beside the sources. 1 if one could not be built, and on standard error why."""
+def why_none() -> str:
+    """A clause for where `library` or `fp32_library` has none."""
+    choice = os.environ.get(CHOICE, "")
+    return f"{CHOICE} is {choice}" if choice == NONE else "our kernels cannot be had on this machine"
+
+
+def build_beside_sources(variants: Sequence[Variant]) -> int:
+    """Those of this architecture. 1 if one could not be built, and on standard error why."""
     status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
-    for variant in (*VARIANTS, *FP32, *TRAINING) if x86 else [each for each in (*FP32, *TRAINING) if not each.needed]:
+    for variant in variants if x86 else [variant for variant in variants if not variant.needed]:
         try:
-            compile_to(HERE / file_name(variant), variant, patient=True)
+            compile_to(variant.folder / file_name(variant), variant, patient=True)
         except (OSError, subprocess.SubprocessError) as error:
             sys.stderr.write(f"{variant.name}: {error}\n")
             status = 1
     return status
+
+
+def main() -> int:
+    return build_beside_sources((*VARIANTS, *FP32))
 
 
 if __name__ == "__main__":

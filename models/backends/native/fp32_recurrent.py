@@ -1,5 +1,5 @@
-"""CachedRecurrent in fp32 with its prefill and its steps in C: every row is computed by itself, in one fixed order, so
-that its numbers are the same to the bit whatever rows lie beside it and wherever it lies."""
+"""Recurrent networks stepped in fp32 on a CPU, in C: every row is computed by itself, in one fixed order, so that its
+numbers are the same to the bit whatever rows lie beside it and wherever it lies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_int64, c_void_p
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +15,12 @@ from torch import Tensor
 
 from models.backends.top_k import padded_to_blocks
 from models.backends.torch.cuda_graph import StepShape
-from models.backends.torch.recurrent_step import EagerRecurrent, RecurrentState
+from models.backends.torch.recurrent_step import EagerRecurrent
 from models.interface import Prompt
-from models.networks.cells import GATES
+from models.networks.cells import CELLS
+from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 
-if TYPE_CHECKING:
-    from models.networks.recurrent import RecurrentLanguageModel
-
-CELLS = {"rnn": 0, "gru": 1, "lstm": 2}  # as recurrent.c numbers these and the next
+CELL_NUMBERS = {"rnn": 0, "gru": 1, "lstm": 2}  # as recurrent.c numbers these and the next
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 ALIGNED = 16  # floats, from which each gate starts
 
@@ -66,7 +64,7 @@ class NativeRecurrent(EagerRecurrent):
         self.layers_read = (Layer * config.layers)(*(self._packed_layer(number) for number in range(config.layers)))
         padded = -(-config.hidden // ALIGNED) * ALIGNED
         return Recurrent(
-            *(CELLS[config.cell], config.layers, config.hidden, padded, config.vocabulary),
+            *(CELL_NUMBERS[config.cell], config.layers, config.hidden, padded, config.vocabulary),
             *(table.data_ptr(), ctypes.addressof(self.layers_read)),
             self._matrix(*padded_to_blocks(network.output.weight, network.output.bias)),
         )
@@ -78,7 +76,7 @@ class NativeRecurrent(EagerRecurrent):
 
     def _spread(self, rows: Tensor) -> Tensor:
         """[G·N, ...] -> the same with zeros behind each gate, up to a whole number of vectors."""
-        gates = rows.detach().float().reshape(len(GATES[self.config.cell]), self.config.hidden, *rows.shape[1:])
+        gates = rows.detach().float().reshape(len(CELLS[self.config.cell].gates), self.config.hidden, *rows.shape[1:])
         missing = -self.config.hidden % ALIGNED
         return torch.cat([gates, gates.new_zeros(len(gates), missing, *gates.shape[2:])], dim=1).flatten(0, 1)
 

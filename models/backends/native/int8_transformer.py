@@ -7,22 +7,18 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 from ctypes import c_float, c_int32, c_int64, c_void_p
-from dataclasses import dataclass, fields
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from models.backends.top_k import padded_to_blocks
-from models.backends.torch.kv_cache import Ints, TransformerState
-from models.backends.torch.products import rounded_weight
+from models.backends.torch.int8_linear import rounded_weight
+from models.backends.torch.kv_cache import Ints, zeros
 from models.interface import Prompt
-from models.networks.layers import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual
-
-if TYPE_CHECKING:
-    from models.networks.transformer import Transformer
+from models.networks.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, Transformer
 
 Field = tuple[str, Any]
 
@@ -129,32 +125,26 @@ def reserved(size: int) -> Tensor:
     return torch.from_numpy(array[-array.ctypes.data % HUGE_PAGE :][:size])
 
 
-@dataclass(slots=True)
-class NativeState(TransformerState):
-    """What a call is told of it, put together once. Lengths are counted once too: host and device are the same here."""
+class NativeState:
+    """Static caches, and what a call is told of them, put together once. A row's keys and values of one position stand
+    together. lengths and source_lengths [slots]: how many target and source tokens were read into each row."""
 
-    caches: Cache
-    slots: Ints  # 0, 1, 2, ...
-    addresses: tuple[int, int, int]  # of slots, of the lengths and of the source lengths
-
-    @classmethod
-    def over(cls, held: TransformerState) -> NativeState:
-        """The same caches."""
-        (_, slots, target_length), source_length = held.cache.shape[:3], held.source_cache.size(2)
-        known = {field.name: getattr(held, field.name) for field in fields(TransformerState)}
-        known["lengths"] = torch.from_numpy(held.host_lengths)
-        known["source_lengths"] = torch.from_numpy(held.host_source_lengths)
-        caches = Cache(held.cache.data_ptr(), held.source_cache.data_ptr(), slots, target_length, source_length)
-        counts = np.arange(slots), held.host_lengths, held.host_source_lengths
-        addresses = counts[0].ctypes.data, counts[1].ctypes.data, counts[2].ctypes.data
-        return cls(**known, caches=caches, slots=counts[0], addresses=addresses)
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self.caches)
+    def __init__(
+        self, slots: int, source_length: int, target_length: int, widths: tuple[int, int, int], positions: Tensor
+    ) -> None:
+        """widths: layers, heads, and the width of a head. positions [>= T, C]."""
+        (layers, *heads), device = widths, torch.device("cpu")
+        self.cache = zeros((layers, slots, target_length, 2, *heads), torch.float32, device)  # [L, slots, T, 2, H, D]
+        self.source_cache = zeros((layers, slots, source_length, 2, *heads), torch.float32, device)
+        self.lengths, self.source_lengths = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
+        self.positions, self.slots = positions, np.arange(slots)
+        caches = self.cache.data_ptr(), self.source_cache.data_ptr()
+        self.caches = Cache(*caches, slots, target_length, source_length)
+        self.address = ctypes.addressof(self.caches)
+        self.addresses = tuple(array.ctypes.data for array in (self.slots, self.lengths, self.source_lengths))
 
 
-ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
+ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
@@ -163,8 +153,7 @@ class NativeTransformer:
 
     def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
         self.network, self.config, self.library = network, network.config, library
-        reference = network.source_embedding.weight
-        self.dtype, self.device = reference.dtype, reference.device
+        self.device = network.device
         self.packer = Packer(library, network)
         self.model = self._model()
         for function, arrays in ((library.encode, 4), (library.decode, 6), (library.copy, 5)):
@@ -183,7 +172,6 @@ class NativeTransformer:
             *(self._decoding(*each) for each in zip(network.decoder_layers, key_values, strict=True))
         )
         self._layers = encoding, decoding
-        table = network.target_embedding if network.output is None else network.output
         return Model(
             *(config.heads, config.head_width, config.d_model, config.d_ff),
             *(network.decoder_layers[0].attention.scale, network.embedding_scale),
@@ -191,7 +179,7 @@ class NativeTransformer:
             *(ctypes.addressof(encoding), ctypes.addressof(decoding), config.encoder_layers, config.decoder_layers),
             *(config.source_vocabulary, config.target_vocabulary),
             *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
-            packer.product(*padded_to_blocks(table.weight, network.output_bias)),
+            packer.product(*padded_to_blocks(network.output_weight, network.output_bias)),
         )
 
     def _encoding(self, layer: EncoderLayer) -> Encoding:
@@ -231,14 +219,14 @@ class NativeTransformer:
             self.packer.product(widen.weight, widen.bias),
             self.packer.product(narrow.weight, narrow.bias),
             self.packer.norm(around.norm, before=around.before),
-            ACTIVATIONS[self.config.activation],
+            ACTIVATION_NUMBERS[self.config.activation],
         )
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> NativeState:
-        config, positions = self.config, self.network.positions(max(source_length, target_length))
+        config = self.config
+        positions = self.network.position_vectors(max(source_length, target_length)).float()
         widths = (config.decoder_layers, config.heads, config.head_width)
-        held = TransformerState.of(slots, max(1, source_length), target_length, widths, self.dtype, positions)
-        return NativeState.over(held)
+        return NativeState(slots, max(1, source_length), target_length, widths, positions)
 
     @torch.inference_mode()
     def prefill(self, state: NativeState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
@@ -247,7 +235,7 @@ class NativeTransformer:
         read = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
         ids = np.array(list(chain.from_iterable(p.source for p in prompts)), dtype=np.int64)
         self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
-        state.host_lengths[slots], state.host_source_lengths[slots] = read, lengths
+        state.lengths[slots], state.source_lengths[slots] = read, lengths
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         if len(forced):
             slots, lengths = slots.repeat(read), lengths.repeat(read)
@@ -260,10 +248,10 @@ class NativeTransformer:
         arrays: tuple[Ints | int, Ints | int] = slots, lengths
         if group > 1:
             first = state.slots // group * group
-            arrays = first, state.host_source_lengths[first]
+            arrays = first, state.source_lengths[first]
         logits = torch.empty(count, self.model.projection.outputs)
         self._call(self.library.decode, state, count, tokens.long().contiguous(), slots, places, *arrays, logits)
-        state.host_lengths[:count] += 1
+        state.lengths[:count] += 1
         return logits
 
     def copy(
@@ -274,14 +262,14 @@ class NativeTransformer:
         since: Sequence[int] | None = None,
     ) -> None:
         read, written = np.array(sources, dtype=np.int64), np.array(destinations, dtype=np.int64)
-        lengths = state.host_lengths[read]
+        lengths = state.lengths[read]
         if since is not None:
             first = np.array(since, dtype=np.int64)
             self._call(self.library.copy, state, len(read), read, written, first, lengths, None)
             return
-        source_lengths = state.host_source_lengths[read]
+        source_lengths = state.source_lengths[read]
         self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
-        state.host_lengths[written], state.host_source_lengths[written] = lengths, source_lengths
+        state.lengths[written], state.source_lengths[written] = lengths, source_lengths
 
     def _call(self, function: Any, state: NativeState, count: int, *arrays: Ints | Tensor | int | None) -> None:
         """arrays: contiguous, and alive as long as the call; or their addresses."""

@@ -1,4 +1,7 @@
-"""What a Transformer has read of each row: keys and values of its own tokens and of its source, allocated once."""
+"""The static cache of a decoder that PyTorch steps: keys and values of each row's own tokens and of its source.
+
+They are allocated once, with as many heads and widths as the network's attention turns out to have.
+"""
 
 from __future__ import annotations
 
@@ -10,84 +13,102 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models.networks.layers import KeyValue
+from models.networks.transformer import KeyValue
 
 Ints = npt.NDArray[np.int64]
+Shape = tuple[int, int]
+"""Heads and their width."""
+
+
+class LayerCache:
+    """One layer's keys and values, of its own tokens or of the source. A position's keys and values stand together, so
+    that one copy moves both."""
+
+    def __init__(self, slots: int, length: int, key: Shape, value: Shape, dtype: torch.dtype, device: torch.device):
+        width = key[0] * key[1]
+        self.both = zeros((slots, length, width + value[0] * value[1]), dtype, device)
+        self.flat = self.both.view(slots * length, -1)
+        self.keys = self.both[..., :width].view(slots, length, *key).transpose(1, 2)  # [slots, H, T, D]
+        self.values = self.both[..., width:].view(slots, length, *value).transpose(1, 2)
+
+    def joined(self, key: Tensor, value: Tensor) -> Tensor:
+        """Two of [B, H, T, D] -> [B, T, both widths]."""
+        return torch.cat([key.transpose(1, 2).flatten(2), value.transpose(1, 2).flatten(2)], dim=-1)
 
 
 @dataclass(slots=True)
 class TransformerState:
-    """Static caches. A row's keys and values of one position stand together, so that one copy writes both.
+    """host_lengths and host_source_lengths say on the host what the device knows too: how many target tokens were read
+    into a row, and how long its source is."""
 
-    host_lengths and host_source_lengths say on the host what the device knows too: how many target tokens were read
-    into a row, and how long its source is.
-    """
-
-    cache: Tensor  # [L, slots, T, 2, H, D]
-    source_cache: Tensor  # [L, slots, S, 2, H, D]
-    keys: Tensor  # this and the next three: views of these two, [L, slots, H, T or S, D]
-    values: Tensor
-    source_keys: Tensor
-    source_values: Tensor
+    own: list[LayerCache]
+    source: list[LayerCache]
     lengths: Tensor  # [slots]
     source_lengths: Tensor  # [slots]
     host_lengths: Ints  # [slots]
     host_source_lengths: Ints  # [slots]
-    positions: Tensor  # [>= T, C]; kept here, for a CUDA graph reads it though the network may grow another
+    position_table: Tensor  # kept alive: a CUDA graph reads it though the network may grow another
     first: Tensor  # [slots]: where a row's positions begin in the flat caches
-    flat: list[Tensor]  # a layer: the cache as [slots·T, 2·H·D]
 
     @classmethod
     def of(
         cls,
         slots: int,
-        source_length: int,
-        target_length: int,
-        widths: tuple[int, int, int],
+        lengths: tuple[int, int],
+        own: Sequence[tuple[Shape, Shape]],
+        source: Sequence[tuple[Shape, Shape]],
         dtype: torch.dtype,
-        positions: Tensor,
+        position_table: Tensor,
     ) -> TransformerState:
-        """Of `slots` rows that hold nothing. widths: layers, heads, and the width of a head."""
-        (layers, *heads), device = widths, positions.device
-        own, source = (zeros((layers, slots, n, 2, *heads), dtype, device) for n in (target_length, source_length))
+        """Of `slots` rows that hold nothing. lengths: of target and source; own, source: keys' and values' heads and
+        widths, a layer each."""
+        device = position_table.device
         return cls(
-            own,
-            source,
-            *key_value(own),
-            *key_value(source),
+            [LayerCache(slots, lengths[0], key, value, dtype, device) for key, value in own],
+            [LayerCache(slots, lengths[1], key, value, dtype, device) for key, value in source],
             lengths=torch.zeros(slots, dtype=torch.long, device=device),
             source_lengths=torch.zeros(slots, dtype=torch.long, device=device),
             host_lengths=np.zeros(slots, dtype=np.int64),
             host_source_lengths=np.zeros(slots, dtype=np.int64),
-            positions=positions,
-            first=torch.arange(0, slots * target_length, target_length, device=device),
-            flat=list(own.view(layers, slots * target_length, -1).unbind(0)),
+            position_table=position_table,
+            first=torch.arange(0, slots * lengths[0], lengths[0], device=device),
         )
+
+    @property
+    def target_length(self) -> int:
+        return self.own[0].both.size(1)
 
     def copy(self, sources: list[int], destinations: list[int], since: Sequence[int] | None) -> None:
         """As `models.interface.Decodable.copy` says."""
         self._copy_positions(np.array(sources), np.array(destinations), np.array(since or [0] * len(sources)))
-        if since is None:
-            index, onto = torch.tensor([sources, destinations], device=self.cache.device).unbind(0)
-            moved = self.source_cache[:, :, : int(self.host_source_lengths[sources].max())]
-            moved.index_copy_(1, onto, moved.index_select(1, index))
-            for lengths in (self.lengths, self.source_lengths):
-                lengths.index_copy_(0, onto, lengths.index_select(0, index))
-            held = self.host_lengths[destinations], self.host_source_lengths[destinations]
-            for host_lengths in (self.host_lengths, self.host_source_lengths):
-                host_lengths[destinations] = host_lengths[sources]
-            self.forget(destinations, held)
+        if since is not None:
+            return
+        index, onto = torch.tensor([sources, destinations], device=self.lengths.device).unbind(0)
+        longest = int(self.host_source_lengths[sources].max())
+        for layer in self.source:
+            moved = layer.both[:, :longest]
+            moved.index_copy_(0, onto, moved.index_select(0, index))
+        for lengths in (self.lengths, self.source_lengths):
+            lengths.index_copy_(0, onto, lengths.index_select(0, index))
+        held = self.host_lengths[destinations], self.host_source_lengths[destinations]
+        for host_lengths in (self.host_lengths, self.host_source_lengths):
+            host_lengths[destinations] = host_lengths[sources]
+        self.forget(destinations, held)
 
     def forget(self, rows: Sequence[int], held: tuple[Ints, Ints]) -> None:
         """Zeros behind what `rows` hold now, where they held more target and source tokens before. Masked it has no
         weight, but 0 · NaN is NaN, and in a narrow format a sentence may have come to that. On a GPU free rows are
         stepped along and hold more than was counted."""
-        caches = (self.cache, self.host_lengths, held[0]), (self.source_cache, self.host_source_lengths, held[1])
-        for held_in, lengths, before in caches:
-            ends = before.tolist() if self.cache.device.type == "cpu" else [held_in.size(2)] * len(rows)
+        for caches, lengths, before in (
+            (self.own, self.host_lengths, held[0]),
+            (self.source, self.host_source_lengths, held[1]),
+        ):
+            whole = caches[0].both.size(1)
+            ends = before.tolist() if self.lengths.device.type == "cpu" else [whole] * len(rows)
             for row, end in zip(rows, ends, strict=True):
                 if lengths[row] < end:
-                    held_in[:, row, int(lengths[row]) : end] = 0
+                    for layer in caches:
+                        layer.both[row, int(lengths[row]) : end] = 0
 
     def _copy_positions(self, sources: Ints, destinations: Ints, since: Ints) -> None:
         """Keys and values of the positions since[i] and on, and of no others: hypotheses of a beam seldom differ in
@@ -98,16 +119,49 @@ class TransformerState:
             return
         # since[0], since[0] + 1, ..., since[1], since[1] + 1, ...
         places = np.arange(total) - np.repeat(np.cumsum(counts) - counts - since, counts)
-        read, write = (np.repeat(rows * self.cache.size(2), counts) + places for rows in (sources, destinations))
-        index, onto = torch.from_numpy(np.stack([read, write])).to(self.cache.device).unbind(0)
-        for flat in self.flat:
-            flat.index_copy_(0, onto, flat.index_select(0, index))
+        read, write = (np.repeat(rows * self.target_length, counts) + places for rows in (sources, destinations))
+        index, onto = torch.from_numpy(np.stack([read, write])).to(self.lengths.device).unbind(0)
+        for layer in self.own:
+            layer.flat.index_copy_(0, onto, layer.flat.index_select(0, index))
 
 
-def key_value(both: Tensor) -> KeyValue:
-    """[..., T, 2, H, D] -> two views [..., H, T, D]."""
-    key, value = both.transpose(-2, -4).unbind(-3)
-    return key, value
+@dataclass(slots=True)
+class StepCache:
+    """The next token of rows 0..B-1 (`models.networks.transformer.Cache`). places [B]: in the flat caches; length: of
+    the positions that are in use, the new one included."""
+
+    state: TransformerState
+    places: Tensor
+    length: int
+
+    def update(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        own, rows = self.state.own[layer], len(key)
+        own.flat.index_copy_(0, self.places, own.joined(key, value).flatten(0, 1))
+        return own.keys[:rows, :, : self.length], own.values[:rows, :, : self.length]
+
+
+@dataclass(slots=True)
+class PrefixCache:
+    """The first tokens of some rows, index [B], together: they attend to one another, so nothing is read back."""
+
+    state: TransformerState
+    index: Tensor
+
+    def update(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        own = self.state.own[layer]
+        own.both[self.index, : key.size(2)] = own.joined(key, value)
+        return key, value
+
+
+@dataclass(slots=True)
+class ShapeCache:
+    """Stores nothing and finds out what would have to be stored."""
+
+    shapes: list[tuple[Shape, Shape]]
+
+    def update(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        self.shapes.append(((key.size(1), key.size(3)), (value.size(1), value.size(3))))
+        return key, value
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:

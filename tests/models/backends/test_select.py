@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+from models.backends import select
 from models.backends import select as precisions
 from models.backends.native import build
 from models.backends.native.build import CHOICE
 from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.select import DTYPES, PRECISIONS, candidates, fastest, prepared, step_ms
-from models.backends.torch.products import dense, exact_int8, quantized
+from models.backends.torch.int8_linear import exact_int8
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
@@ -37,24 +38,29 @@ class InPrecision:
         self.network, self.precision = network, precision
 
     def decodable(self, precision: Any = "fp32") -> Any:
-        return self.network.decodable(self.precision)
+        return select.decodable(self.network, self.precision)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        *((name, precision) for name in NETWORKS for precision in ("bf16", "fp16")),
+        *((name, "int8") for name in ("post", "pre")),
+    ],
+)
 def test_narrow_networks_decode_as_before(name: str, precision: Any) -> None:
     network, prompts = NETWORKS[name]()
     options = DecodingOptions(max_new_tokens=6, beam_size=2)
     rules = TokenRules(2, (0,))
     before = decode(network, rules, prompts, options)
     weights = [p.clone() for p in network.parameters()]
-    decodable = network.decodable(precision)
+    decodable = select.decodable(network, precision)
     state = decodable.allocate(2, 3, 8)
     decodable.prefill(state, [0, 1], prompts)
     tokens = torch.tensor([p.prefix[-1] for p in prompts])
     logits = decodable.step(state, tokens)
     assert logits.dtype == torch.float32
-    wide = network.decodable()
+    wide = select.decodable(network)
     state = wide.allocate(2, 3, 8)
     wide.prefill(state, [0, 1], prompts)
     expected = wide.step(state, tokens)
@@ -72,18 +78,16 @@ def test_narrow_networks_decode_as_before(name: str, precision: Any) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_everything_is_cast(name: str) -> None:
     network, _ = NETWORKS[name]()
-    network.decodable().allocate(2, 3, 80)  # a table of positions that is there is cast along
+    select.decodable(network).allocate(2, 3, 80)  # a table of positions that is there is cast along
     for precision, dtype in DTYPES.items():
-        found, make = prepared(network, precision)
+        found = prepared(network, precision)
         assert all(tensor.dtype == dtype for tensor in [*found.parameters(), *found.buffers()])
-        assert make is dense
         assert (found is network) == (precision == "fp32")
-    assert prepared(network, "int8") == (network, quantized)
 
 
 def test_fp32_shares_the_networks_weights() -> None:
     network = tiny.transformer()
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = decodable.allocate(1, 3, 4)
     decodable.prefill(state, [0], [Prompt((3,), (1,))])
     before = decodable.step(state, torch.tensor([1]))
@@ -96,9 +100,9 @@ def test_fp32_shares_the_networks_weights() -> None:
 
 def test_a_network_in_bf16_can_be_decoded_in_fp32() -> None:
     network = tiny.transformer().bfloat16()
-    decodable = network.decodable("fp32")
+    decodable = select.decodable(network, "fp32")
     state = decodable.allocate(1, 3, 4)
-    assert state.cache.dtype == torch.float32
+    assert state.own[0].both.dtype == torch.float32
     decodable.prefill(state, [0], [Prompt((3,), (1,))])
     assert decodable.step(state, torch.tensor([1])).isfinite().all()
     assert network.source_embedding.weight.dtype == torch.bfloat16
@@ -107,16 +111,16 @@ def test_a_network_in_bf16_can_be_decoded_in_fp32() -> None:
 def test_an_unknown_precision() -> None:
     for network in (tiny.recurrent(), tiny.transformer()):
         with pytest.raises(ValueError, match="precision must be one of fp32, bf16, fp16, int8, not 'int3'"):
-            network.decodable("int3")  # type: ignore[arg-type]
+            select.decodable(network, "int3")  # type: ignore[arg-type]
 
 
 def test_int8_is_refused_where_it_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="int8 is for CPUs; use bf16 or fp16 on this device"):
-        tiny.transformer().to("meta").decodable("int8")
+        select.decodable(tiny.transformer().to("meta"), "int8")
     monkeypatch.setattr(precisions, "exact_int8", lambda: False)
     monkeypatch.setenv(CHOICE, "none")
     with pytest.raises(ValueError, match="this CPU does not sum int8 products exactly; use fp32 or bf16"):
-        tiny.transformer().decodable("int8")
+        select.decodable(tiny.transformer(), "int8")
     assert set(fastest(tiny.transformer(), CPU)[1]) == {"fp32", "bf16"}
 
 
@@ -124,7 +128,7 @@ def test_native_kernels_sum_exactly_where_pytorch_does_not(
     library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precisions, "exact_int8", lambda: False)
-    assert isinstance(tiny.transformer().decodable("int8"), NativeTransformer)
+    assert isinstance(select.decodable(tiny.transformer(), "int8"), NativeTransformer)
     assert set(fastest(tiny.transformer(), CPU)[1]) == {"fp32", "int8", "bf16"}
     assert set(fastest(tiny.recurrent(), CPU)[1]) == {"fp32", "bf16"}
 
@@ -132,8 +136,9 @@ def test_native_kernels_sum_exactly_where_pytorch_does_not(
 @pytest.mark.parametrize("name", ["post", "gru"])
 def test_the_fastest_is_the_one_with_the_shortest_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network, prompts = NETWORKS[name]()
-    decodable, times = fastest(network, CPU)
-    refused = not exact_int8() and (name == "gru" or build.library() is None)
+    selection, times = fastest(network, CPU)
+    decodable = selection.decodable
+    refused = name == "gru" or (not exact_int8() and build.library() is None)
     assert set(times) == set(candidates(CPU)) - ({"int8"} if refused else set()) <= set(PRECISIONS)
     assert all(ms > 0 for ms in times.values())
     assert all(next(iter(times.values())) <= precisions.WORTH_IT * ms for ms in times.values())
@@ -158,7 +163,7 @@ def test_another_precision_than_the_first_must_be_clearly_faster(
 
     monkeypatch.setattr(precisions, "step_ms", step_ms)
     found, times = fastest(tiny.transformer(), CPU)
-    assert found is made[chosen]
+    assert found.decodable is made[chosen]
     assert next(iter(times)) == ("fp32", "int8", "bf16")[chosen]
     assert times == dict(zip(("fp32", "int8", "bf16"), (2 * ms for ms in steps_ms), strict=True))
 
@@ -166,4 +171,4 @@ def test_another_precision_than_the_first_must_be_clearly_faster(
 def test_a_step_is_timed_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.5, 1.0, 1.002, 2.0, 2.5, 3.0, 3.004])
     monkeypatch.setattr(precisions.time, "perf_counter", lambda: next(clock))
-    assert step_ms(tiny.recurrent().decodable(), 3) == pytest.approx(2.0)
+    assert step_ms(select.decodable(tiny.recurrent()), 3) == pytest.approx(2.0)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from models.backends import select
 from models.decoding.beam import Hypothesis
 from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, TokenRules
@@ -75,7 +76,7 @@ def test_mixed_batches_equal_each_alone(name: str) -> None:
 def test_joining_and_leaving_in_the_middle(name: str) -> None:
     make, prompts = NETWORKS[name]
     network = make()
-    decoder = Decoder(network.decodable(), RULES, slots=8, source_length=9, target_length=18)
+    decoder = Decoder(select.decodable(network), RULES, slots=8, source_length=9, target_length=18)
     finished: dict[Any, list[Hypothesis]] = {}
     for n in (0, 1, 2):
         decoder.join([(n, prompts[n], chosen(n))])

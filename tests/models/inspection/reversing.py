@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from models.backends.torch.transformer_step import pad_rows
 from models.inspection.forced_pass import forced_pass
 from models.inspection.word_alignment import AlignmentExample, GoldLinks, token_units
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 
 PAD, BOS, EOS, WORDS = 0, 1, 2, range(3, 15)
 

@@ -77,7 +77,7 @@ def test_an_empty_source_has_empty_maps() -> None:
 
 
 def test_maps_of_a_narrow_network_are_float32() -> None:
-    maps = attention_maps(prepared(tiny.transformer(), "bf16")[0], SOURCE, TARGET, ["cross"])["cross"]
+    maps = attention_maps(prepared(tiny.transformer(), "bf16"), SOURCE, TARGET, ["cross"])["cross"]
     assert maps.weights.dtype == torch.float32
     expected = attention_maps(tiny.transformer(), SOURCE, TARGET, ["cross"])["cross"]
     torch.testing.assert_close(maps.weights, expected.weights, rtol=0, atol=0.05)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from models.inspection.gate_conventions import GATE_CONVENTIONS
+from models.backends import select
 from models.inspection.gate_traces import Gated, GateSelection, gate_trace
 from models.inspection.head_selection import SelectionError
 from models.interface import Prompt
-from models.networks import cells
+from models.networks.cells import CELLS as KINDS
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny
 from tests.models.networks.test_recurrent import CELLS, EMBEDDINGS
@@ -38,9 +38,9 @@ def in_order(network: RecurrentLanguageModel, **selection: Any) -> Any:
 
 
 def test_the_names_are_those_of_the_cells() -> None:
-    for cell, names in cells.GATES.items():
-        states = {"lstm": ("c", "h")}.get(cell, ("h",))
-        assert tuple(GATE_CONVENTIONS[cell].gates) == (*names, *states)
+    for kind, cell in KINDS.items():
+        states = {"lstm": ("c", "h")}.get(kind, ("h",))
+        assert tuple(cell.shown) == (*cell.gates, *states)
 
 
 def test_only_networks_with_gates_have_them() -> None:
@@ -101,7 +101,7 @@ def test_gates_of_an_lstm_are_its_formulae(layers: int) -> None:
 @LAYERS
 def test_states_are_those_that_serve(cell: str, embedding: int, layers: int) -> None:
     network = loud(cell=cell, embedding=embedding, layers=layers)
-    found, decodable = in_order(network), network.decodable()
+    found, decodable = in_order(network), select.decodable(network)
     state = decodable.allocate(2, 1, len(TOKENS))
     decodable.prefill(state, [0, 1], [Prompt((), (TOKENS[0],)), Prompt((), (5, 6))])
     with torch.inference_mode():

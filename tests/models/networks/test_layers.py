@@ -8,8 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.networks.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Residual
-from models.networks.transformer import Transformer
+from models.networks.transformer import (
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    Residual,
+    Scope,
+    Transformer,
+)
 from tests.models import tiny
 
 
@@ -66,7 +73,7 @@ def test_encoder_layer_is_pytorchs(norm: str, activation: str) -> None:
     x = torch.randn(3, 6, 16)
     for mask in (None, READABLE):
         expected = theirs(x, src_key_padding_mask=None if mask is None else ~mask)
-        found = ours(x, None if mask is None else mask[:, None, None, :], None)
+        found = ours(x, Scope(torch.arange(6), None if mask is None else mask[:, None, None, :]))
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -79,7 +86,8 @@ def test_decoder_layer_is_pytorchs(norm: str, activation: str) -> None:
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
     expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=~READABLE)
     source = ours.cross_attention.key_value(memory)
-    found = ours(x, lambda key, value: (key, value), ~later, source, READABLE[:, None, None, :])
+    places = torch.arange(5)
+    found = ours(x, Scope(places, ~later), source, Scope(places, READABLE[:, None, None, :]))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 

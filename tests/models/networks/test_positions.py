@@ -37,11 +37,11 @@ def test_far_positions_are_exact() -> None:
 
 def test_the_table_grows_and_keeps_its_rows() -> None:
     network = tiny.transformer()
-    short = network.positions(3).clone()
-    long = network.positions(1000)
+    short = network.position_vectors(3).clone()
+    long = network.position_vectors(1000)
     assert len(long) >= 1000
     assert torch.equal(long[:3], short[:3])
-    assert network.positions(5) is long, "made once"
+    assert network.position_vectors(5) is long, "made once"
     assert "position_table" not in network.state_dict()
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.backends.torch.recurrent_step import RecurrentState
+from models.backends import select
 from models.networks import cells
-from models.networks.recurrent import FUSED, RecurrentConfig, RecurrentLanguageModel
+from models.networks.recurrent import FUSED, RecurrentConfig, RecurrentLanguageModel, RecurrentState
 from tests.models import tiny
 
 CELLS = pytest.mark.parametrize("cell", FUSED)
@@ -79,14 +79,14 @@ def by_hand(
 @CELLS
 def test_cells_are_the_formulae(cell: Any) -> None:
     torch.manual_seed(1)
-    size = len(cells.GATES[cell]) * 5
+    size = len(cells.CELLS[cell].gates) * 5
     x, h, c = torch.randn(3, 4), torch.randn(3, 5), torch.randn(3, 5)
     W, U, b, d = torch.randn(size, 4), torch.randn(size, 5), torch.randn(size), torch.randn(size)
     expected = by_hand(cell, x, h, c, W, U, b, d)
-    found = cells.step(cell, F.linear(x, W, b), h, c, U, d)
+    found = cells.CELLS[cell].step(F.linear(x, W, b), F.linear(h, U, d), h, c)
     torch.testing.assert_close(found.hidden, expected["h"], rtol=0, atol=2e-6)
     torch.testing.assert_close(found.memory, expected.get("c", expected["h"]), rtol=0, atol=2e-6)
-    assert tuple(found.gates) == cells.GATES[cell]
+    assert tuple(found.gates) == tuple(cells.CELLS[cell].gates)
     for name, gate in found.gates.items():
         torch.testing.assert_close(gate, expected[name], rtol=0, atol=2e-6)
 
@@ -94,16 +94,16 @@ def test_cells_are_the_formulae(cell: Any) -> None:
 def test_z_of_1_keeps() -> None:
     bias = torch.tensor([0.0, 0.0, 60.0, 60.0, 0.0, 0.0])  # r, z, n
     hidden = torch.tensor([[0.25, -0.5]])
-    kept = cells.step("gru", torch.ones(1, 6), hidden, hidden, torch.zeros(6, 2), bias)
+    kept = cells.gru(torch.ones(1, 6), bias[None], hidden, hidden)
     assert torch.equal(kept.hidden, hidden)
-    replaced = cells.step("gru", torch.ones(1, 6), hidden, hidden, torch.zeros(6, 2), -bias)
+    replaced = cells.gru(torch.ones(1, 6), -bias[None], hidden, hidden)
     assert torch.equal(replaced.hidden, torch.ones(1, 2).tanh())
 
 
 def test_lstm_gates_by_their_places() -> None:
     """i, f, g, o: forget nothing, let nothing in."""
     bias = torch.tensor([-60.0, 60.0, 3.0, 60.0])
-    found = cells.step("lstm", torch.zeros(1, 4), torch.zeros(1, 1), torch.tensor([[0.7]]), torch.zeros(4, 1), bias)
+    found = cells.lstm(torch.zeros(1, 4), bias[None], torch.zeros(1, 1), torch.tensor([[0.7]]))
     assert found.memory.item() == pytest.approx(0.7, abs=1e-7)
     assert found.hidden.item() == pytest.approx(torch.tensor(0.7).tanh().item(), abs=1e-7)
 
@@ -118,12 +118,12 @@ def test_lstm_gates_by_their_places() -> None:
 def test_fused_scan_and_step_agree(cell: str, embedding: int, layers: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding, layers=layers)
     tokens, begin = tiny.ids((4, 12), 2, high=tiny.TARGET), a_state(network, 4)
-    fused, after_fused = network.fused(tokens, begin)
-    scan, after_scan = network.scan(tokens, begin)
+    fused, after_fused = network.sequence(tokens, begin)
+    scan, after_scan = network.run(tokens, begin, network.scan)
     torch.testing.assert_close(scan, fused, **TOLERANCE)
     same_state(network, after_scan, after_fused)
     logits, after = network(tokens, begin)
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     stepping = RecurrentState(begin.hidden.clone(), begin.memory.clone())
     for number in range(12):
         found = decodable.step(stepping, tokens[:, number])
@@ -140,7 +140,7 @@ def test_one_hot_is_pytorch_on_one_hot_vectors(cell: str) -> None:
     theirs.load_state_dict(network.recurrent.state_dict())
     tokens = tiny.ids((3, 9), 4, high=tiny.TARGET)
     expected, _ = theirs(F.one_hot(tokens, tiny.TARGET).float())
-    found, _ = network.scan(tokens, network.zeros(3))
+    found, _ = network.run(tokens, network.zeros(3), network.scan)
     torch.testing.assert_close(found, expected, **TOLERANCE)
     torch.testing.assert_close(network(tokens)[0], network.output(expected), **TOLERANCE)
 
@@ -162,9 +162,9 @@ def test_the_state_carries_a_text_on(cell: str) -> None:
 def test_gradients_of_scan_are_those_of_fused(cell: str, embedding: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding)
     tokens, gradients = tiny.ids((3, 7), 6), []
-    for path in (network.fused, network.scan):
+    for scan in (None, network.scan):
         network.zero_grad()
-        features, _ = path(tokens, a_state(network, 3))
+        features, _ = network.sequence(tokens, a_state(network, 3), scan)
         (network.output(features).log_softmax(dim=-1)[..., 3].sum()).backward()
         gradients.append({name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None})
     assert len(gradients[0]) == len(list(network.parameters()))

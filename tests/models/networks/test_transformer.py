@@ -11,11 +11,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from models.backends import select
 from models.backends.torch.transformer_step import pad_rows
 from models.interface import Prompt
-from models.networks.layers import MultiHeadAttention, TransformerConfig
 from models.networks.loading import save_weights
-from models.networks.transformer import Transformer
+from models.networks.transformer import MultiHeadAttention, Scope, Transformer, TransformerConfig
 from tests.models import tiny
 
 ALL = pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())
@@ -199,25 +199,25 @@ def test_attention_is_recomputed_by_hand(name: str) -> None:
     source, target = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 8, 9, 2]]), tiny.ids((2, 4), 8)
     maps = network.attention(source, target, ("encoder", "decoder", "cross"))
     readable = (source != 0)[:, None, :]
-    x = network.embed(network.source_embedding, source)
+    x = network.embed(network.source_embedding, source, network.first_positions(5))
     for layer, found in zip(network.encoder, maps["encoder"], strict=True):
         y = layer.around_attention.norm(x) if pre else x
         torch.testing.assert_close(found, by_hand(layer.attention, y, y, readable), **TOLERANCE)
-        x = layer(x, readable[:, None], None)
-    memory, x = network.encoder_norm(x), network.embed(network.target_embedding, target)
+        x = layer(x, Scope(torch.arange(5), readable[:, None]))
+    memory, x = network.encoder_norm(x), network.embed(network.target_embedding, target, torch.arange(4))
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
     for layer, own, cross in zip(network.decoder_layers, maps["decoder"], maps["cross"], strict=True):
         y = layer.around_attention.norm(x) if pre else x
         torch.testing.assert_close(own, by_hand(layer.attention, y, y, causal), **TOLERANCE)
         assert (own.masked_select(~causal) == 0).all()
-        query, key, value = layer.attention.query_key_value(y)
-        attended = layer.attention.attend(query, key, value, causal)
+        scope = Scope(torch.arange(4), causal)
+        attended = layer.attention(y, scope)
         y = x + attended if pre else layer.around_attention.norm(x + attended)
         y = layer.around_cross.norm(y) if pre else y
         torch.testing.assert_close(cross, by_hand(layer.cross_attention, y, memory, readable), **TOLERANCE)
         assert (cross[0, :, :, 3:] == 0).all()
         given = layer.cross_attention.key_value(memory)
-        x = layer(x, lambda key, value: (key, value), causal, given, readable[:, None])
+        x = layer(x, scope, given, Scope(scope.positions, readable[:, None]))
 
 
 def test_only_the_kinds_asked_for() -> None:
@@ -254,7 +254,7 @@ def test_captures_of_two_threads_do_not_mix() -> None:
 def test_decoding_leaves_nothing_on_the_network() -> None:
     network = tiny.transformer()
     names = {name: set(vars(module)) for name, module in network.named_modules()}
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = decodable.allocate(2, 4, 8)
     decodable.prefill(state, [0], [Prompt((3, 4), (1, 5))])
     decodable.step(state, torch.tensor([5]))

@@ -11,9 +11,9 @@ import torch
 
 from models.checkpoint import Checkpoint, CheckpointConfig, read, write
 from models.networks import loading
-from models.networks.layers import TransformerConfig
 from models.networks.loading import Undrawn, build, load_network, save_weights
 from models.networks.recurrent import RecurrentConfig
+from models.networks.transformer import TransformerConfig
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
 
 SMALL: dict[str, Any] = {

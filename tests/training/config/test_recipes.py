@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.checkpoint import is_checkpoint
-from models.networks.layers import TransformerConfig
+from models.networks.transformer import TransformerConfig
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training.config.recipes import LYRICISTS, TRANSLATORS
 from training.config.run_config import LoopConfig, raise_all

@@ -10,11 +10,11 @@ import torch
 
 from benchmarks.mfu import operations
 from benchmarks.training_race import waste
-from models.backends.native import build
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from training.config.recipes import tiny_translator
 from training.data.batches import PairBatch, batches_by_length, pair_batch
+from training.kernels import training_backend
+from training.kernels.training_backend import TranslatorBackend
 
 
 def multi30k_like(pairs: int) -> list[tuple[int, int]]:
@@ -49,7 +49,7 @@ def test_the_loss_of_three_tokens_is_that_of_the_arithmetic(
 ) -> None:
     """Logits ln 1, ln 2, ln 5: probabilities 1/8, 2/8, 5/8."""
     if not native:
-        monkeypatch.setattr(build, "training_library", lambda: None)
+        monkeypatch.setattr(training_backend, "training_library", lambda: None)
     config = TransformerConfig(
         *(), source_vocabulary=3, target_vocabulary=3, d_model=1, heads=1, head_width=1, d_ff=1, tied="output"
     )
@@ -57,7 +57,7 @@ def test_the_loss_of_three_tokens_is_that_of_the_arithmetic(
     with torch.no_grad():
         network.target_embedding.weight.copy_(torch.tensor([[1.0], [2.0], [5.0]]).log())
     features = torch.ones(3, 1, requires_grad=True)
-    loss = network.cross_entropy(features, torch.tensor([2, 0, 1]), smoothing)
+    loss = TranslatorBackend(network).cross_entropy(features, torch.tensor([2, 0, 1]), smoothing)
     logs = [math.log(p) for p in (1 / 8, 2 / 8, 5 / 8)]
     wanted = sum(-(1 - smoothing) * log - smoothing * sum(logs) / 3 for log in logs)
     assert loss.item() == pytest.approx(wanted, rel=1e-6)

@@ -14,6 +14,7 @@ import sacrebleu
 import torch
 
 from models import checkpoint as checkpoints
+from models.backends import select
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
@@ -113,7 +114,7 @@ def test_a_lyricists_scores_are_those_of_the_text(folders: dict[str, Path], caps
     checkpoint = checkpoints.read(folders["lyricist"])
     network = load_network(checkpoint)
     ids = torch.tensor(checkpoint.tokenizers["target"].encode(folders["song.txt"].read_text()))
-    decodable, nats = network.decodable(), 0.0
+    decodable, nats = select.decodable(network), 0.0
     state = decodable.allocate(1, 0, len(ids))
     for token, following in itertools.pairwise(ids):  # step by step, as it is served
         log_p = torch.log_softmax(decodable.step(state, token[None])[0].double(), -1)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.native.build import TRAINING
 from models.networks.transformer import Transformer
 from tests.training.kernels.test_packed_transformer import VOCABULARY, batch, kernels, learnt, network, variant
 from training.kernels.autograd import Dropping, Embed
 from training.kernels.packing import Side
+from training.kernels.training_backend import TRAINING, TranslatorBackend
 
 SITES: tuple[dict[str, Any], ...] = (
     {"embedding_dropout": 0.3},
@@ -90,8 +90,8 @@ def test_what_is_evaluated_is_not_dropped() -> None:
     made, (source, inputs, outputs) = network(residual_dropout=0.3, embedding_dropout=0.3).eval(), batch()
     counted = outputs != 0
     with kernels(variant(TRAINING[-1].name)):
-        features = made.counted_features(source, inputs, counted)
-        assert torch.equal(features, made.counted_features(source, inputs, counted))
+        features = TranslatorBackend(made).counted_features(source, inputs, counted)
+        assert torch.equal(features, TranslatorBackend(made).counted_features(source, inputs, counted))
     torch.testing.assert_close(features, made.features(source, inputs)[counted], rtol=1e-4, atol=1e-5)
 
 
@@ -101,9 +101,9 @@ def test_a_token_does_not_see_those_behind_it(native: bool) -> None:
     counted = torch.ones_like(outputs, dtype=torch.bool)
     inputs = inputs.clamp(min=1)
     with kernels(variant(TRAINING[-1].name) if native else None):
-        features = made.counted_features(source, inputs, counted).view(*inputs.shape, -1)
+        features = TranslatorBackend(made).counted_features(source, inputs, counted).view(*inputs.shape, -1)
         other = inputs.clone()
         other[:, 20] = inputs[:, 20] % (VOCABULARY - 1) + 1
-        changed = made.counted_features(source, other, counted).view(*inputs.shape, -1)
+        changed = TranslatorBackend(made).counted_features(source, other, counted).view(*inputs.shape, -1)
     assert torch.equal(features[:, :20], changed[:, :20])
     assert not torch.equal(features[:, 20], changed[:, 20])

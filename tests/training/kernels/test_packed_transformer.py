@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from models.backends.native import build
-from models.backends.native.build import NONE, TRAINING
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.backends.native.build import NONE
+from models.networks.transformer import Transformer, TransformerConfig
 from tests.models.kernels import compiled, needs
+from training.kernels import training_backend
+from training.kernels.training_backend import TRAINING, TranslatorBackend
 
 VOCABULARY = 90
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -52,12 +53,12 @@ def batch(rows: int = 23, source: int = 40, target: int = 33) -> tuple[Tensor, T
 
 @contextmanager
 def kernels(library: ctypes.CDLL | None) -> Iterator[None]:
-    before = build.training_library
-    build.training_library = lambda: library
+    before = training_backend.training_library
+    training_backend.training_library = lambda: library
     try:
         yield
     finally:
-        build.training_library = before
+        training_backend.training_library = before
 
 
 def variant(name: str) -> ctypes.CDLL:
@@ -71,8 +72,8 @@ def learnt(made: Transformer, parts: tuple[Tensor, ...], smoothing: float = 0.1)
     source, inputs, outputs = parts
     counted = outputs != 0
     made.zero_grad()
-    features = made.counted_features(source, inputs, counted)
-    loss = made.cross_entropy(features, outputs[counted], smoothing) / counted.sum()
+    features = TranslatorBackend(made).counted_features(source, inputs, counted)
+    loss = TranslatorBackend(made).cross_entropy(features, outputs[counted], smoothing) / counted.sum()
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.item(), {name: p.grad for name, p in made.named_parameters() if p.grad is not None}
 
@@ -104,8 +105,8 @@ def test_validation_computes_the_same_loss_without_gradients(smoothing: float) -
     found = []
     for each in (library, None):
         with kernels(each), torch.inference_mode():
-            features = made.counted_features(source, inputs, counted)
-            found.append(made.cross_entropy(features, outputs[counted], smoothing).item())
+            features = TranslatorBackend(made).counted_features(source, inputs, counted)
+            found.append(TranslatorBackend(made).cross_entropy(features, outputs[counted], smoothing).item())
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
@@ -123,7 +124,7 @@ def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bi
         copy.load_state_dict(made.state_dict())
         read = features.flatten(0, 1).to(dtype).requires_grad_()
         with kernels(each):
-            loss = copy.cross_entropy(read, targets, 0.1, 3.0)
+            loss = TranslatorBackend(copy).cross_entropy(read, targets, 0.1, 3.0)
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = {n: p.grad.float() for n, p in copy.named_parameters() if p.grad is not None}
         assert read.grad is not None
@@ -147,7 +148,7 @@ def test_what_counts_may_have_holes() -> None:
     library, made, (source, inputs, outputs) = variant(TRAINING[-1].name), network(), batch()
     counted = (outputs != 0) & (torch.arange(outputs.size(1)) % 3 == 1)
     with kernels(library):
-        features = made.counted_features(source, inputs, counted)
+        features = TranslatorBackend(made).counted_features(source, inputs, counted)
     torch.testing.assert_close(features, made.features(source, inputs)[counted], rtol=1e-4, atol=1e-5)
 
 
@@ -171,13 +172,13 @@ def test_a_token_outside_the_vocabulary_is_refused() -> None:
     made, (source, inputs, outputs) = network(), batch()
     counted = outputs != 0
     with kernels(variant(TRAINING[-1].name)):
-        features = made.counted_features(source, inputs, counted)
+        features = TranslatorBackend(made).counted_features(source, inputs, counted)
         with pytest.raises(IndexError, match="not in the vocabulary"):
-            made.counted_features(source + VOCABULARY, inputs, counted)
+            TranslatorBackend(made).counted_features(source + VOCABULARY, inputs, counted)
         with pytest.raises(IndexError, match="not in the vocabulary"):
-            made.cross_entropy(features, outputs[counted] + VOCABULARY)
+            TranslatorBackend(made).cross_entropy(features, outputs[counted] + VOCABULARY)
 
 
 def test_none_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_NATIVE", NONE)
-    assert build.training_library() is None
+    assert training_backend.training_library() is None

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from tests.training.counting import Counting, looping
 from tests.training.small import translator
 from training.config.run_config import OptimizerConfig

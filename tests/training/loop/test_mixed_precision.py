@@ -16,6 +16,7 @@ from tests.training.counting import STEP_BY_ONE, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
+from training.kernels import training_backend
 from training.loop import mixed_precision, snapshot
 from training.loop.mixed_precision import AMX_WIDTH, INITIAL_SCALE, MAX_CONSECUTIVE_SKIPS, select_format
 
@@ -126,6 +127,10 @@ class Trained(nn.Module):
         self.kernels, self.config = kernels, SimpleNamespace(**({"d_model": width} if width else {}))
 
 
+def kernels_of(network: nn.Module) -> str:
+    return getattr(network, "kernels", "")
+
+
 def test_each_device_gets_the_format_that_it_trains_fastest_with(monkeypatch: pytest.MonkeyPatch) -> None:
     def has(amx: bool, avx512_bf16: bool, cuda_bf16: bool) -> None:
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
@@ -134,13 +139,22 @@ def test_each_device_gets_the_format_that_it_trains_fastest_with(monkeypatch: py
 
     wide = Trained("ours", 512)
     has(amx=False, avx512_bf16=False, cuda_bf16=False)
-    assert (select_format(CPU, "auto", wide), select_format(CUDA, "auto", wide)) == ("fp32", "fp16")
-    assert (select_format(CPU, "bf16", wide), select_format(CUDA, "fp32", wide)) == ("bf16", "fp32")
+    assert (
+        select_format(CPU, "auto", wide, kernels_of(wide)),
+        select_format(CUDA, "auto", wide, kernels_of(wide)),
+    ) == ("fp32", "fp16")
+    assert (
+        select_format(CPU, "bf16", wide, kernels_of(wide)),
+        select_format(CUDA, "fp32", wide, kernels_of(wide)),
+    ) == ("bf16", "fp32")
     has(amx=True, avx512_bf16=False, cuda_bf16=True)
-    assert (select_format(CPU, "auto", wide), select_format(CUDA, "auto", wide)) == ("bf16", "bf16")
-    assert select_format(CPU, "fp32", wide) == "fp32"
+    assert (
+        select_format(CPU, "auto", wide, kernels_of(wide)),
+        select_format(CUDA, "auto", wide, kernels_of(wide)),
+    ) == ("bf16", "bf16")
+    assert select_format(CPU, "fp32", wide, kernels_of(wide)) == "fp32"
     has(amx=False, avx512_bf16=True, cuda_bf16=True)
-    assert select_format(CPU, "auto", wide) == "fp32", "the kernels of this project are faster"
+    assert select_format(CPU, "auto", wide, kernels_of(wide)) == "fp32", "the kernels of this project are faster"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +173,7 @@ def test_kernels_in_fp32_are_preferred_to_amx_where_they_are_faster(
     network: nn.Module, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
-    assert select_format(CPU, "auto", network) == expected
+    assert select_format(CPU, "auto", network, kernels_of(network)) == expected
 
 
 @pytest.mark.parametrize("train", [translate, sing])
@@ -167,7 +181,7 @@ def test_networks_tell_by_which_kernels_they_are_trained(
     tmp_path: Path, train: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are small, and a GRU is one: with kernels fp32, without them bf16, whatever this CPU has."""
-    compiled(build.training_library())
+    compiled(training_backend.training_library())
     compiled(build.fp32_library())
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
     train(tmp_path / "ours", 1)

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from training.config.run_config import OptimizerConfig
 from training.loop import snapshot

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from training.config.run_config import OptimizerConfig
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
 from training.loop.schedule import learning_rate

@@ -11,6 +11,8 @@ from torch import Tensor
 from tests.training.loop.test_task_losses import SOURCES, TARGETS, by_hand, eight_words, translation_task
 from tests.training.small import translator
 from training.data.batches import pair_batch
+from training.kernels import training_backend
+from training.kernels.training_backend import TranslatorBackend
 from training.loop.tasks import TranslationTask, drop_words
 
 
@@ -28,14 +30,16 @@ def test_three_tokens_and_their_pull(kernels: bool, monkeypatch: pytest.MonkeyPa
     """Whether kernels or PyTorch compute it."""
     network = dropping().network
     if not kernels:
-        monkeypatch.setattr(network, "_kernels", lambda: None)
+        monkeypatch.setattr(training_backend, "training_library", lambda: None)
     features = torch.randn(6, 8, generator=torch.Generator().manual_seed(3)).requires_grad_()
     wanted = torch.tensor([4, 6, 5, 4, 6, 5])
     logits = network.project(features)
     for smoothing, pull in ((0.0, 1.0), (0.1, 5.0)):
         pairs = [divergence_by_hand(logits[i], logits[3 + i]) for i in range(3)]
         total = sum(by_hand(logits[i], int(wanted[i]), smoothing) for i in range(6)) + pull / 2 * sum(pairs)
-        assert network.cross_entropy(features, wanted, smoothing, pull).item() == pytest.approx(total, rel=1e-5)
+        assert TranslatorBackend(network).cross_entropy(features, wanted, smoothing, pull).item() == pytest.approx(
+            total, rel=1e-5
+        )
 
 
 def dropping(**options: float) -> TranslationTask:
@@ -47,7 +51,9 @@ def test_r_drop_is_the_mean_loss_of_two_passes_and_a_quarter_of_alpha_times_thei
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task, alpha = dropping(r_drop=5.0), 5.0
-    monkeypatch.setattr(task.network, "_kernels", lambda: None)  # which draw otherwise than the whole forward pass
+    monkeypatch.setattr(
+        training_backend, "training_library", lambda: None
+    )  # kernels draw otherwise than the whole forward pass
     batch = pair_batch(SOURCES, TARGETS, 0)
     twice = [torch.cat([part, part]) for part in batch]
     torch.manual_seed(7)
@@ -78,13 +84,13 @@ def test_without_dropout_r_drop_changes_nothing() -> None:
 
 def test_r_drop_may_leave_the_first_epochs_out() -> None:
     task = dropping(r_drop=2.0, r_drop_after_epochs=3)
-    doubled, features = [], task.network.counted_features
+    doubled, features = [], task.backend.counted_features
 
     def counted(source: Tensor, target: Tensor, real: Tensor) -> Tensor:
         doubled.append(len(source) == 2 * len(SOURCES))
         return features(source, target, real)
 
-    task.network.counted_features = counted  # type: ignore[method-assign]
+    task.backend.counted_features = counted  # type: ignore[method-assign]
     for epoch in (0, 2, 3, 4, 1):
         (batch,) = task.batches(epoch)
         assert task.loss(batch)[1] == 11
@@ -116,7 +122,7 @@ def test_word_dropout_reads_the_unknown_word_on_its_side_and_leaves_the_wanted_t
         seen.update(source=source, target=inputs)
         return torch.zeros(int(counted.sum()), 8)
 
-    monkeypatch.setattr(task.network, "counted_features", features)
+    monkeypatch.setattr(task.backend, "counted_features", features)
     batch = pair_batch(SOURCES, TARGETS, 0)
     loss, tokens = task.loss(batch)
     given = {"source": batch.source, "target": batch.inputs}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from models.backends.native import build
 from tests.models.kernels import compiled
 from tests.training.runs import translate
 from training.config.run_config import LoopConfig
+from training.kernels import training_backend
 from training.loop import snapshot
 from training.report.progress_report import ProgressReport
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 
 
 def test_a_resume_in_other_kernels_says_that_its_bits_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled(build.training_library())
+    compiled(training_backend.training_library())
     notes: list[str] = []
     monkeypatch.setattr(ProgressReport, "note", lambda report, text: notes.append(text))
     fp32 = LoopConfig(precision="fp32")  # without kernels `auto` takes bf16 on CPUs with AMX

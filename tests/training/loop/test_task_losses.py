@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.networks.layers import TransformerConfig
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from tests.training.small import lyricist, translator
 from training.config.run_config import LoopConfig
 from training.data.batches import pair_batch

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from models.networks.layers import TransformerConfig
 from models.networks.positions import sinusoids
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
 

@@ -12,8 +12,7 @@ from app.api.inspection.schemas import WalkthroughAnswer
 from app.engine.interface import WalkthroughQuery
 from models.decoding.options import TokenRules
 from models.inspection.walkthrough import walkthrough
-from models.networks.layers import TransformerConfig
-from models.networks.transformer import Transformer
+from models.networks.transformer import Transformer, TransformerConfig
 from tests.app.api.client import Client
 
 

@@ -16,11 +16,13 @@ from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
+from models.backends import select
 from models.backends.native import build
 from models.backends.native.build import AVX2, CHOICE
+from models.backends.select import Network
 from models.decoding.decoder import decode
 from models.decoding.options import TokenRules
-from models.interface import Decodable, Network, Precision, Prompt
+from models.interface import Decodable, Precision, Prompt
 from models.networks.loading import load_network
 from tests.models.kernels import compiled, needs, needs_exact_int8
 from tests.request_builders import decode_message
@@ -93,7 +95,7 @@ class Ready:
     """A network in one precision, made ready once."""
 
     def __init__(self, network: Network, precision: Precision) -> None:
-        self.made = network.decodable(precision)
+        self.made = select.decodable(network, precision)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         return self.made

@@ -14,6 +14,7 @@ from app.engine.worker import model_runner as runner_module
 from app.engine.worker.model_loader import LoadResult, ModelLoader
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from models.backends import select
 from models.checkpoint import CheckpointError
 from tests.request_builders import decode_message
 
@@ -124,7 +125,7 @@ def test_an_architecture_is_measured_once(
 
     def fastest(network: Any, device: Any) -> Any:
         measured.append(network)
-        return network.decodable("bf16"), {"bf16": 1.0, "fp32": 2.0}
+        return select.select(network, "bf16"), {"bf16": 1.0, "fp32": 2.0}
 
     monkeypatch.setattr(runner_module, "fastest", fastest)
     runner = ModelRunner("cpu", 1, slots=4, precision="auto")

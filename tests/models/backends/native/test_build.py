@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from models.backends import select
 from models.backends.native import build
-from models.backends.native.build import AVX2, AVX512, CHOICE, FP32, TRAINING, VARIANTS, Variant, cpu_flags
+from models.backends.native.build import AVX2, AVX512, CHOICE, FP32, NAMES, VARIANTS, Variant, cpu_flags
 from models.backends.torch.transformer_step import EagerTransformer
 from tests.models import tiny
 from tests.models.kernels import forget, needs_exact_int8
+from training.kernels.training_backend import TRAINING
 
 ALL = frozenset[str]().union(*(variant.needed for variant in VARIANTS))
 
@@ -40,7 +42,7 @@ def test_without_a_compiler_int8_runs_in_pytorch_and_the_log_says_so(
     monkeypatch.setenv("PATH", "")
     assert build.library() is None
     assert caplog.text.count("there is no C compiler") == 1
-    assert type(tiny.transformer().decodable("int8")) is EagerTransformer
+    assert type(select.decodable(tiny.transformer(), "int8")) is EagerTransformer
 
 
 def test_what_a_compiler_says_is_in_the_log(
@@ -56,8 +58,7 @@ def test_a_library_beside_its_sources_needs_no_compiler(fresh: Path, monkeypatch
     monkeypatch.setenv("CC", "no-such-compiler --at-all")
     with pytest.raises(FileNotFoundError, match="no-such-compiler"):
         build.built(AVX2)
-    monkeypatch.setattr(build, "HERE", fresh)
-    of_nothing = replace(AVX2, sources=(), headers=())
+    of_nothing = replace(AVX2, sources=(), headers=(), folder=fresh)
     (fresh / build.file_name(of_nothing)).touch()
     assert build.built(of_nothing) == fresh / build.file_name(of_nothing)
 
@@ -114,21 +115,23 @@ def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pyte
 def test_the_command_builds_all_variants_beside_the_sources(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    every = (*VARIANTS, *FP32, *TRAINING)
-    (fresh / "training").mkdir()
-    for source in {name for variant in every for name in variant.headers + variant.sources}:
-        (fresh / source).write_bytes((build.HERE / source).read_bytes())
-    monkeypatch.setattr(build, "HERE", fresh)
+    every = list[Variant]()
+    for folder, variants in (("models/backends/native", (*VARIANTS, *FP32)), ("training/kernels", TRAINING)):
+        (fresh / folder).mkdir(parents=True)
+        every += [replace(variant, folder=fresh / folder) for variant in variants]
+        for variant in variants:
+            for source in (*variant.headers, *variant.sources):
+                (fresh / folder / source).write_bytes((variant.folder / source).read_bytes())
     if not any(map(shutil.which, build.COMPILERS)):
         pytest.skip("no C compiler is installed, and to call one is all that this command does")
-    assert build.main() == 0, capsys.readouterr().err
-    assert {path.name for path in fresh.glob("*.so")} == {build.file_name(variant) for variant in every}
+    assert build.build_beside_sources(every) == 0, capsys.readouterr().err
+    assert {path.name for path in fresh.rglob("*.so")} == {build.file_name(variant) for variant in every}
     monkeypatch.setenv("CC", "no-such-compiler")
-    for variant in VARIANTS:
-        assert build.built(variant).parent == fresh
-        if variant.needed <= cpu_flags():
+    for variant in every:
+        assert build.built(variant).parent == variant.folder
+        if variant.name in NAMES and variant.needed <= cpu_flags():
             assert ctypes.CDLL(str(build.built(variant))).element_size() in (1, 2)
-    assert build.main() == 1
+    assert build.build_beside_sources(every) == 1
     assert capsys.readouterr().err.count("no-such-compiler") == len(every)
 
 
@@ -138,4 +141,4 @@ def test_the_choice_is_read_from_the_environment(fresh: Path, monkeypatch: pytes
     assert build.fp32_library() is None
     monkeypatch.setenv(CHOICE, "avx")
     with pytest.raises(ValueError, match='PARLANCE_NATIVE is "avx": it should be one of avx512_vnni, avx_vnni, avx2'):
-        tiny.transformer().decodable("int8")
+        select.decodable(tiny.transformer(), "int8")

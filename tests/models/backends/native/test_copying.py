@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from models.backends.native.int8_transformer import NativeTransformer
+from models.backends import select
+from models.backends.native.int8_transformer import NativeState, NativeTransformer
 from models.backends.select import prepared
 from models.backends.torch.kv_cache import TransformerState
 from models.backends.torch.transformer_step import EagerTransformer
-from models.interface import Prompt
+from models.interface import Decodable, Prompt
 from tests.models import tiny
+from tests.models.stepping import own_cache, source_cache
 
 pytestmark = pytest.mark.usefixtures("library")
 SLOTS, SOURCE, TARGET = 9, 8, 12
 
 
 def native() -> NativeTransformer:
-    found = tiny.transformer().decodable("int8")
+    found = select.decodable(tiny.transformer(), "int8")
     assert isinstance(found, NativeTransformer)
     return found
 
 
-def started(network: NativeTransformer | EagerTransformer) -> TransformerState:
-    """Rows of different lengths, the last one free; the caches hold what can be told apart."""
+def prefilled(network: Decodable) -> Any:
+    """Rows of different lengths, the last one free."""
     state = network.allocate(SLOTS, SOURCE, TARGET)
     prompts = [Prompt((3,) * (1 + n % SOURCE), (1, *(4,) * n)) for n in range(SLOTS - 1)]
     network.prefill(state, range(SLOTS - 1), prompts)
+    return state
+
+
+def numbered(shape: torch.Size) -> Tensor:
+    """What can be told apart."""
+    return torch.arange(shape.numel()).view(shape).float()
+
+
+def started(network: NativeTransformer) -> NativeState:
+    state: NativeState = prefilled(network)
     for cache in (state.cache, state.source_cache):
-        cache.copy_(torch.arange(cache.numel()).view(cache.shape))
+        cache.copy_(numbered(cache.shape))
+    return state
+
+
+def started_in_pytorch(network: EagerTransformer) -> TransformerState:
+    """With the same numbers in the same places."""
+    state: TransformerState = prefilled(network)
+    for layers, cache in ((state.own, own_cache(state)), (state.source, source_cache(state))):
+        for layer, values in zip(layers, numbered(cache.shape), strict=True):
+            layer.both.copy_(values.flatten(2))
     return state
 
 
@@ -41,22 +64,21 @@ def moves(chance: random.Random) -> tuple[list[int], list[int]]:
     return [chance.randrange(SLOTS - 1) for _ in written], written
 
 
-def same_where_read(found: TransformerState, expected: TransformerState) -> None:
-    assert np.array_equal(found.host_lengths, expected.host_lengths)
-    assert np.array_equal(found.host_source_lengths, expected.host_source_lengths)
-    assert found.lengths.tolist() == found.host_lengths.tolist()
-    assert found.source_lengths.tolist() == found.host_source_lengths.tolist()
+def same_where_read(found: NativeState, expected: TransformerState) -> None:
+    assert np.array_equal(found.lengths, expected.host_lengths)
+    assert np.array_equal(found.source_lengths, expected.host_source_lengths)
+    own, sources = own_cache(expected), source_cache(expected)
     for row in range(SLOTS):
-        read, source = found.host_lengths[row], found.host_source_lengths[row]
-        assert torch.equal(found.cache[:, row, :read], expected.cache[:, row, :read])
-        assert torch.equal(found.source_cache[:, row, :source], expected.source_cache[:, row, :source])
+        read, source = found.lengths[row], found.source_lengths[row]
+        assert torch.equal(found.cache[:, row, :read], own[:, row, :read])
+        assert torch.equal(found.source_cache[:, row, :source], sources[:, row, :source])
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_take_the_places_of_others_as_if_all_were_read_first(seed: int) -> None:
     chance, network = random.Random(seed), native()
-    slow = EagerTransformer(*prepared(tiny.transformer(), "fp32"))
-    found, expected = started(network), started(slow)
+    slow = EagerTransformer(prepared(tiny.transformer(), "fp32"))
+    found, expected = started(network), started_in_pytorch(slow)
     for _ in range(3):
         sources, destinations = moves(chance)
         network.copy(found, sources, destinations)
@@ -69,8 +91,8 @@ def test_only_the_positions_that_differ_are_copied(seed: int) -> None:
     chance, network = random.Random(seed), native()
     state = started(network)
     sources, destinations = moves(chance)
-    since = [chance.randint(0, int(state.host_lengths[row])) for row in sources]
-    before = state.cache.clone(), state.source_cache.clone(), state.host_lengths.copy()
+    since = [chance.randint(0, int(state.lengths[row])) for row in sources]
+    before = state.cache.clone(), state.source_cache.clone(), state.lengths.copy()
     network.copy(state, sources, destinations, since)
     expected = before[0].clone()
     for source, destination, first in zip(sources, destinations, since, strict=True):
@@ -78,7 +100,7 @@ def test_only_the_positions_that_differ_are_copied(seed: int) -> None:
         expected[:, destination, first:end] = before[0][:, source, first:end]
     assert torch.equal(state.cache, expected)
     assert torch.equal(state.source_cache, before[1])
-    assert np.array_equal(state.host_lengths, before[2])
+    assert np.array_equal(state.lengths, before[2])
 
 
 def test_no_row_outside_of_the_slots_is_touched() -> None:

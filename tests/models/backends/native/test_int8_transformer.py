@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.backends import select
 from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.select import prepared
 from models.backends.torch.transformer_step import EagerTransformer
@@ -35,9 +36,9 @@ def logits_of(network: Any, prompts: list[Prompt], steps: int = 4) -> Tensor:
 @pytest.mark.parametrize("name", tiny.OPTIONS)
 def test_every_option_of_the_network_says_what_pytorch_says_in_int8(library: ctypes.CDLL, name: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
-    found = network.decodable("int8")
+    found = select.decodable(network, "int8")
     assert isinstance(found, NativeTransformer)
-    in_pytorch = logits_of(EagerTransformer(*prepared(network, "int8")), PROMPTS)
+    in_pytorch = logits_of(EagerTransformer(prepared(network, "int8")), PROMPTS)
     in_c = logits_of(found, PROMPTS)
     assert in_c.shape == in_pytorch.shape
     used = in_c.isfinite()
@@ -49,7 +50,7 @@ def test_every_option_of_the_network_says_what_pytorch_says_in_int8(library: cty
 
 
 def test_a_row_does_not_depend_on_its_batch_mates_to_the_bit(library: ctypes.CDLL) -> None:
-    network = tiny.transformer().decodable("int8")
+    network = select.decodable(tiny.transformer(), "int8")
     together = logits_of(network, PROMPTS)
     for number, prompt in enumerate(PROMPTS):
         state = network.allocate(1, 9, 12)
@@ -58,7 +59,7 @@ def test_a_row_does_not_depend_on_its_batch_mates_to_the_bit(library: ctypes.CDL
 
 
 def test_a_forced_prefix_is_as_if_it_had_been_stepped(library: ctypes.CDLL) -> None:
-    network = tiny.transformer().decodable("int8")
+    network = select.decodable(tiny.transformer(), "int8")
     state = network.allocate(2, 9, 12)
     network.prefill(state, [0, 1], [Prompt((3, 4), (1, 5, 6, 7)), Prompt((3, 4), (1,))])
     network.copy(state, [1], [0])
@@ -70,7 +71,7 @@ def test_a_forced_prefix_is_as_if_it_had_been_stepped(library: ctypes.CDLL) -> N
 
 
 def test_nothing_outside_a_table_or_a_slot_is_touched(library: ctypes.CDLL) -> None:
-    network = tiny.transformer().decodable("int8")
+    network = select.decodable(tiny.transformer(), "int8")
     state = network.allocate(1, 3, 2)
     for prompt in (
         Prompt((tiny.SOURCE,), (1,)),
@@ -92,9 +93,9 @@ def test_nothing_outside_a_table_or_a_slot_is_touched(library: ctypes.CDLL) -> N
 @needs_exact_int8
 def test_a_source_of_nothing_is_read_as_nothing(library: ctypes.CDLL) -> None:
     network, prompts = tiny.transformer(), [Prompt((), (1,)), Prompt((3, 4), (1,))]
-    expected = logits_of(EagerTransformer(*prepared(network, "int8")), prompts)
-    torch.testing.assert_close(logits_of(network.decodable("int8"), prompts), expected, rtol=0, atol=0.3)
-    assert logits_of(network.decodable("int8"), prompts[:1]).shape == (4, 1, expected.size(2))
+    expected = logits_of(EagerTransformer(prepared(network, "int8")), prompts)
+    torch.testing.assert_close(logits_of(select.decodable(network, "int8"), prompts), expected, rtol=0, atol=0.3)
+    assert logits_of(select.decodable(network, "int8"), prompts[:1]).shape == (4, 1, expected.size(2))
 
 
 @pytest.mark.parametrize("options", [{}, {"beam_size": 3, "n_best": 3}, {"temperature": 0.8, "seed": 5}], ids=str)

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from models.backends.native.int8_transformer import ACTIVATIONS, Model, Norm, Packer
-from models.backends.torch.products import product, quantized, rounded_weight
+from models.backends.native.int8_transformer import ACTIVATION_NUMBERS, Model, Norm, Packer
+from models.backends.torch.int8_linear import Product, rounded_weight
 from tests.models.kernels import Readable, multiplied, needs_exact_int8, pointer, times, variant_library
 
 
@@ -25,7 +25,7 @@ def test_a_product_is_pytorchs_to_the_bit(library: ctypes.CDLL, rows: int, input
     linear.bias[0] = -torch.inf
     x = torch.randn(rows, inputs) * torch.logspace(-30, 30, rows)[:, None]
     x[rows // 2] = 0
-    expected = product(quantized(linear.weight, linear.bias), x)
+    expected = Product(*rounded_weight(linear.weight), linear.bias, (0,))(x)
     torch.testing.assert_close(multiplied(library, linear, x), expected, rtol=1e-6, atol=0)
 
 
@@ -74,7 +74,7 @@ def test_a_row_of_zeros_or_nearly_is_the_bias_and_a_broken_one_breaks_no_other(l
 def test_activations(library: ctypes.CDLL, name: str) -> None:
     linear, x = nn.Linear(40, 75), torch.randn(9, 40) * 8
     expected = getattr(F, name)(multiplied(library, linear, x))
-    found = multiplied(library, linear, x, activation=ACTIVATIONS[name])
+    found = multiplied(library, linear, x, activation=ACTIVATION_NUMBERS[name])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-6)
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.backends import select
 from models.backends.torch.cuda_graph import Graphed, Recordable, Recording, StepShape
 from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, TokenRules
@@ -62,7 +63,7 @@ def test_recorded_steps_write_the_same(translator: bool) -> None:
     network = tiny.transformer() if translator else tiny.recurrent()
     prompts, options = requests(translator)
     rules = TokenRules(3, (0,))
-    graphed = Graphed(cast(Recordable, network.decodable()), rerun)
+    graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
     plain = decode(network, rules, prompts, options, slots=13)
     found = decode(Served(graphed), rules, prompts, options, slots=13)
     assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in plain]
@@ -72,7 +73,7 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
     """More steps than a slot has places: rows that nobody has are stepped along, and must neither leave their slots
     nor spoil the next request there."""
     network = tiny.transformer()
-    graphed = Graphed(cast(Recordable, network.decodable()), rerun)
+    graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
     decoder = Decoder(graphed, TokenRules(None, (0,)), slots=8, source_length=8, target_length=40)
     prompt, options = Prompt((5, 6, 7), (2,)), DecodingOptions(max_new_tokens=40)
     for number in range(3):
@@ -81,7 +82,7 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
             decoder.step()
     state = decoder.state
     assert set(state.recordings) == {StepShape(8, 1, 32, 8), StepShape(8, 1, 40, 8)}
-    assert bool(state.inner.cache.isfinite().all())
+    assert all(bool(layer.both.isfinite().all()) for layer in state.inner.own)
     decoder.join([(i, prompt, options) for i in range(8)])
     finished = []
     while decoder.searches:
@@ -92,7 +93,7 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
 
 def test_warming_up_records_every_number_of_rows() -> None:
     network = tiny.transformer()
-    graphed = Graphed(cast(Recordable, network.decodable()), rerun)
+    graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
     state = graphed.allocate(22, 16, 64)
     assert graphed.warm_up(state, [1, 4]) == len(state.recordings)
     rows = {(shape.rows, shape.group) for shape in state.recordings}

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from models.backends.select import prepared
-from models.backends.torch import scripted_cells
-from models.backends.torch.recurrent_step import EagerRecurrent, RecurrentState
+from models.backends import select
 from models.interface import Prompt
+from models.networks.recurrent import RecurrentState
 from tests.models import tiny
 from tests.models.networks.test_recurrent import CELLS, EMBEDDINGS, TOLERANCE, a_state, same_state
 
@@ -27,7 +26,7 @@ PROMPTS = [
 @CELLS
 def test_prefill_of_ragged_prompts_is_stepping(cell: str, embedding: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding)
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = a_state(network, 6)  # whatever the rows held before
     decodable.prefill(state, [4, 0, 2, 5], PROMPTS)
     for row, prompt in zip([4, 0, 2, 5], PROMPTS, strict=True):
@@ -42,7 +41,7 @@ def test_prefill_of_ragged_prompts_is_stepping(cell: str, embedding: int) -> Non
 
 def test_prefill_of_single_tokens_is_zeros() -> None:
     network = tiny.recurrent()
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = a_state(network, 2)
     decodable.prefill(state, [1], [Prompt((), (7,))])
     assert (state.hidden[:, 1] == 0).all()
@@ -53,7 +52,7 @@ def test_prefill_of_single_tokens_is_zeros() -> None:
 @CELLS
 def test_rows_step_alone_and_move_at_once(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = a_state(network, 5)
     before = RecurrentState(state.hidden.clone(), state.memory.clone())
     decodable.copy(state, [0, 1, 1, 3], [1, 0, 3, 2])
@@ -88,25 +87,14 @@ def test_steps_equal_the_full_pass(cell: str, embedding: int, layers: int) -> No
     with torch.inference_mode():
         expected = network(tokens)[0]
     assert expected.std() > 0.1
-    torch.testing.assert_close(stepped(network.decodable(), tokens), expected, rtol=0, atol=1e-6)
-
-
-@CELLS
-def test_python_and_the_compiled_cells_say_the_same(cell: str) -> None:
-    network = tiny.recurrent(cell=cell, layers=3)
-    tokens = tiny.ids((4, 9), 5, high=tiny.TARGET)
-    decodable: Any = EagerRecurrent(*prepared(network, "fp32"))
-    assert isinstance(decodable.run, torch.jit.ScriptFunction)
-    found = stepped(decodable, tokens)
-    decodable.run = scripted_cells.advance
-    torch.testing.assert_close(stepped(decodable, tokens), found, rtol=0, atol=1e-6)
+    torch.testing.assert_close(stepped(select.decodable(network), tokens), expected, rtol=0, atol=1e-6)
 
 
 @CELLS
 def test_a_networks_own_state_of_many_tokens_is_that_of_its_prefill(cell: str) -> None:
     network = tiny.recurrent(cell=cell, layers=3)
     text = tiny.ids((1, 40), 2, high=tiny.TARGET)
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = decodable.allocate(3, 0, 50)
     decodable.prefill(state, [2], [Prompt((), tuple(text[0].tolist()))])
     decodable.copy(state, [2], [0])
@@ -115,7 +103,7 @@ def test_a_networks_own_state_of_many_tokens_is_that_of_its_prefill(cell: str) -
     torch.testing.assert_close(decodable.step(state, text[:, -1])[0], expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.012), ("int8", 0.12)])
+@pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.012)])
 @EMBEDDINGS
 @CELLS
 def test_narrow_formats_stay_near(cell: str, embedding: int, precision: Any, most: float) -> None:
@@ -123,16 +111,21 @@ def test_narrow_formats_stay_near(cell: str, embedding: int, precision: Any, mos
     tokens = tiny.ids((5, 12), 7, high=tiny.TARGET)
     with torch.inference_mode():
         expected = network(tokens)[0]
-    found = stepped(network.decodable(precision), tokens)
+    found = stepped(select.decodable(network, precision), tokens)
     assert found.dtype == torch.float32
     assert 0 < (found - expected).abs().max() < most
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_int8_is_for_translators_alone() -> None:
+    selection = select.select(tiny.recurrent(), "int8")
+    assert selection.precision == "fp32"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_row_alone_is_the_row_in_a_batch(precision: Any) -> None:
     network = tiny.recurrent(cell="lstm", hidden=24)
     tokens = tiny.ids((7, 12), 8, high=tiny.TARGET)
-    decodable = network.decodable(precision)
+    decodable = select.decodable(network, precision)
     together = stepped(decodable, tokens)
     for row, text in zip(together, tokens, strict=True):
         torch.testing.assert_close(stepped(decodable, text[None])[0], row, rtol=0, atol=2e-6)
@@ -140,7 +133,7 @@ def test_a_row_alone_is_the_row_in_a_batch(precision: Any) -> None:
 
 def test_what_a_row_held_is_forgotten() -> None:
     network = tiny.recurrent(cell="lstm")
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state = decodable.allocate(2, 0, 9)
     state.hidden.fill_(float("nan"))
     state.memory.fill_(float("nan"))
@@ -154,7 +147,7 @@ def test_what_a_row_held_is_forgotten() -> None:
 
 def test_networks_in_training_mode_are_read_without_dropout() -> None:
     network = tiny.recurrent(dropout=0.5).train()
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     logits = []
     for _ in range(2):
         state = decodable.allocate(1, 0, 9)

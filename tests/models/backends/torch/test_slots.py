@@ -10,16 +10,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.backends import select
 from models.backends.torch.kv_cache import TransformerState, zeros
 from models.interface import Prompt
 from tests.models import tiny
-from tests.models.stepping import CONTINUATIONS, PROMPTS, RAGGED, TOLERANCE, check_step, full, started
+from tests.models.stepping import (
+    CONTINUATIONS,
+    PROMPTS,
+    RAGGED,
+    TOLERANCE,
+    check_step,
+    full,
+    own_cache,
+    source_cache,
+    started,
+)
 
 
 def test_fewer_rows_than_slots_and_rows_used_again() -> None:
     """A row that held a longer sentence is taken over by a shorter one, and nothing of it is left."""
     network = tiny.transformer()
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state, histories = started(decodable, PROMPTS, 4)
     sources = [p.source for p in PROMPTS]
     for _ in range(4):
@@ -42,7 +53,7 @@ def test_fewer_rows_than_slots_and_rows_used_again() -> None:
 )
 def test_overlapping_moves(sources: list[int], destinations: list[int]) -> None:
     network = tiny.transformer()
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state, histories = started(decodable, PROMPTS, 6)
     given = [p.source for p in PROMPTS]
     for _ in range(3):
@@ -65,7 +76,7 @@ def test_overlapping_moves(sources: list[int], destinations: list[int]) -> None:
 @pytest.mark.parametrize("group", [2, 3])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_rows_of_one_source_read_it_together(group: int, precision: Any) -> None:
-    decodable = tiny.transformer().decodable(precision)
+    decodable = select.decodable(tiny.transformer(), precision)
     beams = [Prompt((3, 4, 5, 6, 7), (1, 8)), Prompt((8,), (1,)), Prompt((), (1,)), Prompt((2, 3), (1, 5, 6))]
     prompts = [prompt for prompt in beams for _ in range(group)]
     logits = []
@@ -82,7 +93,7 @@ def test_rows_of_one_source_read_it_together(group: int, precision: Any) -> None
 @settings(max_examples=30, deadline=None)
 def test_copying_what_differs_is_copying_all(data: st.DataObject) -> None:
     """Rows of one source that have a beginning in common, each pair its own; swaps, copies of copies and all."""
-    decodable: Any = tiny.transformer().decodable()
+    decodable: Any = select.decodable(tiny.transformer())
     beam = 4
     shared = data.draw(st.lists(st.integers(0, 5), min_size=beam, max_size=beam))
     texts = [[1, 3, 4, 5, 6, 7, 8][: 1 + n] + [9 + row] * (6 - n) for row, n in enumerate(shared)]
@@ -103,16 +114,16 @@ def test_copying_what_differs_is_copying_all(data: st.DataObject) -> None:
 
 
 def test_a_copy_of_nothing_new_is_nothing() -> None:
-    decodable: Any = tiny.transformer().decodable()
+    decodable: Any = select.decodable(tiny.transformer())
     state, _ = started(decodable, PROMPTS, 5)
-    before = state.cache.clone()
+    before = own_cache(state)
     decodable.copy(state, [1], [0], [int(state.host_lengths[1])])
-    assert torch.equal(state.cache, before)
+    assert torch.equal(own_cache(state), before)
 
 
 def poison(decodable: Any, state: TransformerState, value: float) -> None:
-    state.cache.fill_(value)
-    state.source_cache.fill_(value)
+    for layer in (*state.own, *state.source):
+        layer.both.fill_(value)
 
 
 @pytest.mark.parametrize("value", [1e6, -1e15])
@@ -120,7 +131,7 @@ def poison(decodable: Any, state: TransformerState, value: float) -> None:
 def test_nothing_is_left_of_what_a_slot_held(name: str, value: float) -> None:
     """Long and short rows together: whatever stands behind a row's own positions has no weight."""
     network = tiny.transformer(**tiny.OPTIONS[name])
-    decodable: Any = network.decodable()
+    decodable: Any = select.decodable(network)
     state = decodable.allocate(len(RAGGED), 12, 16)
     poison(decodable, state, value)
     decodable.prefill(state, range(len(RAGGED)), RAGGED)
@@ -134,12 +145,12 @@ def test_nothing_is_left_of_what_a_slot_held(name: str, value: float) -> None:
 def test_a_sentence_that_came_to_nan_spoils_no_later_one(prefilled: bool) -> None:
     """In fp16 a network may overflow; 0 · NaN is NaN, so weights of 0 alone would not keep it out."""
     network = tiny.transformer()
-    decodable: Any = network.decodable()
+    decodable: Any = select.decodable(network)
     state = decodable.allocate(3, 12, 16)
     long = [Prompt((3, 4, 5, 6, 7, 8, 9), (1, 3, 4, 5, 6, 7)), Prompt((3, 4, 5, 6, 7, 8, 9), (1, 3, 4, 5, 6, 7))]
     decodable.prefill(state, [0, 1], long)
-    state.cache[:, 1, :5] = float("nan")
-    state.source_cache[:, 1, :7] = float("nan")
+    for own, source in zip(state.own, state.source, strict=True):
+        own.both[1, :5], source.both[1, :7] = float("nan"), float("nan")
     assert decodable.step(state, torch.tensor([7, 7]))[0].isfinite().all(), "nor its neighbour"
     decodable.copy(state, [1], [2])
     for row in (1, 2)[: 1 + prefilled]:
@@ -154,19 +165,19 @@ def test_a_sentence_that_came_to_nan_spoils_no_later_one(prefilled: bool) -> Non
 
 
 def test_caches_start_as_zeros_and_take_no_memory_before_they_are_used() -> None:
-    decodable: Any = tiny.transformer().decodable("bf16")
+    decodable: Any = select.decodable(tiny.transformer(), "bf16")
     state = decodable.allocate(3, 5, 7)
-    for cache in (state.cache, state.source_cache):
+    for cache in (own_cache(state), source_cache(state)):
         assert cache.dtype == torch.bfloat16
         assert not cache.any()
-    assert state.cache.shape == (2, 3, 7, 2, 4, 4)
-    assert state.source_cache.shape == (2, 3, 5, 2, 4, 4)
+    assert own_cache(state).shape == (2, 3, 7, 2, 4, 4)
+    assert source_cache(state).shape == (2, 3, 5, 2, 4, 4)
     decodable.prefill(state, [1], [Prompt((3, 4), (1, 5, 6))])
-    assert state.cache[:, 1, :2].all()
-    assert state.source_cache[:, 1, :2].all()
-    assert not state.cache[:, [0, 2]].any(), "nothing was written anywhere else"
-    assert not state.cache[:, 1, 2:].any()
-    assert not state.source_cache[:, 1, 2:].any()
+    assert own_cache(state)[:, 1, :2].all()
+    assert source_cache(state)[:, 1, :2].all()
+    assert not own_cache(state)[:, [0, 2]].any(), "nothing was written anywhere else"
+    assert not own_cache(state)[:, 1, 2:].any()
+    assert not source_cache(state)[:, 1, 2:].any()
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     huge = zeros((1 << 14, 1 << 14), torch.float32, torch.device("cpu"))  # 1 GiB
     huge[5] = 1
@@ -176,16 +187,16 @@ def test_caches_start_as_zeros_and_take_no_memory_before_they_are_used() -> None
 def test_states_of_one_network_do_not_know_each_other() -> None:
     """Another state, or a look at a longer text, makes the network grow its table of positions."""
     network = tiny.transformer()
-    decodable: Any = network.decodable()
+    decodable: Any = select.decodable(network)
     state, histories = started(decodable, PROMPTS, 4)
-    table = state.positions
+    table = state.position_table
     sources = [p.source for p in PROMPTS]
     check_step(network, decodable, state, sources, histories)
     other = decodable.allocate(2, 3, 300)
     decodable.prefill(other, [0], [Prompt((3,), (1,) * 200)])
     network.attention(tiny.ids((1, 700), 0), tiny.ids((1, 3), 0), ["cross"])
-    assert state.positions is table
-    assert len(network.positions(1)) >= 700
+    assert state.position_table is table
+    assert len(network.position_vectors(1)) >= 700
     for history in histories:
         history.append(4)
     check_step(network, decodable, state, sources, histories)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from models.backends.select import prepared
-from models.backends.torch import scripted_layers
-from models.backends.torch.transformer_step import EagerTransformer, Functions, pad_rows
+from models.backends import select
+from models.backends.torch.transformer_step import pad_rows
 from models.interface import Prompt
 from tests.models import tiny
 from tests.models.stepping import (
@@ -29,7 +28,7 @@ from tests.models.stepping import (
 @ALL
 def test_steps_equal_the_full_pass(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
-    decodable = network.decodable()
+    decodable = select.decodable(network)
     state, histories = started(decodable, PROMPTS, 5)
     for number in range(6):
         check_step(network, decodable, state, [p.source for p in PROMPTS], histories)
@@ -40,13 +39,13 @@ def test_steps_equal_the_full_pass(options: dict[str, Any]) -> None:
 @ALL
 def test_an_empty_source_is_one_of_padding_alone(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
-    decodable, pad = network.decodable(), network.config.pad
+    decodable, pad = select.decodable(network), network.config.pad
     expected = alone(network, (pad,), (1, 3))
     assert expected.isfinite().all()
     for prompts in ([Prompt((), (1, 3))], [Prompt((), (1, 3)), Prompt((4, 5), (1,))]):
         state, histories = started(decodable, prompts, 2)
         check_step(network, decodable, state, [p.source or (pad,) for p in prompts], histories)
-        assert decodable.allocate(1, 0, 3).source_cache.size(2) > 0
+        assert decodable.allocate(1, 0, 3).source[0].both.size(1) > 0
         state = decodable.allocate(2, 9, 16)
         decodable.prefill(state, range(len(prompts)), prompts)
         decodable.copy(state, [0], [1])
@@ -67,7 +66,7 @@ def test_ragged_rows_of_any_option_are_the_full_pass(options: dict[str, Any]) ->
         network = tiny.transformer(**{**options, **more})
         expected = full(network, RAGGED, CONTINUATIONS)
         assert expected.std() > 0.1
-        torch.testing.assert_close(stepped(network.decodable(), RAGGED, CONTINUATIONS), expected, **TOLERANCE)
+        torch.testing.assert_close(stepped(select.decodable(network), RAGGED, CONTINUATIONS), expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.015), ("int8", 0.25)])
@@ -75,7 +74,7 @@ def test_ragged_rows_of_any_option_are_the_full_pass(options: dict[str, Any]) ->
 def test_narrow_formats_stay_near_the_full_pass(options: dict[str, Any], precision: Any, most: float) -> None:
     network = tiny.transformer(**options)
     expected = full(network, RAGGED, CONTINUATIONS)
-    found = stepped(network.decodable(precision), RAGGED, CONTINUATIONS)
+    found = stepped(select.decodable(network, precision), RAGGED, CONTINUATIONS)
     assert found.dtype == torch.float32
     assert 0 < (found - expected).abs().max() < most
 
@@ -84,26 +83,7 @@ def test_narrow_formats_stay_near_the_full_pass(options: dict[str, Any], precisi
 @pytest.mark.parametrize("name", ["post", "pre", "marian"])
 def test_a_row_alone_is_the_row_in_a_batch(name: str, precision: Any, most: float) -> None:
     """In int8 a last digit may tip a rounding."""
-    decodable = tiny.transformer(**tiny.OPTIONS[name]).decodable(precision)
+    decodable = select.decodable(tiny.transformer(**tiny.OPTIONS[name]), precision)
     together = stepped(decodable, RAGGED, CONTINUATIONS)
     for row, prompt, tokens in zip(together, RAGGED, CONTINUATIONS, strict=True):
         torch.testing.assert_close(stepped(decodable, [prompt], [tokens])[0], row, rtol=0, atol=most)
-
-
-@ALL
-def test_python_and_the_compiled_layers_say_the_same(options: dict[str, Any]) -> None:
-    network = tiny.transformer(**options)
-    for precision in ("fp32", "int8"):
-        decodable: Any = EagerTransformer(*prepared(network, precision))  # type: ignore[arg-type]
-        assert all(isinstance(each, torch.jit.ScriptFunction) for each in decodable.run)
-        found = [stepped(decodable, RAGGED, CONTINUATIONS) for _ in range(3)][-1]  # once it is compiled for good
-        decodable.run = Functions(scripted_layers.encode, scripted_layers.step)
-        torch.testing.assert_close(stepped(decodable, RAGGED, CONTINUATIONS), found, rtol=0, atol=1e-6)
-
-
-def test_what_cannot_be_compiled_runs_in_python(caplog: pytest.LogCaptureFixture) -> None:
-    def odd(*numbers: int) -> int:  # TorchScript knows no such parameters
-        return sum(numbers)
-
-    assert scripted_layers.compiled(odd) is odd
-    assert "TorchScript cannot compile odd; Python runs it, slower" in caplog.text

@@ -11,6 +11,7 @@ import pytest
 
 from app.engine.interface import AttentionQuery
 from models import checkpoint as checkpoints
+from models.backends import select
 from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.select import prepared
 from models.backends.torch.transformer_step import EagerTransformer
@@ -109,10 +110,10 @@ def test_it_runs_in_int8_natively(root: Path) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     network = load_network(checkpoint)
     prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in LINES]
-    native = network.decodable("int8")
+    native = select.decodable(network, "int8")
     assert isinstance(native, NativeTransformer)
     in_c = logits_of(native, prompts)
-    in_pytorch = logits_of(EagerTransformer(*prepared(network, "int8")), prompts)
+    in_pytorch = logits_of(EagerTransformer(prepared(network, "int8")), prompts)
     used = in_c.isfinite()
     difference = (in_c - in_pytorch).masked_fill(~used, 0).abs().amax(dim=(0, 2))
     assert difference.median() < 1e-3, difference

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.backends.native import build
+from models.backends.native import build, gru_scan
 from models.backends.native.build import cpu_flags, fp32_runnable
 from models.networks.recurrent import dropped
 from tests.models import tiny
 from tests.models.kernels import compiled
-from training.kernels import gru_scan
 
 BEST, *OTHERS = fp32_runnable("", cpu_flags())
 AVAILABLE = [BEST, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)]
@@ -74,7 +73,7 @@ def test_a_layer_by_layer_pass_is_pytorchs_of_all_layers(
     network.train()
     for kernels in (library, None):
         monkeypatch.setattr(gru_scan, "kernels", lambda tensor, kernels=kernels: kernels)
-        features, after = network.fused(tokens, begin)
+        features, after = network.sequence(tokens, begin, gru_scan.gru_layers(network)[0])
         torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)
         torch.testing.assert_close(after.hidden, hidden, rtol=0, atol=1e-6)
         torch.testing.assert_close(after.memory, memory, rtol=0, atol=1e-6)

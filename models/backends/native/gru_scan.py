@@ -1,7 +1,7 @@
-"""A GRU over whole sequences in training, on a CPU, in fp32: forward and backward written out by hand.
+"""A GRU over whole sequences, on a CPU, in fp32: forward and backward written out by hand, for training and scoring.
 
 PyTorch's own makes each step of a dozen kernels that pass over memory, and the gradient of the recurrent matrix of one
-product a step. Here a step is one product and one pass of C (`native/gru_steps.c`), and that gradient one product over
+product a step. Here a step is one product and one pass of C (`gru_steps.c`), and that gradient one product over
 all steps. A product of few rows also runs faster on a matrix that lies the right way round, so the recurrent one is
 turned once a sequence.
 """
@@ -15,14 +15,50 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from models.backends.native import build
+from models.networks.recurrent import LayerScan, RecurrentLanguageModel, cell_difference
 
 
 def kernels(tensor: Tensor) -> ctypes.CDLL | None:
     """The library for tensors like this one; None where PyTorch has to do."""
     plain = tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return build.fp32_library() if plain else None
+
+
+def gru_layers(network: RecurrentLanguageModel) -> tuple[LayerScan | None, str]:
+    """`RecurrentLanguageModel.scan` in these kernels; None where they do not compute the network, and a clause that
+    says why, or why they do."""
+    if network.config.cell != "gru" or network.embedding is None:
+        return None, "our kernels for whole sequences are for GRUs over embeddings"
+    library = kernels(network.output.weight)
+    if library is None:
+        return None, "our kernels need fp32 on a CPU and a library that can be loaded"
+    if changed := cell_difference(network):
+        return None, changed
+
+    def scan(number: int, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weight, bias, _, recurrent_bias = network.parameters_of(number)
+        projected = F.linear(features.transpose(0, 1), weight, bias)  # time first: a step is then in one piece
+        states = gru(library, projected, h, network.recurrent_weight(number), recurrent_bias)
+        return states.transpose(0, 1), states[-1], states[-1]
+
+    return scan, "its layers are exactly those that our kernels compute"
+
+
+class ScannedGru:
+    """A `TeacherForced` GRU whose layers run in these kernels."""
+
+    def __init__(self, network: RecurrentLanguageModel, scan: LayerScan) -> None:
+        self.network, self.scan, self.project = network, scan, network.project
+
+    @property
+    def device(self) -> torch.device:
+        return self.network.device
+
+    def features(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.network.sequence(target, self.network.zeros(len(target)), self.scan)[0]
 
 
 def gru(library: ctypes.CDLL, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -11,17 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.torch import products
-from models.backends.torch.products import (
+from models.backends.torch import int8_linear
+from models.backends.torch.int8_linear import (
     ROWS,
+    Int8Linear,
     Product,
-    dense,
     exact_int8,
-    fastest,
-    integer_product,
-    product,
-    quantized,
+    fastest_kernels,
+    quantize,
+    rounded_weight,
 )
+from models.networks.transformer import Projection
 
 KERNELS = pytest.mark.parametrize("kernel", [0, 1], ids=["int_mm", "onednn"])
 SHAPES = pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (19, 16), (33, 7), (64, 128), (200, 512)])
@@ -31,8 +32,23 @@ def random_weight(outputs: int, inputs: int, seed: int = 0) -> Tensor:
     return torch.randn(outputs, inputs, generator=torch.Generator().manual_seed(seed))
 
 
+def quantized(weight: Tensor, bias: Tensor | None) -> Product:
+    return Product(*rounded_weight(weight), bias, (0,))
+
+
+def changed(made: Product, **attributes: Any) -> Product:
+    other = copy.copy(made)
+    for name, value in attributes.items():
+        setattr(other, name, value)
+    return other
+
+
 def with_kernel(made: Product, kernel: int) -> Product:
-    return made._replace(kernels=[kernel] * len(ROWS))
+    return changed(made, kernels=(kernel,) * len(ROWS))
+
+
+def product(made: Product, x: Tensor) -> Tensor:
+    return made(x)
 
 
 def by_the_formula(weight: Tensor, bias: Tensor | None, x: Tensor) -> np.ndarray:
@@ -60,7 +76,7 @@ def test_sums_are_whole_numbers_without_a_rounding(kernel: int, rows: int) -> No
     expected = x @ weight.t()
     # 127 / 127² · 127 is 1 but for its last digit
     assert torch.equal(product(made, x.float()).double().round().long(), expected)
-    assert torch.equal(product(made._replace(scale=torch.full((48,), 1 / 127)), x.float()).round().long(), expected)
+    assert torch.equal(product(changed(made, scale=torch.full((48,), 1 / 127)), x.float()).round().long(), expected)
 
 
 @KERNELS
@@ -91,7 +107,7 @@ def test_a_row_is_the_same_to_the_bit_whoever_stands_beside_it(kernels: list[int
     weight, x = random_weight(65, 96), random_weight(200, 96, 2)
     x[::7] *= 1e4
     x[::11] = 0
-    made = quantized(weight, random_weight(1, 65, 9)[0])._replace(kernels=kernels)
+    made = changed(quantized(weight, random_weight(1, 65, 9)[0]), kernels=kernels)
     alone = torch.cat([product(made, row[None]) for row in x])
     for count in (2, 3, 4, 7, 16, 33, 64, 127, 200):
         assert torch.equal(product(made, x[:count]), alone[:count]), count
@@ -179,30 +195,42 @@ def test_the_kernel_of_as_many_rows_is_taken(monkeypatch: pytest.MonkeyPatch) ->
         kernels = [int(number != place) for number in range(len(ROWS))]
         taken.clear()
         for rows in (1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 200):
-            product(made._replace(kernels=kernels), torch.ones(rows, 8))
+            product(changed(made, kernels=kernels), torch.ones(rows, 8))
         assert set(taken) == expected
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_dense_products_are_linear_and_share_their_weights(dtype: torch.dtype) -> None:
-    weight, bias = torch.nn.Parameter(random_weight(5, 4).to(dtype)), torch.nn.Parameter(torch.ones(5, dtype=dtype))
-    x = random_weight(3, 4, 1).to(dtype)
-    for given in (None, bias):
-        made = dense(weight, given)
-        assert torch.equal(product(made, x), torch.nn.functional.linear(x, weight, given))
-        assert made.weight.data_ptr() == weight.data_ptr()
-        assert not made.weight.requires_grad
+def test_a_part_of_the_outputs_is_that_part() -> None:
+    weight, x = random_weight(24, 16), random_weight(6, 16, 1).view(2, 3, 16)
+    layer, exact = Int8Linear(weight, torch.ones(24)), x @ weight.t() + 1
+    torch.testing.assert_close(layer(x), exact, rtol=0, atol=0.2)
+    for rows in (slice(8), slice(8, None)):
+        torch.testing.assert_close(layer(x, rows), layer(x)[..., rows], rtol=1e-6, atol=1e-6)
+
+
+def test_linear_maps_that_somebody_changed_stay_as_they_are() -> None:
+    class Doubled(torch.nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return 2 * super().forward(x)
+
+    network = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)), Doubled(4, 4), Projection(4, 4))
+    network[1].register_forward_hook(lambda *_: None)
+    network[2].forward = lambda x: x
+    quantize(network, (torch.nn.Linear, Projection))
+    kinds = [type(module) for module in network]
+    assert kinds == [Int8Linear, torch.nn.Linear, torch.nn.Linear, Doubled, Int8Linear]
 
 
 # Which kernel -------------------------------------------------------------------------------------------
 
 
 def test_the_fastest_kernels_are_kernels() -> None:
-    found = fastest(24, 16)
+    found = fastest_kernels(24, 16)
     assert len(found) == len(ROWS)
     assert set(found) <= {0, 1}
-    assert fastest(24, 16) is found, "measured once"
-    assert quantized(random_weight(24, 16), None).kernels == list(found)
+    assert fastest_kernels(24, 16) is found, "measured once"
+    layer = Int8Linear(random_weight(24, 16), None)
+    layer(torch.ones(1, 16))
+    assert [made.kernels for made in layer.products.values()] == [found]
     assert [rows.bit_length() for rows in ROWS] == list(range(1, len(ROWS) + 1))
 
 
@@ -211,8 +239,8 @@ def test_the_kernel_with_less_time_wins(monkeypatch: pytest.MonkeyPatch) -> None
         (kernel,) = {p.kernels[0] for p in made}
         return len(x) if kernel else 10.0
 
-    monkeypatch.setattr(products, "_seconds", seconds)
-    assert fastest.__wrapped__(40, 24) == tuple(int(rows < 10) for rows in ROWS)
+    monkeypatch.setattr(int8_linear, "_seconds", seconds)
+    assert fastest_kernels.__wrapped__(40, 24) == tuple(int(rows < 10) for rows in ROWS)
 
 
 def test_kernels_that_sum_exactly_are_told_from_those_that_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,5 +273,5 @@ def test_kernels_that_sum_exactly_are_told_from_those_that_saturate(monkeypatch:
 
 
 def test_what_is_measured_is_what_is_packed() -> None:
-    made = integer_product(torch.ones(6, 4, dtype=torch.int8), torch.ones(6), None, [1])
+    made = Product(torch.ones(6, 4, dtype=torch.int8), torch.ones(6), None, (1,))
     assert product(made, torch.ones(2, 4)).eq(127 * 4).all()

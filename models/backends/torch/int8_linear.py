@@ -1,0 +1,123 @@
+"""Linear maps in int8 on CPUs without our kernels: oneDNN's and PyTorch's integer products.
+
+The weight is quantized once, a scale per output; x at each call, a scale per row, so that a row's product depends on
+nothing but the row. |x| and |W| reach 127 and products are summed exactly in int32:
+y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j].
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+LARGEST = 127.0
+ROWS = (1, 3, 6, 12, 24, 48, 96)
+"""One number of rows for each bit length 1, 2, ...; more rows are treated like the last."""
+READ_BYTES = 1 << 24
+PYTORCH, ONEDNN = 0, 1
+
+
+def rounded_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """weight [O, I] -> the same in int8, and a scale per output, [O]."""
+    weight = weight.detach().float()
+    largest = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny)
+    rounded = (weight / largest[:, None] * LARGEST).round_().to(torch.int8)  # in this order nothing overflows
+    # an output's scale also undoes the 127 of the rows, which saves a division a call
+    return rounded, largest / LARGEST**2
+
+
+class Product:
+    """x·Wᵀ + b. weight [O, I] in int8, scale and bias [O]; kernels: the fastest for 1, 2-3, 4-7, ... rows (`ROWS`)."""
+
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None, kernels: tuple[int, ...]) -> None:
+        self.weight, self.scale, self.kernels = weight, scale, kernels
+        self.bias = None if bias is None else bias.detach().float()
+        self.packed = torch.ops.onednn.qlinear_prepack(weight, [1, weight.size(1)])
+        self.zeros = torch.zeros(len(weight), dtype=torch.long)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [N, I] -> [N, O]."""
+        largest = x.abs().amax(-1, True)
+        rounded = (x * (LARGEST / largest)).round_()
+        kernel = self.kernels[min(len(x).bit_length(), len(self.kernels)) - 1]
+        if kernel == PYTORCH:
+            sums = torch._int_mm(rounded.to(torch.int8), self.weight.t()) * self.scale
+        else:  # reads unsigned rows, hence the zero point
+            unsigned = rounded.add_(128.0).to(torch.uint8)
+            sums = torch.ops.onednn.qlinear_pointwise(
+                unsigned, 1.0, 128, self.packed, self.scale, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            )
+        return sums * largest if self.bias is None else torch.addcmul(self.bias, sums, largest)
+
+
+class Int8Linear(nn.Module):
+    """Stands for a linear map whose weights do not change any more. rows: as of `networks.transformer.Projection`."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.of = weight.detach(), None if bias is None else bias.detach()
+        self.products: dict[tuple[int | None, int | None], Product] = {}
+
+    def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
+        rows = rows or slice(None)
+        found = self.products.get((rows.start, rows.stop))
+        if found is None:
+            weight, bias = self.of
+            weight, bias = weight[rows], None if bias is None else bias[rows]
+            found = Product(*rounded_weight(weight), bias, fastest_kernels(*weight.shape))
+            self.products[rows.start, rows.stop] = found
+        return found(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
+
+
+def quantize(network: nn.Module, linears: tuple[type[nn.Linear], ...]) -> None:
+    """Puts an `Int8Linear` in the place of every module that is one of `linears` and that nobody changed."""
+    for module in list(network.modules()):
+        for name, child in list(module.named_children()):
+            changed = child._forward_hooks or child._forward_pre_hooks or "forward" in child.__dict__
+            if type(child) in linears and not changed:
+                setattr(module, name, Int8Linear(child.weight, child.bias))
+
+
+@cache
+def fastest_kernels(outputs: int, inputs: int) -> tuple[int, ...]:
+    """For each of `ROWS`, which kernel takes less time for W [outputs, inputs] here. Measured over several matrices in
+    turn, since a network does not find its weights in the cache either."""
+    copies = max(2, min(32, READ_BYTES // (outputs * inputs)))
+    matrices = [torch.ones(outputs, inputs, dtype=torch.int8) for _ in range(copies)]
+    products = [[Product(m, torch.ones(outputs), None, (kernel,)) for m in matrices] for kernel in (PYTORCH, ONEDNN)]
+    choice = []
+    for rows in ROWS:
+        x = torch.ones(rows, inputs)
+        times = [_seconds(kernel, x) for kernel in products]
+        choice.append(times.index(min(times)))
+    return tuple(choice)
+
+
+def _seconds(products: list[Product], x: Tensor, runs: int = 3) -> float:
+    """Of the quickest run through all products: what disturbs a run only makes it longer."""
+    durations = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        for product in products:
+            product(x)
+        durations.append(time.perf_counter() - started)
+    return min(durations)
+
+
+@cache
+def exact_int8() -> bool:
+    """Whether both kernels are there and sum int8 products exactly: older CPUs saturate sums of two at 16 bits."""
+    if not torch._C._has_mkldnn:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randint(-127, 128, (64, 256), generator=generator, dtype=torch.int8)
+    weight[:8] = 127
+    x = torch.randint(-127, 128, (9, 256), generator=generator).float()
+    x[:, 0] = 127  # a row's largest: its scale is 127, and its rounding is the identity
+    x[0], x[1] = 127, -127
+    expected = (x.double() @ weight.double().t()).float() * LARGEST  # below 2**24: floats hold the sums exactly
+    products = [Product(weight, torch.ones(64), None, (kernel,)) for kernel in (PYTORCH, ONEDNN)]
+    return all(torch.equal(product(rows), expected[: len(rows)]) for product in products for rows in (x, x[:1]))

@@ -1,0 +1,173 @@
+"""Whether a network is exactly the one that a faster implementation was written for.
+
+A kernel that takes a network's weights computes the network only as long as nobody has changed it. `difference` finds a
+change of the modules (another class, an own `forward`, a hook, a further parameter) and of the code (an edited,
+patched or wrapped method, an edited helper), and says in a few words what it is. Where there is one, PyTorch runs the
+modules themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import NoneType
+
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from models.fingerprints import CODE
+
+OURS = "models.networks"
+IGNORED_FIELDS = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A class of modules as a kernel knows it.
+
+    tensors: the names of its own parameters and buffers, None: any. children: name -> the classes that a child may
+    have, NoneType where there may be none; None: any children of known classes. methods: those whose code counts, by
+    their fingerprints in `models.fingerprints`.
+    """
+
+    tensors: frozenset[str] | None = frozenset()
+    children: Mapping[str, tuple[type, ...]] | None = field(default_factory=dict)
+    methods: tuple[str, ...] = ()
+
+
+TORCH: dict[type[nn.Module], Known] = {
+    nn.Linear: Known(frozenset({"weight", "bias"})),
+    nn.LayerNorm: Known(frozenset({"weight", "bias"})),
+    nn.Embedding: Known(frozenset({"weight"})),
+    nn.Dropout: Known(),
+    nn.Identity: Known(),
+    nn.ModuleList: Known(children=None),
+}
+FORWARDS = {kind: kind.forward for kind in (*TORCH, nn.RNN, nn.GRU, nn.LSTM)}
+
+
+def difference(network: nn.Module, known: Mapping[type[nn.Module], Known], label: str = "the network") -> str | None:
+    """What keeps `network` and its modules from being of the classes in `known`; None: nothing does. label: what the
+    sentence calls `network` itself."""
+    if any(getattr(torch_module, f"_global{name}") for name in HOOKS):
+        return "every module has a global hook"
+    for kind, expected in known.items():
+        if changed := _changed_code(kind, expected):
+            return changed
+    for name, module in network.named_modules():
+        found = _module_difference(module, known)
+        if found:
+            return f"{name or label} {found}"
+    return None
+
+
+def _module_difference(module: nn.Module, known: Mapping[type[nn.Module], Known]) -> str | None:
+    kind, own = type(module), module.__dict__
+    expected = known.get(kind)
+    if expected is None:
+        return f"is a {kind.__qualname__}"
+    if "forward" in own or not own.keys().isdisjoint(expected.methods):
+        return "has a method of its own"
+    if any(own[name] for name in HOOKS):
+        return "has a hook"
+    tensors = own["_parameters"].keys() | own["_buffers"].keys()
+    if expected.tensors is not None and (further := tensors - expected.tensors):
+        return f"has a further tensor, {min(further)}"
+    children = own["_modules"]
+    if expected.children is None:
+        return None
+    needed = {name for name, kinds in expected.children.items() if NoneType not in kinds}
+    if odd := (children.keys() - expected.children.keys()) | (needed - children.keys()):
+        return f"has other modules inside: {', '.join(sorted(odd))}"
+    for name, child in children.items():
+        if type(child) not in expected.children[name]:
+            return f"has a {type(child).__qualname__} as its {name}"
+    return None
+
+
+def _changed_code(kind: type[nn.Module], expected: Known) -> str | None:
+    if kind in FORWARDS:
+        forward = kind.forward
+        patched = forward is not FORWARDS[kind] or not forward.__module__.startswith("torch.nn.modules")
+        return f"{kind.__qualname__}.forward was patched" if patched else None
+    for name in expected.methods:
+        full = f"{kind.__qualname__}.{name}"
+        if fingerprint(inspect.getattr_static(kind, name, None)) != CODE[full]:
+            return f"{full} was edited"
+    return None
+
+
+def is_known(module: nn.Module, method: str) -> bool:
+    """Whether a method of a module is the one whose fingerprint is written down."""
+    kind = type(module)
+    known = CODE.get(f"{kind.__qualname__}.{method}")
+    return method not in module.__dict__ and fingerprint(getattr(kind, method)) == known
+
+
+def fingerprint(function: object) -> str:
+    """12 hexadecimal digits of what a function does: of its syntax tree without docstrings and annotations, and of the
+    functions and constants of `models.networks` that it names, and of theirs. "": it has no source in Python."""
+    if isinstance(function, property):
+        function = function.fget
+    if not isinstance(function, types.FunctionType):
+        return ""
+    lines = list(_described(function, set()))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if all(lines) else ""
+
+
+def _described(function: types.FunctionType, seen: set[types.CodeType]) -> Iterator[str]:
+    if function.__code__ in seen:
+        return
+    seen.add(function.__code__)
+    text, names = _syntax(function.__code__)
+    yield text
+    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name in names:
+        value = closure[name].cell_contents if name in closure else function.__globals__.get(name)
+        if isinstance(value, types.FunctionType) and (name in closure or value.__module__.startswith(OURS)):
+            yield from _described(value, seen)
+        elif isinstance(value, bool | int | float | str):
+            yield f"{name} = {value!r}"
+        else:
+            kind = value if isinstance(value, type | types.FunctionType) else type(value)
+            yield f"{name}: {kind.__module__}.{kind.__qualname__}"
+
+
+@cache
+def _syntax(code: types.CodeType) -> tuple[str, tuple[str, ...]]:
+    """The tree of a function as text, "" without a source, and the names that it reads and does not bind."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(code))).body
+    except (OSError, SyntaxError, ValueError):
+        return "", ()
+    names = set[str]()
+    text = "".join(_dumped(tree, names))
+    return text, tuple(sorted(names - {*code.co_varnames, *code.co_cellvars}))
+
+
+def _dumped(node: object, names: set[str]) -> Iterator[str]:
+    """names: those that the tree names are added to it."""
+    if isinstance(node, ast.AST):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return  # a docstring
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        yield f"{type(node).__name__}("
+        for name, value in ast.iter_fields(node):
+            if name not in IGNORED_FIELDS and value not in (None, []):
+                yield f"{name}="
+                yield from _dumped(value, names)
+        yield ")"
+    elif isinstance(node, list):
+        for part in node:
+            yield from _dumped(part, names)
+        yield ";"
+    else:
+        yield f"{node!r},"
