@@ -1,6 +1,4 @@
-"""Where sentences end. The library is sentencex (Wikimedia's, rules and abbreviations of some 300 languages); most
-texts are one plain sentence and need no library.
-"""
+"""Where sentences end. The library is sentencex (Wikimedia's, rules and abbreviations of some 300 languages)."""
 
 from __future__ import annotations
 
@@ -10,18 +8,10 @@ from collections.abc import Iterator
 
 import sentencex
 
-_LETTERS = "A-Za-zÀ-ÖØ-öø-ɏА-я"
-_PLAIN_SENTENCE = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
 # The library's time grows with the square of the length where quotes are never closed: 2 s for 100,000 characters.
 _WINDOW_CHARACTERS = 4000
 _UNUSUAL_SPACE = re.compile(r"[^\S ]")
 logger = logging.getLogger(__name__)
-
-
-def one_plain_sentence(text: str) -> bool:
-    """A quick test: whether the text is certainly one sentence from its first character to its last, without a mark,
-    link, placeholder or digit. False also for other scripts and for rarer signs."""
-    return _PLAIN_SENTENCE.fullmatch(text) is not None and text[-1] != " " and "  " not in text
 
 
 def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:

@@ -16,8 +16,6 @@ def assembled(text: SegmentedText, parts: Sequence[TranslationResult], target_la
     """parts: the translations of the pieces of `text`. Spans of the alignment refer to whole texts."""
     if not parts:
         return TranslationResult(text.text, (), "stop", "")
-    if text.whole:
-        return parts[0]
     layout = text.layout(target_language)
     alternatives, scores = _joined_alternatives(parts, layout)
     return TranslationResult(

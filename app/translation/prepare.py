@@ -30,11 +30,13 @@ from app.text.layout_characters import (
     is_unspaced_script,
 )
 from app.text.protected_spans import ProtectedSpan, may_hold_protected, number_spans, protected_spans, without_protected
-from app.text.sentence_splitting import one_plain_sentence, sentence_spans
+from app.text.sentence_splitting import sentence_spans
 
 Span = tuple[int, int]
 CountTokens = Callable[[Sequence[str]], Awaitable[list[int]]]
 
+_LETTERS = "A-Za-zÀ-ÖØ-öø-ɏА-я"
+_PLAIN_SENTENCE = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
 _FINAL_PUNCTUATION = ".!?…。！？"
 _LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))\s")
 _PAUSE = re.compile("[,;: ]*")
@@ -45,6 +47,12 @@ _FILL = 0.9  # of the model's room, since a part may have more tokens for its le
 _GLUE = "\u200d\ufe0e\ufe0f\u20e3"
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
 _ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "tokens"})
+
+
+def one_plain_sentence(text: str) -> bool:
+    """A quick test: whether the text is certainly one sentence from its first character to its last, without a mark,
+    link, placeholder or digit. False also for other scripts and for rarer signs."""
+    return _PLAIN_SENTENCE.fullmatch(text) is not None and text[-1] != " " and "  " not in text
 
 
 # A text in pieces ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from app.engine.errors import Overloaded, TextTooLong
 from app.engine.interface import Engine, TranslationOptions, TranslationResult
@@ -48,7 +49,10 @@ class PreparedText:
 
     def assembled(self, translations: Sequence[TranslationResult]) -> TranslatedText:
         options = self.request.options
-        result = assembled(self.segmented, translations, options.target_language)
+        if self.segmented.whole:
+            (result,) = translations
+        else:
+            result = assembled(self.segmented, translations, options.target_language)
         return TranslatedText(
             result.text,
             result.alternatives[: options.alternatives],
@@ -82,16 +86,16 @@ class Translator:
 
     async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslatedText]:
         texts = await self._prepared(requests, certain=certain)
-        translations = iter(await self._translate_sentences([each for text in texts for each in text.sentences]))
-        parts = [[next(translations) for _ in text.sentences] for text in texts]
-        characters = sum(len(request.text) for request in requests)
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        translations = iter(await self._translate_sentences(sentences))
         return await in_thread_if_long(
-            characters, lambda: [text.assembled(own) for text, own in zip(texts, parts, strict=True)]
+            _characters(requests),
+            lambda: [text.assembled(list(islice(translations, len(text.sentences)))) for text in texts],
         )
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         """certain: whether the tokens of all sentences are counted."""
-        characters = sum(len(request.text) for request in requests)
+        characters = _characters(requests)
         texts = await in_thread_if_long(
             characters,
             lambda: [segmented(each.text, each.options.source_language, split=each.split) for each in requests],
@@ -106,20 +110,7 @@ class Translator:
                 if certain or not surely_fits(text, rooms[model]):
                     count_tokens = partial(self._engine.source_tokens, *model)
                     texts[number] = await split_to_fit(text, rooms[model], count_tokens, certain=certain)
-
-        def prepared() -> list[PreparedText]:
-            matchers = {id(request.glossary): request.glossary for request in requests if request.glossary}
-            matcher_of = {key: TermMatcher(glossary) for key, glossary in matchers.items()}  # requests may share one
-            return [
-                PreparedText(
-                    request,
-                    text,
-                    _prepared_sentences(text, request.options, matcher_of.get(id(request.glossary))),
-                )
-                for request, text in zip(requests, texts, strict=True)
-            ]
-
-        return await in_thread_if_long(characters, prepared)
+        return await in_thread_if_long(characters, partial(_prepared_texts, requests, texts))
 
     async def _translate_sentences(
         self, sentences: Sequence[PreparedSentence], halvings: int = _MAX_HALVINGS, *, patient: bool = False
@@ -231,6 +222,22 @@ class Translator:
                     raise
             await asyncio.sleep(pause)
             pause *= 2
+
+
+def _characters(requests: Sequence[TextRequest]) -> int:
+    return sum(len(request.text) for request in requests)
+
+
+def _prepared_texts(requests: Sequence[TextRequest], texts: Sequence[SegmentedText]) -> list[PreparedText]:
+    matchers: dict[int, TermMatcher] = {}  # by the identity of the glossary, which requests may share
+    prepared = []
+    for request, text in zip(requests, texts, strict=True):
+        matcher = None
+        if request.glossary:
+            key = id(request.glossary)
+            matcher = matchers[key] if key in matchers else matchers.setdefault(key, TermMatcher(request.glossary))
+        prepared.append(PreparedText(request, text, _prepared_sentences(text, request.options, matcher)))
+    return prepared
 
 
 def _prepared_sentences(

@@ -1,4 +1,4 @@
-"""What is taken for one plain sentence is what the long way finds too."""
+"""The quick test for plain sentences changes no result."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from app.engine.interface import TranslationOptions
-from app.text.sentence_splitting import one_plain_sentence
-from app.translation.prepare import PreparedSentence, SegmentedText, segmented
+from app.translation.prepare import PreparedSentence, SegmentedText, one_plain_sentence, segmented
 
 LANGUAGES = ("de", "en", "fr", "es", "el", "ru", "zh", "ja", "hi", "my", "xx")
 WORDS = (
