@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
 import torch
 
 from training import output_folder
-from training.config.overrides import Config, Override, assemble, options_of, table_overrides, with_current_keys
+from training.config.overrides import Override, assemble, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
-from training.config.run_config import NO_CLEANING, CleaningConfig, raise_all
+from training.config.run_config import NO_CLEANING, CleaningConfig, Config, raise_all
 from training.config.run_file import CorpusArgument, RunFile, read_run_file
 from training.data.cleaning import clean, hold_out
 from training.data.corpus_loading import parse_columns, read_corpora, read_pairs

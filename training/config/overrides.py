@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, 
 
 from models.networks.recurrent import RecurrentConfig
 from models.networks.transformer import TransformerConfig
-from training.config.run_config import LyricsConfig, TranslatorConfig, raise_all
+from training.config.run_config import Config, LyricsConfig, TranslatorConfig, raise_all
 from training.errors import CannotStart
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Config = TypeVar("Config", bound=TranslatorConfig | LyricsConfig)
 NETWORK_CONFIGS: dict[type, type[DataclassInstance]] = {
     TranslatorConfig: TransformerConfig,
     LyricsConfig: RecurrentConfig,
@@ -228,5 +227,7 @@ def _with_values(base: Part, values: Mapping[str, object]) -> Part:
     changes: dict[str, Any] = {key: value for key, value in values.items() if "." not in key}
     for name in dict.fromkeys(key.partition(".")[0] for key in values if "." in key):
         part, inner = getattr(base, name), _part(values, name)
-        changes[name] = _with_values(part, inner) if is_dataclass(part) else {**part, **inner}
+        changes[name] = (
+            _with_values(part, inner) if is_dataclass(part) and not isinstance(part, type) else {**part, **inner}
+        )
     return replace(base, **changes)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic
 
 from training.config.run_config import (
     CleaningConfig,
+    Config,
     LoopConfig,
     LyricsConfig,
     NetworkOptions,
@@ -15,8 +16,6 @@ from training.config.run_config import (
     TokenizerConfig,
     TranslatorConfig,
 )
-
-Config = TypeVar("Config", TranslatorConfig, LyricsConfig)
 
 
 @dataclass(frozen=True, slots=True)

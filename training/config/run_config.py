@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T")
+Config = TypeVar("Config", bound="TranslatorConfig | LyricsConfig")
 LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 NetworkOptions = Mapping[str, Any]
 """The fields of the network's own config but those that follow from the data."""

@@ -1,4 +1,12 @@
-"""run.toml: configuration, data and machine of a run, to repeat it exactly; and any file that --config names."""
+"""run.toml: configuration, data and machine of a run, to repeat it exactly; and any file that --config names.
+
+command = "translator"    the command whose options these are
+complete = true           every option is stated: one that a later version adds keeps its neutral default
+recipe = "tiny"           otherwise the base of what is not stated
+...                       the options, as `python -m training recipes --show tiny` lists them
+[data]                    train, valid, test, columns, corpus, as on the command line; [data.sha256] of their files
+[machine]                 device and threads: on a CPU both decide the last bits of a sum
+"""
 
 from __future__ import annotations
 
@@ -13,12 +21,15 @@ from typing import Any, Literal, get_args, get_origin
 
 import torch
 
-from training.config.overrides import NONE, Option, options_of
+from training.config.overrides import NONE, options_of
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.errors import TrainingError, os_error_reason
 
+Table = Mapping[str, Any]
+"""A table of a TOML file."""
 
-def toml_literal(value: Any) -> str:
+
+def toml_literal(value: object) -> str:
     """A TOML value. None is the text "none"."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -34,7 +45,7 @@ def toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_literal(key)
 
 
-def toml_lines(values: Mapping[str, Any], comments: Mapping[str, str] | None = None, prefix: str = "") -> Iterator[str]:
+def toml_lines(values: Table, comments: Mapping[str, str] | None = None, prefix: str = "") -> Iterator[str]:
     """Lines: a table's own values first, then its tables."""
     for name, value in values.items():
         if not isinstance(value, Mapping):
@@ -47,22 +58,17 @@ def toml_lines(values: Mapping[str, Any], comments: Mapping[str, str] | None = N
 
 
 def explained_config(config: TranslatorConfig | LyricsConfig) -> str:
-    """Every option of a config with what it means, those of the network that keep their default too."""
-    known = options_of(type(config))
-    values = asdict(config)
-    values["network"] = {**_network_defaults(known), **values["network"]}
-    return "\n".join(toml_lines(values, {name: _comment(key) for name, key in known.items()})) + "\n"
-
-
-def _comment(key: Option) -> str:
-    """The choices, where there is a choice, and what the source says."""
-    choices = " | ".join(map(str, get_args(key.annotation))) if get_origin(key.annotation) is Literal else ""
-    return "; ".join(filter(None, [choices, key.help]))
-
-
-def _network_defaults(known: Mapping[str, Option]) -> dict[str, Any]:
-    inside = ((name.removeprefix("network."), key) for name, key in known.items() if name.startswith("network."))
-    return {name: key.default for name, key in inside if key.default is not MISSING}
+    """Every option of a config with its choices and its help, those of the network that keep their default too."""
+    options, values = options_of(type(config)), asdict(config)
+    comments, network = {}, {}
+    for key, option in options.items():
+        choices = " | ".join(map(str, get_args(option.annotation))) if get_origin(option.annotation) is Literal else ""
+        comments[key] = "; ".join(filter(None, [choices, option.help]))
+        group, _, name = key.partition(".")
+        if group == "network" and option.default is not MISSING:
+            network[name] = option.default
+    values["network"] = {**network, **values["network"]}
+    return "\n".join(toml_lines(values, comments)) + "\n"
 
 
 RUN_FILE = "run.toml"
@@ -79,33 +85,42 @@ class RunFile:
     name: str = ""
     folder: Path = Path()
     complete: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    machine: Mapping[str, Any] = field(default_factory=dict)
+    options: Table = field(default_factory=dict)
+    data: Table = field(default_factory=dict)
+    machine: Table = field(default_factory=dict)
 
-    def located(self, role: str) -> Any:
-        """What the file names for `role`, relative to the working folder, or else to the file itself."""
-        named = self.data.get(role)
+    def located(self, role: str) -> CorpusArgument | None:
+        """The corpus that the file names for `role`, relative to the working folder, or else to the file itself."""
+
+        def located(named: str) -> str:
+            if any(Path(part).exists() for part in corpus_parts(named)):
+                return named
+            beside = ",".join(str(self.folder / part) for part in named.split(","))
+            return beside if any(Path(part).exists() for part in beside.split(",")) else named
+
+        named: CorpusArgument | None = self.data.get(role)
         if isinstance(named, list):
-            return [self._located(one) for one in named]
-        return self._located(named) if isinstance(named, str) else named
-
-    def _located(self, named: str) -> str:
-        if any(Path(part).exists() for part in corpus_parts(named)):
-            return named
-        beside = ",".join(str(self.folder / part) for part in named.split(","))
-        return beside if any(Path(part).exists() for part in beside.split(",")) else named
+            return [located(one) for one in named]
+        return located(named) if isinstance(named, str) else named
 
     def problems(self, given: Mapping[str, CorpusArgument | None]) -> Iterator[str]:
         """What is wrong beside the options. given: the data that the command line names instead."""
+        digests = self.data.get("sha256", {})
         for role, named in self.data.items():
-            if role not in (*DATA_ROLES, "sha256"):
+            if role == "sha256":
+                continue
+            parts = named if role == "train" and isinstance(named, list) else [named]
+            if role not in DATA_ROLES:
                 yield f"data.{role} is no option, which are {', '.join(DATA_ROLES)} ({self.name})"
-            elif role != "sha256" and not _is_named(named, several=role == "train"):
-                what = "a text or a list of texts" if role == "train" else "a text"
-                yield f"data.{role} must be {what}, not {named!r} ({self.name})"
-            elif role != "sha256" and not given.get(role):
-                yield from self._changes(role)
+            elif not parts or not all(isinstance(part, str) for part in parts):
+                wanted = "a text or a list of texts" if role == "train" else "a text"
+                yield f"data.{role} must be {wanted}, not {named!r} ({self.name})"
+            elif not given.get(role):
+                for file, digest in file_digests(self.located(role) or "").items():
+                    name = next((name for name in digests if f"/{Path(file).as_posix()}".endswith(f"/{name}")), None)
+                    if name is not None and digests[name] != digest:
+                        other = f"to train on it as it is now, name it with --{role}"
+                        yield f"{file} is not what {self.name} recorded; {other}"
         for name, value in self.machine.items():
             if name not in ("device", "threads"):
                 yield f"machine.{name} is no option, which are device and threads ({self.name})"
@@ -114,17 +129,9 @@ class RunFile:
             elif name == "device" and value not in ("cpu", "cuda"):
                 yield f"machine.device must be one of cpu, cuda, not {value!r} ({self.name})"
 
-    def _changes(self, role: str) -> Iterator[str]:
-        recorded = self.data.get("sha256", {})
-        located = self.located(role) or ""
-        for part, digest in file_digests(located).items():
-            name = next((name for name in recorded if f"/{Path(part).as_posix()}".endswith(f"/{name}")), None)
-            if name is not None and recorded[name] != digest:
-                yield f"{part} is not what {self.name} recorded; to train on it as it is now, name it with --{role}"
-
 
 def read_run_file(path: Path, command: str) -> RunFile:
-    """TrainingError where it is no such file; whatever is wrong with single options is for the list."""
+    """TrainingError for a file that cannot be read as one of this command; options are checked later, all together."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -148,37 +155,32 @@ def run_file_text(
     device: torch.device,
     processes: int = 1,
 ) -> str:
-    """What `read` gives back. data: role -> as the command line named it; none for a corpus that is no file."""
+    """What `read_run_file` reads. data: role -> as the command line named it; {} for a corpus that is no file."""
     command, shared = COMMANDS[type(config)], f" --processes {processes}" if processes > 1 else ""
     head = f"# The same run again: python -m training {command} --config {RUN_FILE}{shared} --out FOLDER\n"
     if not data:
         head = "# The corpus of this run was no file: name one with the command's own options.\n"
     options = {"command": command, "complete": True, **asdict(config)}
     if data:
-        found = {name: digest for named in data.values() for name, digest in file_digests(named).items()}
-        options["data"] = {**data, **({"sha256": found} if found else {})}
+        digests = {name: digest for named in data.values() for name, digest in file_digests(named).items()}
+        options["data"] = {**data, **({"sha256": digests} if digests else {})}
     options["machine"] = {"device": device.type, "threads": torch.get_num_threads()}
     return head + "\n".join(toml_lines(options)) + "\n"
 
 
 def corpus_parts(named: CorpusArgument) -> list[str]:
     """The single files and folders."""
-    each = [named] if isinstance(named, str) else named
-    return [part for one in each for part in ([one] if Path(one).exists() else one.split(","))]
-
-
-def _is_named(value: Any, *, several: bool) -> bool:
-    each = value if several and isinstance(value, list) else [value]
-    return bool(each) and all(isinstance(one, str) for one in each)
+    arguments = [named] if isinstance(named, str) else named
+    return [part for one in arguments for part in ([one] if Path(one).exists() else one.split(","))]
 
 
 def file_digests(named: CorpusArgument) -> dict[str, str]:
     """The sha256 of each file that a corpus argument names."""
-    found = {}
+    digests = {}
     for part in corpus_parts(named):
         path = Path(part)
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 with file.open("rb") as opened:
-                    found[file.as_posix()] = hashlib.file_digest(opened, "sha256").hexdigest()
-    return found
+                    digests[file.as_posix()] = hashlib.file_digest(opened, "sha256").hexdigest()
+    return digests

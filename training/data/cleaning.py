@@ -31,7 +31,7 @@ class HeldOutIndex:
     """The sentences of a held-out set, to be looked up, and how many training pairs have them in common."""
 
     def __init__(self, held_out: Pairs) -> None:
-        self.counts: dict[OverlapKind, int] = {"pair": 0, "source": 0, "target": 0}
+        self.counts: dict[str, int] = {"pair": 0, "source": 0, "target": 0}
         self._targets_of: dict[str, set[str]] = {}
         for source, target in zip(held_out.sources, held_out.targets, strict=True):
             self._targets_of.setdefault(comparison_key(source), set()).add(comparison_key(target))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from training.data.corpus_readers import (
     BYTE_ORDER_MARK,
     HUGGINGFACE_PREFIX,
     Columns,
     Languages,
+    Record,
     check_characters,
     dataset_rows,
     json_records,
@@ -167,7 +168,7 @@ def _joined(parts: Iterable[str]) -> str:
     return "\n".join(part.removesuffix("\n") for part in parts) + "\n"
 
 
-def _text_of(record: Mapping[str, Any], where: str) -> str:
+def _text_of(record: Record, where: str) -> str:
     text = next((record[key] for key in TEXT_KEYS if isinstance(record.get(key), str)), None)
     if text is None:
         there = ", ".join(map(repr, list(record)[:8])) or "none"

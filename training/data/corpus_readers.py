@@ -93,6 +93,8 @@ def _normal(code: str) -> str:
 
 
 Languages = tuple[str, str]  # of the source and of the target
+Record = Mapping[str, Any]
+"""A JSON object, or a row of a data set."""
 
 
 def read_jsonl(path: Path, languages: Languages | None) -> Iterator[Row]:
@@ -100,7 +102,7 @@ def read_jsonl(path: Path, languages: Languages | None) -> Iterator[Row]:
         yield number, *pair_of(record, languages, f"{path} line {number}")
 
 
-def json_records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def json_records(path: Path) -> Iterator[tuple[int, Record]]:
     """(line, object); blank lines are skipped. TrainingError for a line that is no JSON object."""
     for number, line in numbered_lines(path):
         if not line.strip():
@@ -117,7 +119,7 @@ def json_records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, record
 
 
-def pair_of(record: Mapping[str, Any], languages: Languages | None, where: str) -> tuple[str, str]:
+def pair_of(record: Record, languages: Languages | None, where: str) -> tuple[str, str]:
     """Source and target of one record. TrainingError, beginning with `where`, if it has none."""
     inner = record.get("translation")
     for candidate in (inner, record) if isinstance(inner, Mapping) else (record,):
@@ -131,7 +133,7 @@ def pair_of(record: Mapping[str, Any], languages: Languages | None, where: str) 
     raise TrainingError(f"{where} has the keys {there}; a pair needs {named}'source' and 'target'.")
 
 
-def text_of(record: Mapping[str, Any], key: str, where: str) -> str:
+def text_of(record: Record, key: str, where: str) -> str:
     """The text under a key, on one line; null is an empty text."""
     text = record[key]
     if text is None:
@@ -157,7 +159,7 @@ def one_line(text: str) -> str:
     return re.sub(r"\s*[\r\n]\s*", " ", text) if "\n" in text or "\r" in text else text
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     kinds = {dict: "object", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
     return kinds.get(type(value), "null")
 
@@ -193,15 +195,12 @@ def _choose(path: Path, number: int, cells: list[str]) -> Columns:
         return 2, 4
     if len(cells) == 3 and "attribution:" in cells[2].lower():
         return 1, 2
-    shown = ", ".join(f"{place} {_short_cell(cell)!r}" for place, cell in enumerate(cells[:6], start=1))
+    cells = [cell if len(cell) <= CELL_SHOWN else cell[: CELL_SHOWN - 1] + "…" for cell in cells]
+    shown = ", ".join(f"{place} {cell!r}" for place, cell in enumerate(cells[:6], start=1))
     raise TrainingError(
         f"{path} line {number} has {len(cells)} columns ({shown}{', …' if len(cells) > 6 else ''}): say which hold"
         " the source and the target, such as --columns 1,2."
     )
-
-
-def _short_cell(cell: str) -> str:
-    return cell if len(cell) <= CELL_SHOWN else cell[: CELL_SHOWN - 1] + "…"
 
 
 def _other_width(path: Path, number: int, found: int, columns: Columns, width: int | None) -> TrainingError:
@@ -277,7 +276,7 @@ def read_huggingface(argument: str, languages: Languages | None) -> Iterator[Row
         yield number, *pair_of(record, languages, f"{argument} row {number}")
 
 
-def dataset_rows(argument: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def dataset_rows(argument: str) -> Iterator[tuple[int, Record]]:
     name, config, split = parse_dataset_name(argument)
     try:
         import datasets

@@ -124,6 +124,10 @@ def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
         config = TokenizerConfig(vocab_size=vocabulary)
         tokenizer = fit_tokenizer(config, [*some["source"], *some["target"]], casefold=False)
         length_statistics["subwords"] = _length_statistics(some, lambda text: len(tokenizer.encode(text)))
+
+    def first_place(texts: list[str]) -> Callable[[str], str]:
+        return lambda character: pairs.place(next(i for i, text in enumerate(texts) if character in text))
+
     ratios = lengths(map(len, pairs.targets)) / lengths(map(len, pairs.sources))
     targets_of = Counter(source for source, _ in set(zip(pairs.sources, pairs.targets, strict=True)))
     return {
@@ -133,15 +137,7 @@ def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
         "characters_per_source_character": quantiles(ratios),
         "repeated": {side: _repetitions(texts) for side, texts in sides.items()},
         "sources_with_several_targets": sum(count > 1 for count in targets_of.values()),
-        "inventory": {
-            side: inventory(
-                count_characters(texts),
-                lambda character, texts=texts: pairs.place(
-                    next(i for i, text in enumerate(texts) if character in text)
-                ),
-            )
-            for side, texts in sides.items()
-        },
+        "inventory": {side: inventory(count_characters(texts), first_place(texts)) for side, texts in sides.items()},
     }
 
 
@@ -190,8 +186,8 @@ def page_of_pairs(facts: Statistics, report: CorpusReport, sides: Mapping[str, s
     """sides: "source" and "target", and what to call their first texts."""
     yield from report.lines(examples=True)
     yield from (f"first pair, {sides[side]}: {_shown(text)}" for side, text in facts["first"].items())
-    for unit, sides in facts["lengths"].items():
-        yield from _length_lines(unit, sides)
+    for unit, statistics in facts["lengths"].items():
+        yield from _length_lines(unit, statistics)
     yield ""
     ratios = ", ".join(f"{name} {value:g}" for name, value in facts["characters_per_source_character"].items())
     yield f"target characters for each source character: {ratios}"

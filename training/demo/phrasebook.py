@@ -47,7 +47,7 @@ def linearised_formula(tree: Formula, language: int) -> list[Word]:
     if addressee is None:
         return line
     if isinstance(addressee, Couple):
-        return line + _GRAMMARS[language].couple(addressee)
+        return [*line, *_GRAMMARS[language].couple(addressee)]
     names = (addressee.german[0], addressee.english[0], addressee.spanish[0], addressee.chinese)
     return [*line, word(names[language], "subject.noun")]
 
