@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.access.rate_limits import parse_quotas, parse_rates
 
-# Of a page, or of an extension, whose origin a browser makes of the extension's id.
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+PREFIX = "PARLANCE_"
+Section = TypeVar("Section", bound="DataclassInstance")
+
+# Of a page, or of an extension: a browser makes its origin of the extension's id.
 _ORIGIN = re.compile(r"(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
 
 
@@ -60,11 +68,11 @@ def _check_web_address(value: str) -> str:
 
 
 def _check_networks(value: str) -> str:
-    """Whatever is no address would be believed of nobody, and nobody would notice."""
-    networks = [each.strip() for each in value.split(",") if each.strip()]
-    for each in networks:
+    """uvicorn takes a wrong address for a host name, which no client has, and says nothing."""
+    networks = [network.strip() for network in value.split(",") if network.strip()]
+    for network in networks:
         try:
-            ipaddress.ip_network(each)
+            ipaddress.ip_network(network)
         except ValueError:
             raise ValueError("it takes addresses and networks such as 127.0.0.1,10.0.0.0/8") from None
     return ",".join(networks)
@@ -86,9 +94,6 @@ RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis_url)]
 WebAddress = Annotated[str, AfterValidator(_check_web_address)]
 Networks = Annotated[str, AfterValidator(_check_networks)]
 Origins = Annotated[str, AfterValidator(_check_origins)]
-
-
-PREFIX = "PARLANCE_"
 
 
 class SettingsError(ValueError):
@@ -282,6 +287,10 @@ class Settings(BaseSettings):
         " http://localhost:4318/v1/traces; needs the extra `otel`. Empty: none.",
     )
 
+    def section(self, kind: type[Section]) -> Section:
+        """The settings that one part of the service takes: `kind` is a dataclass whose fields have their names."""
+        return kind(**{field.name: getattr(self, field.name) for field in dataclasses.fields(kind)})
+
     @field_validator("log_level", "log_format", mode="before")
     @classmethod
     def _any_case(cls, value: object) -> object:
@@ -310,14 +319,14 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        problems = [_describe_error(str(each["loc"][0]) if each["loc"] else "", each) for each in error.errors()]
+        problems = [_describe_error(details) for details in error.errors()]
         raise SettingsError(f"Parlance cannot start: {'; '.join(problems)}.") from None
 
 
-def _describe_error(name: str, error: object) -> str:
-    details: dict[str, object] = dict(error)  # type: ignore[call-overload]
-    reason = str(details["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+def _describe_error(details: ErrorDetails) -> str:
+    name = str(details["loc"][0]) if details["loc"] else ""
+    reason = details["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     reason = reason.split(", unable to parse")[0]
-    if name in ("admin_key", "redis_url"):  # what is wrong with a secret is said without saying the secret
+    if name in ("admin_key", "redis_url"):  # without the value, which is a secret
         return f"{PREFIX}{name.upper()} cannot be used: {reason}"
     return f'{PREFIX}{name.upper()} is "{details["input"]}": {reason}' if name else reason

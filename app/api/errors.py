@@ -1,15 +1,15 @@
-"""The one table from what went wrong to a status, and the one body that says so.
+"""The table from errors to HTTP statuses, and the body of an error.
 
 {"error": sentence, "code": snake_case, "field": the input at fault or null, "request_id": as in X-Request-Id}
 
-and of an answer that would be too large also "values", "limit" and "suggest".
+An answer that would be too large also has "values", "limit" and "suggest".
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from app.access.authorization import KeyMissing, KeyWrong, QuotaExceeded, RateLimited, ScopeMissing
+from app.access.authorization import KeyMissing, KeyWrong, LimitReached, QuotaExceeded, RateLimited, ScopeMissing
 from app.api.field_types import field_name, quotable, validation_message
 from app.api.responses import JsonResponse
 from app.engine.errors import (
@@ -38,9 +38,10 @@ from app.engine.errors import (
 
 logger = logging.getLogger(__name__)
 
-STATUS: Mapping[type[EngineError], int] = {
-    TextTooLong: 422,  # it is well formed, and no client of LibreTranslate tells it from 400; or `too_long_status`
-    InvalidRequest: 422,  # or what the route's own family says: `JsonRoute.invalid_status`
+Statuses = Mapping[type[EngineError], int]
+STATUS: Statuses = {  # a route class may have `statuses` of its own, which its clients expect
+    TextTooLong: 422,  # not 400: the request is well formed, and LibreTranslate's clients treat both alike
+    InvalidRequest: 422,
     UnknownPair: 400,
     UnknownModel: 404,
     UnknownGlossary: 404,
@@ -57,20 +58,14 @@ STATUS: Mapping[type[EngineError], int] = {
     EngineFailed: 500,
     EngineError: 500,
 }
-_OF_THE_FAMILY: Mapping[type[EngineError], str] = {  # attributes of a route class that say otherwise
-    TextTooLong: "too_long_status",
-    InvalidRequest: "invalid_status",
-    KeyMissing: "missing_key_status",
-    KeyWrong: "wrong_key_status",
-    QuotaExceeded: "quota_status",
-}
-UNAVAILABLE_RETRY_AFTER_S = 2  # about what a device process needs to come back
+UNAVAILABLE_RETRY_AFTER_S = 2  # about the time that a device process needs to restart
 INTERNAL_ERROR_MESSAGE = "This is a fault of ours, not of your request; it is in our log under this request_id."
 _CODES = {
     401: "unauthorized",
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "body_too_slow",
     413: "body_too_large",
     415: "unsupported_media_type",
     507: "storage_full",
@@ -99,136 +94,137 @@ class ErrorAnswer(BaseModel):
     limit: int | None = Field(
         default=None, description="Only of answer_too_large: the most that one answer may hold.", examples=[262_144]
     )
-    suggest: dict[str, Any] | None = Field(
+    suggest: dict[str, object] | None = Field(
         default=None,
         description="Only of answer_too_large: fields to put into the request, with which so many values fit; null:"
         " only a shorter text will.",
         examples=[{"encoding": "u16"}, {"reduce": {"heads": "mean", "layers": "none"}}, {"units": 15}],
     )
 
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> ErrorAnswer:
+        del status
+        return error
 
-INSPECTION_ERRORS: Mapping[str, str] = {  # whatever is looked at, for `documented`
+
+class ErrorSchema(Protocol):
+    """The body of a family's errors, made from ours."""
+
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> BaseModel: ...
+
+
+INSPECTION_ERRORS: Mapping[str, str] = {  # of every inspection, for `documented`
     "s413": "The body is too large.",
     "s415": "The body is not JSON.",
     "s429": "The queue is full; Retry-After says when to try again.",
     "s503": "No device can answer right now; Retry-After says when to try again.",
     "s504": "The answer took too long.",
 }
+TEXT_ERRORS: Mapping[str, str] = {  # of texts in the form of a page's translator
+    "s400": "The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
+    "s413": "The body is too large.",
+    "s415": "The body is not JSON.",
+    "s429": "The queue is full; Retry-After says when to try again.",
+    "s503": "No device can translate right now; Retry-After says when to try again.",
+    "s504": "The translation took too long.",
+}
+Responses = dict[int | str, dict[str, object]]
 
 
-def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
+def documented(**meanings: str) -> Responses:
     """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
     return documented_as(ErrorAnswer, **meanings)
 
 
-def documented_as(form: type[BaseModel], **meanings: str) -> dict[int | str, dict[str, object]]:
-    """The same of a family whose errors have another body."""
+def documented_as(schema: type[BaseModel], **meanings: str) -> Responses:
+    """The same for a family whose errors have another body."""
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
     texts["default"] = "Any other error, in the same form."
-    return {status: {"model": form, "description": text} for status, text in texts.items()}
+    return {status: {"model": schema, "description": text} for status, text in texts.items()}
 
 
 class HttpError(NamedTuple):
-    """A domain error in HTTP's terms."""
+    """An engine's error as an HTTP answer."""
 
     status: int
-    code: str
-    message: str
-    field: str | None
+    body: ErrorAnswer
     headers: dict[str, str]
-    more: dict[str, Any]
 
 
 def http_error(scope: Scope, error: EngineError) -> HttpError:
-    """Also logs what is a fault of ours."""
-    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    theirs = next((_OF_THE_FAMILY[kind] for kind in type(error).__mro__ if kind in _OF_THE_FAMILY), "")
-    status = getattr(scope.get("route"), theirs, status) if theirs else status
+    """Also logs errors that are faults of the server."""
+    family: Statuses = getattr(scope.get("route"), "statuses", {})
+    status = next(statuses[kind] for kind in type(error).__mro__ for statuses in (family, STATUS) if kind in statuses)
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
     headers = {}
-    if isinstance(error, Overloaded | RateLimited | QuotaExceeded):
+    if isinstance(error, Overloaded | LimitReached):
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, EngineUnavailable):
         headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)
     elif isinstance(error, KeyMissing | KeyWrong) and status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="parlance"'
-    more: dict[str, Any] = {}
+    body = error_body(scope, error.code, error.message, error.field)
     if isinstance(error, AnswerTooLarge):
-        more = {"values": error.values, "limit": error.limit, "suggest": error.suggest}
-    return HttpError(status, error.code, error.message, error.field, headers, more)
+        body.values, body.limit, body.suggest = error.values, error.limit, error.suggest
+    return HttpError(status, body, headers)
 
 
-def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> dict[str, str | None]:
-    """An error in our form. Whatever is quoted in the message becomes encodable on the way."""
-    return {
-        "error": message.encode("utf-8", "replace").decode("utf-8"),
-        "code": code,
-        "field": field,
-        "request_id": scope.get("state", {}).get("request_id", ""),
-    }
-
-
-def error_response(
-    scope: Scope,
-    status: int,
-    code: str,
-    message: str,
-    *,
-    field: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    more: Mapping[str, Any] | None = None,
-) -> JsonResponse:
-    """more: fields that this error has beside the four of all. Clients of other services get it in their own form."""
-    body = {**error_body(scope, code, message, field), **(more or {})}
-    if (form := getattr(type(scope.get("route")), "error_form", None)) is not None:
-        body = form(status, body)
-    return JsonResponse(body, status_code=status, headers=headers)
-
-
-def install_error_handlers(app: FastAPI) -> None:
-    """Answer domain errors, invalid input and wrong paths; what else escapes is `RequestIds`' to catch."""
-    for kind, handler in _HANDLERS.items():
-        app.add_exception_handler(kind, handler)
-
-
-async def handle_error(request: Request, error: Exception) -> JsonResponse:
-    """What the framework would answer with these handlers; whatever they do not know is raised again."""
-    handler = next((handler for kind, handler in _HANDLERS.items() if isinstance(error, kind)), None)
-    if handler is None:
-        raise error
-    return await handler(request, error)
-
-
-async def _engine_error(request: Request, error: Exception) -> JsonResponse:
-    assert isinstance(error, EngineError)
-    request.app.state.services.metrics.refused(error)
-    case = http_error(request.scope, error)
-    return error_response(
-        request.scope, case.status, case.code, case.message, field=case.field, headers=case.headers, more=case.more
+def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> ErrorAnswer:
+    """Characters of a quoted text that UTF-8 cannot write are replaced."""
+    return ErrorAnswer(
+        error=message.encode("utf-8", "replace").decode("utf-8"),
+        code=code,
+        field=field,
+        request_id=scope.get("state", {}).get("request_id", ""),
     )
 
 
-async def _validation_error(request: Request, error: Exception) -> JsonResponse:
-    assert isinstance(error, RequestValidationError)
-    problems = error.errors()
-    return await _engine_error(request, InvalidRequest(validation_message(problems), field=field_name(problems[0])))
+def error_response(
+    scope: Scope, status: int, body: ErrorAnswer, headers: Mapping[str, str] | None = None
+) -> JsonResponse:
+    """`body` in the form of the route's family."""
+    schema: type[ErrorSchema] = getattr(scope.get("route"), "error_schema", ErrorAnswer)
+    content = schema.from_error(status, body).model_dump(exclude_unset=True)
+    return JsonResponse(content, status_code=status, headers=headers)
 
 
-async def _http_error(request: Request, error: Exception) -> JsonResponse:
-    assert isinstance(error, HTTPException)
-    status, path, headers = error.status_code, quotable(request.url.path), error.headers
-    message = str(error.detail)
+def internal_error(scope: Scope) -> ErrorAnswer:
+    return error_body(scope, "internal_error", INTERNAL_ERROR_MESSAGE)
+
+
+def not_found(scope: Scope, message: str) -> JsonResponse:
+    """404 for a stored thing that is not there (any more)."""
+    return error_response(scope, 404, error_body(scope, "not_found", message))
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Engine errors, invalid input and wrong paths; `RequestId` catches everything else."""
+    for kind in (EngineError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, handle_error)
+
+
+async def handle_error(request: Request, error: Exception) -> JsonResponse:
+    """The answer to an error of these three kinds; any other is raised again."""
+    if isinstance(error, HTTPException):
+        return _http_exception(request, error)
+    if isinstance(error, RequestValidationError):
+        problems = error.errors()
+        error = InvalidRequest(validation_message(problems), field=field_name(problems[0]))
+    if not isinstance(error, EngineError):
+        raise error
+    request.app.state.services.metrics.refused(error)
+    status, body, headers = http_error(request.scope, error)
+    return error_response(request.scope, status, body, headers)
+
+
+def _http_exception(request: Request, error: HTTPException) -> JsonResponse:
+    status, path, message = error.status_code, quotable(request.url.path), str(error.detail)
     if status == 404:
         message = f"There is nothing at {path}; /docs lists every path."
     elif status == 405:
-        allowed = (headers or {}).get("Allow", "another method")
+        allowed = (error.headers or {}).get("Allow", "another method")
         message = f"{path} does not answer {quotable(request.method)}; use {allowed}."
-    return error_response(request.scope, status, _CODES.get(status, "http_error"), message, headers=headers)
-
-
-_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, JsonResponse]]] = {
-    EngineError: _engine_error,
-    RequestValidationError: _validation_error,
-    HTTPException: _http_error,
-}
+    body = error_body(request.scope, _CODES.get(status, "http_error"), message)
+    return error_response(request.scope, status, body, error.headers)

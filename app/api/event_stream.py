@@ -17,59 +17,55 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, TypeVar
+from types import TracebackType
+from typing import Generic, TypeVar
 
 import msgspec
 from fastapi import Request
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.errors import INTERNAL_ERROR_MESSAGE, error_body, http_error
-from app.api.expectations import written_token_fields
+from app.api.errors import HttpError, Responses, http_error, internal_error
+from app.api.request_body import ClientDisconnected
+from app.api.shared_schemas import WrittenTokenAnswer
 from app.engine.errors import EngineError
 from app.engine.output.text_stream import TextDelta, TextStream
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+_EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
-class ClientDisconnected(HTTPException):
-    """The client closed the connection before the answer was there."""
-
-    def __init__(self) -> None:
-        super().__init__(499, "The client closed the connection before the answer was there.")
-
-
-async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
     """The result of `work`, which is cancelled as soon as the client of `request` has disconnected.
 
-    `work` runs in the caller's own task, so that its result is there in the same turn of the loop: it is this task that
-    the watcher cancels, as `asyncio.timeout` does it.
+    `work` runs in the caller's own task, so that its result is there in the same iteration of the event loop; the
+    watcher cancels this task, as `asyncio.timeout` does.
     """
-    working = asyncio.current_task()
-    assert working is not None
-    cancellations, left = working.cancelling(), False
+    worker = asyncio.current_task()
+    assert worker is not None
+    cancellations, disconnected, over = worker.cancelling(), False, False
 
-    def leave(watch: asyncio.Task[None]) -> None:
-        nonlocal left
-        if not (watch.cancelled() or watch.exception() or over):
-            left = True
-            working.cancel()
+    def cancel_work(watcher: asyncio.Task[None]) -> None:
+        nonlocal disconnected
+        if not (watcher.cancelled() or watcher.exception() or over):
+            disconnected = True
+            worker.cancel()
 
-    over = False
-    watching = asyncio.create_task(_wait_for_disconnect(request))
-    watching.add_done_callback(leave)
+    watcher = asyncio.create_task(_wait_for_disconnect(request))
+    watcher.add_done_callback(cancel_work)
     try:
         return await work
     except asyncio.CancelledError:
-        if left and working.uncancel() <= cancellations:
+        if disconnected and worker.uncancel() <= cancellations:
             raise ClientDisconnected from None
         raise
     finally:
         over = True
-        watching.cancel()
+        watcher.cancel()
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -77,142 +73,138 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-logger = logging.getLogger(__name__)
-
-_EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
-
-
 class ReaderStalled(Exception):
-    """The client has taken nothing for too long."""
+    """The client has read nothing for too long."""
 
 
 class TimedWriter:
-    """The body of one answer, written bit by bit. A context, which raises ReaderStuck once a write has waited for
-    `timeout_s`: one timer for all writes, because one for each would cost as much as the writes do."""
+    """The body of one answer, written in parts. A context, which raises ReaderStalled once a write has waited for
+    `timeout_s`: one timer for all writes, because a timer for each would cost as much as the write does."""
 
     def __init__(self, send: Send, timeout_s: float) -> None:
         self._send, self._timeout_s = send, timeout_s
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(None)
-        self._since: float | None = None  # when the write began that waits now
-        self._look: asyncio.TimerHandle
+        self._write_began_s: float | None = None  # of the write that waits now
+        self._timer: asyncio.TimerHandle
 
     async def __aenter__(self) -> TimedWriter:
         await self._limit.__aenter__()
-        self._look = self._loop.call_later(self._timeout_s, self._check)
+        self._timer = self._loop.call_later(self._timeout_s, self._check)
         return self
 
-    async def __aexit__(self, *error: Any) -> None:
-        self._look.cancel()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
         try:
-            await self._limit.__aexit__(*error)
+            await self._limit.__aexit__(kind, error, traceback)
         except TimeoutError:
             raise ReaderStalled from None
 
     async def write(self, body: bytes, *, more: bool = True) -> None:
-        """The server waits here while the client's buffers are full; the engine goes on without us meanwhile."""
-        self._since = self._loop.time()
+        """Waits here while the client's buffers are full; the engine goes on meanwhile."""
+        self._write_began_s = self._loop.time()
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
-        self._since = None
+        self._write_began_s = None
 
     def _check(self) -> None:
         now = self._loop.time()
-        end = (now if self._since is None else self._since) + self._timeout_s
+        end = (now if self._write_began_s is None else self._write_began_s) + self._timeout_s
         if end > now:
-            self._look = self._loop.call_at(end, self._check)
+            self._timer = self._loop.call_at(end, self._check)
         else:
             self._limit.reschedule(now)
 
 
 class EventStream(Response, Generic[T]):
-    """opened: what is streamed; done: the data of the last event; write_timeout_s: a reader that takes nothing for so
-    long is left; indexed: whether tokens say whose they are."""
+    """opened: the stream of texts. done: the data of the last event, from the stream's result. write_timeout_s: after
+    which a client that reads nothing is left. indexed: whether `token` events name their continuation."""
 
     media_type = "text/event-stream"
 
     def __init__(
         self,
         opened: AbstractAsyncContextManager[TextStream[T]],
-        done: Callable[[T], Any],
+        done: Callable[[T], object],
         write_timeout_s: float,
         *,
         indexed: bool = False,
     ) -> None:
-        # not to be kept, and not to be collected by proxies until it is whole
+        # not to be stored, nor to be buffered by proxies until it is whole
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._opened, self._done, self._indexed = opened, done, indexed
         self._write_timeout_s = write_timeout_s
         self._begun = False
-        self.on_refusal: Callable[[], Awaitable[None]] | None = None  # awaited if it ends before its first text
+        self.on_refusal: Callable[[], Awaitable[None]] | None = (
+            None  # awaited if the stream fails before its first text
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await while_connected(Request(scope, receive), self._stream(scope, send))
-        except ClientDisconnected:
-            if not self._begun:
-                await self._refused()
-                raise
         except ReaderStalled:
             logger.warning(
                 "request %s: its reader took nothing for %g s and is left",
                 scope["state"]["request_id"],
                 self._write_timeout_s,
             )
-        except Exception:
-            if not self._begun:
-                await self._refused()
-            raise
-
-    async def _refused(self) -> None:
-        if self.on_refusal is not None:
-            await self.on_refusal()
+        except Exception as error:
+            if not self._begun and self.on_refusal is not None:
+                await self.on_refusal()
+            if not self._begun or not isinstance(error, ClientDisconnected):
+                raise
 
     async def _stream(self, scope: Scope, send: Send) -> None:
         async with self._opened as stream:
             self._begun = True
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async with TimedWriter(send, self._write_timeout_s) as body:
-                tokens = self._tokens(await stream.taken())
+                events = self._token_events(await stream.taken())
                 while not stream.ended:
-                    await body.write(tokens)
-                    tokens = self._tokens(await stream.taken())
-                await body.write(tokens + self._last(scope, stream), more=False)
+                    await body.write(events)
+                    events = self._token_events(await stream.taken())
+                await body.write(events + self._last_events(scope, stream), more=False)
 
-    def _tokens(self, deltas: list[TextDelta]) -> bytes:
+    def _token_events(self, deltas: list[TextDelta]) -> bytes:
         """One event for each continuation that has grown."""
-        return b"".join([format_event("token", self._fields(each)) for each in deltas])
+        return b"".join([format_event("token", self._token_fields(delta)) for delta in deltas])
 
-    def _fields(self, delta: TextDelta) -> dict[str, Any]:
-        fields: dict[str, Any] = {"text": delta.text}
+    def _token_fields(self, delta: TextDelta) -> Mapping[str, object]:
+        fields: dict[str, object] = {"text": delta.text}
         if self._indexed:
             fields["index"] = delta.index
         if delta.tokens:
-            fields["tokens"] = [written_token_fields(each) for each in delta.tokens]
+            fields["tokens"] = [WrittenTokenAnswer.fields_of(token) for token in delta.tokens]
         return fields
 
-    def _last(self, scope: Scope, stream: TextStream[T]) -> bytes:
-        """The event that ends it, well or not."""
+    def _last_events(self, scope: Scope, stream: TextStream[T]) -> bytes:
         try:
-            return format_event("done", self._done(stream.result))
+            return self._done_events(stream.result)
         except EngineError as error:
-            case = http_error(scope, error)
-            return format_event("error", error_body(scope, case.code, case.message, case.field))
+            return self._error_events(http_error(scope, error))
         except Exception:
             logger.exception("request %s failed in its stream", scope["state"]["request_id"])
-            return format_event("error", error_body(scope, "internal_error", INTERNAL_ERROR_MESSAGE))
+            return self._error_events(HttpError(500, internal_error(scope), {}))
+
+    def _done_events(self, result: T) -> bytes:
+        return format_event("done", self._done(result))
+
+    def _error_events(self, error: HttpError) -> bytes:
+        return format_event("error", error.body.model_dump(exclude_unset=True))
 
 
-def format_event(name: str, data: Any) -> bytes:
-    """JSON has no bare line ends, so that one line holds it."""
+def format_event(name: str, data: object) -> bytes:
+    """JSON has no line ends outside of strings, where they are escaped, so that one line holds it."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
-def documented_stream(example: str, told: str = _EVENTS) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's 200 for a route that also streams. Before 3.2 it has no form for streams: some tools take the schema
-    for that of all of it, some for that of each event."""
+def documented_stream(example: str, events: str = _EVENTS) -> Responses:
+    """OpenAPI's 200 for a route that also streams. Before 3.2 OpenAPI has no form for streams: some tools take the
+    schema for that of the whole stream, some for that of one event."""
     text = {"type": "string"}
-    each = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
-    schema = {"description": told, "anyOf": [text, each]}
+    event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
+    schema = {"description": events, "anyOf": [text, event]}
     description = 'The answer; with `"stream": true` server-sent events.'
     return {200: {"description": description, "content": {"text/event-stream": {"schema": schema, "example": example}}}}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
 
 from fastapi import Path
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-_SHOWN_CHARACTERS = 40
-_LARGEST_SHOWN = 10**19
+_MAX_QUOTED_CHARACTERS = 40
+_MAX_PRINTED_NUMBER = 10**19
+_MAX_NAME_CHARACTERS = 200
+_DIGITS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 # pydantic's error types; {thing} is the field and what it is now, the rest comes from the error's own context.
 _SENTENCES = {
@@ -34,8 +36,8 @@ _SENTENCES = {
 }
 
 
-def validation_message(problems: Sequence[Mapping[str, Any]]) -> str:
-    """All of pydantic's `problems` in one message."""
+def validation_message(problems: Sequence[ErrorDetails]) -> str:
+    """One message for all of pydantic's `problems`."""
     missing = [f'"{field_name(problem)}"' for problem in problems if problem["type"] == "missing"]
     sentences = [_missing_message(missing)] if missing else []
     sentences += [_problem_message(problem) for problem in problems if problem["type"] != "missing"]
@@ -44,8 +46,8 @@ def validation_message(problems: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(sentences)} problems: {'; '.join(each.rstrip('.').replace('; ', ', ') for each in sentences)}."
 
 
-def field_name(problem: Mapping[str, Any]) -> str | None:
-    """The input at fault, as in `layers[2]`; None for the body as a whole."""
+def field_name(problem: ErrorDetails) -> str | None:
+    """The path of the input at fault, as in `layers[2]`; None for the body as a whole."""
     name = ""
     for part in problem["loc"][1:]:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
@@ -53,13 +55,13 @@ def field_name(problem: Mapping[str, Any]) -> str | None:
 
 
 def quotable(text: str) -> str:
-    """Someone's text, fit to be quoted in a sentence: short, printable, encodable."""
+    """A client's text, fit to be quoted in a sentence: short, printable, encodable."""
     printable = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-    return printable if len(printable) <= _SHOWN_CHARACTERS else f"{printable[:_SHOWN_CHARACTERS]}…"
+    return printable if len(printable) <= _MAX_QUOTED_CHARACTERS else f"{printable[:_MAX_QUOTED_CHARACTERS]}…"
 
 
 def describe_value(value: object) -> str:
-    """A JSON value as the subject of a sentence: itself where it is short, or else what kind of value it is."""
+    """A JSON value as a sentence names it: scalars by their value, lists and objects by their kind."""
     match value:
         case None:
             return "null"
@@ -83,15 +85,15 @@ def _missing_message(fields: Sequence[str]) -> str:
     )
 
 
-def _problem_message(problem: Mapping[str, Any]) -> str:
-    if problem["type"] == "refused":  # our own validators, which know best (`app.api.field_types.field_error`)
+def _problem_message(problem: ErrorDetails) -> str:
+    if problem["type"] == "refused":  # by `field_error`, whose message is the sentence
         field = field_name(problem)
         return f'"{field}" {problem["msg"]}' if field else f"The body {problem['msg']}"
     field = field_name(problem) or "body"
     words = {
         "field": field,
         "thing": f'"{field}" is {describe_value(problem.get("input"))}',
-        **{key: _limit(value) for key, value in problem.get("ctx", {}).items()},
+        **{name: _limit(value) for name, value in problem.get("ctx", {}).items()},
     }
     if template := _SENTENCES.get(problem["type"]):
         return template.format(**words)
@@ -99,31 +101,27 @@ def _problem_message(problem: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """Whole numbers grouped, as people write them; Python refuses to print those of thousands of digits."""
-    if abs(value) > _LARGEST_SHOWN:
+    """Whole numbers in groups of three digits; Python refuses to print integers of thousands of digits."""
+    if abs(value) > _MAX_PRINTED_NUMBER:
         return "a very large number"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
 
 
 def _limit(value: object) -> str:
-    """A number, or pydantic's list of what is allowed, with the quotes of JSON."""
+    """A number, or pydantic's list of the values allowed, in double quotes as JSON has them."""
     if isinstance(value, int | float):
         return f"{value:,}" if isinstance(value, int) else f"{value:g}"
     return re.sub(r"'([^']*)'", r'"\1"', str(value))
 
 
-_MAX_NAME_CHARACTERS = 200
-_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-
-
 def field_error(predicate: str) -> PydanticCustomError:
-    """A validation error in a sentence of its own, whose subject is the field: "prompt" + `predicate`."""
-    # Handed over as a value: braces in quoted text would be read as a template.
+    """A validation error whose sentence is the field's name and `predicate`."""
+    # `predicate` is passed as a value: braces in quoted text would be read as a template.
     return PydanticCustomError("refused", "{predicate}", {"predicate": predicate})
 
 
 def check_encodable(text: str) -> str:
-    """`text` if it has neither half characters, which no encoding can write, nor NUL, which ends texts elsewhere."""
+    """`text` without lone surrogates, which no encoding can write, and without NUL, which ends strings in C."""
     if "\0" in text:
         raise field_error("holds the character NUL (\\u0000); leave it out.")
     if not text.isascii():
@@ -136,7 +134,7 @@ def check_encodable(text: str) -> str:
 
 
 def _model_name(text: str) -> str:
-    """Checked before it is looked up, so that no message has to quote a megabyte."""
+    """Checks the length before the lookup, so that no message has to quote a megabyte."""
     if not 1 <= len(text) <= _MAX_NAME_CHARACTERS:
         raise field_error(
             f"has {len(text):,} characters; names of models (GET /models) have 1 to {_MAX_NAME_CHARACTERS}."
@@ -147,7 +145,7 @@ def _model_name(text: str) -> str:
 EncodableText = Annotated[str, AfterValidator(check_encodable)]
 ModelName = Annotated[EncodableText, AfterValidator(_model_name)]
 KeyField = Annotated[
-    Any,  # what it holds is the gate's to judge
+    object,  # of any type: `app.api.access_control` checks it
     Field(
         description="Your key, where this server asks for one; it may come as a header as well.",
         examples=["plk_9hK2mQ7xTzE4bWc1"],
@@ -156,8 +154,8 @@ KeyField = Annotated[
 PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
 
 
-def check_texts(value: Any) -> Any:
-    """Before pydantic tries the union: its report on each branch says less than one sentence."""
+def check_texts(value: object) -> object:
+    """One text or a list of texts, checked before pydantic tries the union, whose errors name each branch."""
     items = value if isinstance(value, list) else [value]
     for item in items:
         if not isinstance(item, str):
@@ -167,20 +165,39 @@ def check_texts(value: Any) -> Any:
     return value
 
 
-def parse_number(value: Any) -> Any:
-    """Forms and query parameters have no numbers, only their digits."""
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+def parse_number(value: object) -> object:
+    """The number of a form's or query's digits."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         return float(value) if "." in value else int(value)
     return value
 
 
-def parse_bool(value: Any) -> Any:
-    """Forms and query parameters have no booleans, only their names."""
+def parse_bool(value: object) -> object:
+    """The boolean of a form's or query's "true" or "false"."""
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
 
 def check_not_blank(text: str) -> str:
-    """`text` if it has more than white space."""
+    """`text` with at least one character that is not white space."""
     if not text.strip():
         raise field_error("is empty; send at least one character that is not white space.")
     return text
+
+
+class RequestFields(BaseModel):
+    """Base of the bodies of requests: strict, so that a number is no text and 1 is not true; unknown fields are
+    ignored."""
+
+    model_config = ConfigDict(strict=True)
+
+    takes_files: ClassVar[bool] = False  # whether it is a form with a file, an `Upload`
+    starts_work: ClassVar[bool] = True  # whether a full engine refuses it before it is parsed
+    charged_fields: ClassVar[tuple[str, ...]] = ("q", "text", "texts", "text_list", "prompt")
+
+    def charged_texts(self) -> Iterator[str]:
+        """Every text of the request that counts towards rate limits and quotas."""
+        for field in self.charged_fields:
+            value = getattr(self, field, None)
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str):
+                    yield text

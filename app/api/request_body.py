@@ -1,24 +1,51 @@
-"""From the bytes of a request to its fields: JSON, URL-encoded forms, and forms of several parts (RFC 7578)."""
+"""From the bytes of a request to its fields: limits, JSON, URL-encoded forms, forms of several parts (RFC 7578)."""
 
 from __future__ import annotations
 
+import asyncio
+import email.message
+import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn, cast
+from urllib.parse import parse_qsl
 
+from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.exceptions import HTTPException
 
+from app.api.field_types import describe_value, quotable
 from app.engine.errors import InvalidRequest
 
-logging.getLogger("python_multipart").setLevel(logging.ERROR)  # what is wrong with a body stands in our answer
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks  # the library defines it for type checkers alone
+
+logging.getLogger("python_multipart").setLevel(logging.ERROR)  # our answer says what is wrong with a body
+
+JSON = "application/json"
+URLENCODED = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+MAX_FIELDS = 1000
+_OBJECT = "a JSON object as /docs shows it"
+_NOT_UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 _TAKES = "send it as RFC 7578 says, as curl -F does."
+
+Fields = dict[str, object]
+
+
+class ClientDisconnected(HTTPException):
+    """The client closed the connection before the answer was there."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "The client closed the connection before the answer was there.")
 
 
 class Upload:
-    """A file of a form. filename: as the client has it, "" where it says none; nothing of it becomes a path. No
-    dataclass: the framework would document it as an object of two fields."""
+    """A file of a form. filename: the client's, "" without one; never used as a path. Not a dataclass: FastAPI would
+    document it as an object of two fields."""
 
     __slots__ = ("content", "filename")
 
@@ -27,9 +54,130 @@ class Upload:
         self.content = content
 
 
+async def read_body(request: Request, max_bytes: int, max_pause_s: float) -> bytes:
+    """The whole body. 413 from Content-Length alone where it is there, or else once too many bytes have come; 408 after
+    `max_pause_s` without data, because the bytes so far are held in memory."""
+    declared = request.headers.get("content-length", "")
+    # By its number of digits first: int() takes no number of thousands of digits.
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
+        raise _too_large(max_bytes)
+    chunks: list[bytes] = []
+    size_bytes, more = 0, True
+    while more:
+        try:
+            async with asyncio.timeout(max_pause_s):
+                message = await request.receive()
+        except TimeoutError:
+            sentence = f"Nothing of this request's body came for {max_pause_s:g} seconds; send it again."
+            # The connection closes: the rest of the body would be read as the next request.
+            raise HTTPException(408, sentence, {"Connection": "close"}) from None
+        if message["type"] != "http.request":
+            raise ClientDisconnected
+        chunks.append(message.get("body", b""))
+        size_bytes += len(chunks[-1])
+        if size_bytes > max_bytes:
+            raise _too_large(max_bytes)
+        more = message.get("more_body", False)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large(limit: int) -> HTTPException:
+    return HTTPException(
+        413, f"This request's body is larger than the {limit:,} bytes that this server takes; send it in parts."
+    )
+
+
+def parse_fields(
+    request: Request,
+    body: bytes,
+    *,
+    takes_forms: bool,
+    takes_files: bool = False,
+    repeated: frozenset[str] = frozenset(),
+) -> Fields:
+    """The fields of a body or, where a form may come without one, of the query. repeated: names of form fields that may
+    come several times, as a list."""
+    header = request.headers.get("content-type", "")
+    kind = JSON if header in ("", JSON) else _media_type(header)
+    if takes_forms and (kind == URLENCODED or not body):
+        return _parse_form(request.url.query, repeated) | _parse_form(_decode(body), repeated)
+    if takes_forms and kind == MULTIPART:
+        return _parse_parts(header, body, takes_files=takes_files)
+    if kind == JSON or kind.endswith("+json"):
+        return _parse_json(body)
+    raise HTTPException(
+        415,
+        f"The body is {quotable(header)}; send JSON with the header Content-Type: application/json"
+        f"{f', or a form as {URLENCODED} or {MULTIPART}' if takes_forms else ''}.",
+    )
+
+
+def _media_type(header: str) -> str:
+    """Of a Content-Type, without its parameters."""
+    content_type = email.message.Message()
+    content_type["content-type"] = header
+    return content_type.get_content_type()
+
+
+def _decode(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidRequest(_NOT_UTF8) from None
+
+
+def _parse_json(body: bytes) -> Fields:
+    text = _decode(body)
+    if not text.strip():
+        raise InvalidRequest(f"The body is empty; send {_OBJECT}.")
+    try:
+        fields = _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(
+            f"The body is not JSON ({error.msg}, line {error.lineno}, column {error.colno}); send {_OBJECT}."
+        ) from None
+    except RecursionError:
+        raise InvalidRequest(f"The body is nested too deeply; send {_OBJECT}.") from None
+    except ValueError:  # Python parses no integers of more than 4,300 digits
+        raise InvalidRequest("The body holds a number with thousands of digits; send a smaller one.") from None
+    if not isinstance(fields, dict):
+        raise InvalidRequest(f"The body is {describe_value(fields)}; send {_OBJECT}.")
+    return fields
+
+
+def _refuse_repeats(pairs: list[tuple[str, object]]) -> Fields:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(quotable(name) for name, count in counts.items() if count > 1)
+        raise InvalidRequest(f'"{repeated}" is there more than once; send it once.', field=repeated)
+    return fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidRequest(f"The body holds {name}, which JSON does not have; send a finite number.")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant)
+
+
+def _parse_form(text: str, repeated: frozenset[str]) -> Fields:
+    """Lines of a form end in CRLF by its standard; texts have LF."""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except UnicodeDecodeError:
+        raise InvalidRequest(_NOT_UTF8) from None
+    except ValueError:
+        raise InvalidRequest(f"The form has more than {MAX_FIELDS} fields; send fewer.") from None
+    pairs = [(name, value.replace("\r\n", "\n")) for name, value in pairs]
+    lists = {name: [value for other, value in pairs if other == name] for name in repeated}
+    fields = _refuse_repeats([pair for pair in pairs if pair[0] not in repeated])
+    return fields | {name: values for name, values in lists.items() if values}
+
+
 @dataclass(slots=True)
 class Part:
-    """filename None: a field, and not a file."""
+    """One part of a form. filename None: a field and not a file."""
 
     name: str = ""
     filename: str | None = None
@@ -38,7 +186,7 @@ class Part:
 
 @dataclass(slots=True)
 class _PartCollector:
-    """What the library tells of a body, part by part; its slices are valid during the call alone."""
+    """The callbacks of the parser; `data[start:end]` is valid during the call alone."""
 
     max_parts: int
     parts: list[Part] = field(default_factory=list)
@@ -82,34 +230,45 @@ class _PartCollector:
         self.ended = True
 
 
-def form_parts(content_type: str, body: bytes, max_parts: int) -> list[Part]:
-    """The parts of `body` in their order, or `InvalidRequest`. content_type: the header, which has the boundary."""
+def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> list[Part]:
+    """The parts of `body` in their order. content_type: the header, which has the boundary."""
     _, options = parse_options_header(content_type)
     if not (boundary := options.get(b"boundary")):
         raise InvalidRequest(f"The header Content-Type names no boundary between the parts of the form; {_TAKES}")
-    collected = _PartCollector(max_parts)
-    calls: Any = {name: getattr(collected, name) for name in dir(collected) if name.startswith("on_")}
+    collector = _PartCollector(max_parts)
+    callbacks = {name: getattr(collector, name) for name in dir(collector) if name.startswith("on_")}
     try:
-        parser = MultipartParser(boundary, calls)
+        parser = MultipartParser(boundary, cast("MultipartCallbacks", callbacks))
         parser.write(body)
         parser.finalize()
     except FormParserError:
         raise InvalidRequest(f"The body is not a form of the boundary that its header names; {_TAKES}") from None
-    if not collected.ended:
+    if not collector.ended:
         raise InvalidRequest(f"The form ends before its last boundary; {_TAKES}")
-    return collected.parts
+    return collector.parts
 
 
-URLENCODED = "application/x-www-form-urlencoded"
-MULTIPART = "multipart/form-data"
-ALSO_TAKES = "x-also-takes"
+def _parse_parts(header: str, body: bytes, *, takes_files: bool) -> Fields:
+    """Where no file is expected, a file counts as an unknown field."""
+    fields: list[tuple[str, object]] = []
+    for part in form_parts(header, body):
+        if part.filename is None:
+            fields.append((part.name, _decode(part.content).replace("\r\n", "\n")))
+        elif takes_files and (part.filename or part.content):  # a page sends an empty part for no file
+            fields.append((part.name, Upload(part.filename, part.content)))
+    return _refuse_repeats(fields)
 
 
-def also_takes(schema: str, encodings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """For `openapi_extra`. schema: of the JSON, whose fields the forms have; encodings: by media type, how fields are
-    written that are no plain texts, as OpenAPI's Encoding Objects."""
-    forms: dict[str, Any] = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}} for kind in encodings}
+def also_takes(schema: str, encodings: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """`openapi_extra` of a route that takes forms beside JSON. schema: of the JSON, whose fields the forms have;
+    encodings: by media type, how fields other than plain texts are written, as OpenAPI's Encoding Objects.
+
+    Under a name of our own, not as further contents of the body: generators of clients make one method for several
+    types, and where all have one schema it sends nothing readable (openapi-python-client 0.29).
+    """
+    forms: dict[str, dict[str, object]] = {}
     for kind, encoding in encodings.items():
+        forms[kind] = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
         if encoding:
             forms[kind]["encoding"] = encoding
-    return {"requestBody": {ALSO_TAKES: forms}}
+    return {"requestBody": {"x-also-takes": forms}}

@@ -6,7 +6,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from fastapi import Request
@@ -14,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from zlib_ng import zlib_ng
 
-MIN_COMPRESSED_BYTES = 1400  # bytes: less fits into one packet as it is
+MIN_COMPRESSED_BYTES = 1400  # a smaller body fits into one packet
 COMPRESSION_LEVEL = 5  # of zlib-ng: as small as zlib's 6, in a fifth of the time (benchmarks/LOG.md)
 GZIP_WINDOW_BITS = 16 + 15  # its header, and the largest window
 _QUALITY_ZERO = re.compile(r"q\s*=\s*0(\.0*)?")  # RFC 9110, 12.4.2
@@ -25,40 +24,40 @@ class JsonResponse(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:
+    def render(self, content: object) -> bytes:
         return msgspec.json.encode(content)
 
 
 async def large_response(
     request: Request,
-    made: Callable[[], Any],
+    build: Callable[[], object],
     media_type: str = "application/json",
-    timed: Callable[[float], dict[str, float]] | None = None,
+    timing: Callable[[float], dict[str, float]] | None = None,
 ) -> Response:
-    """A large answer, made, written and gzipped where the client takes that, all in a thread: a megabyte would hold up
-    everyone for tens of milliseconds. made: gives what is written as JSON, or a text. timed: from the seconds that this
-    took, the object's last field, `timing_ms`.
+    """A large answer: built, written and gzipped (where the client takes that) in a thread, because a megabyte would
+    block the event loop for tens of milliseconds. build: gives a text, or what is written as JSON. timing: makes the
+    object's last field, `timing_ms`, of the seconds that this took.
 
-    The ETag names all of the content but that: a weak one, since answers that say the same may differ in the time that
-    they took. It never makes a 304: that is for GET and HEAD, and these answers are to a POST (RFC 9110, 13.1.2).
+    The ETag is of all content but `timing_ms`, and weak, because answers of one meaning may differ in it. There is no
+    304: that is for GET and HEAD, and these are answers to a POST (RFC 9110, 13.1.2).
     """
     accepted = accepts_gzip(request.headers.get("accept-encoding", ""))
 
     def work() -> tuple[bytes, str, bool]:
         began = time.perf_counter()
-        content = made()
+        content = build()
         body = content.encode() if isinstance(content, str) else msgspec.json.encode(content)
         tag = hashlib.sha256(body).hexdigest()[:32]
-        if timed is not None:
-            timing = msgspec.json.encode(timed(time.perf_counter() - began))
-            body = b'%b,"timing_ms":%b}' % (body[:-1], timing)
+        if timing is not None:
+            timing_ms = msgspec.json.encode(timing(time.perf_counter() - began))
+            body = b'%b,"timing_ms":%b}' % (body[:-1], timing_ms)
         if not accepted or len(body) < MIN_COMPRESSED_BYTES:
             return body, tag, False
         return compress(body), tag, True
 
-    body, tag, is_packed = await run_in_threadpool(work)
+    body, tag, is_compressed = await run_in_threadpool(work)
     headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
-    if is_packed:
+    if is_compressed:
         headers["Content-Encoding"] = "gzip"
     return Response(body, media_type=media_type, headers=headers)
 
@@ -69,8 +68,8 @@ def compress(body: bytes) -> bytes:
 
 def accepts_gzip(accepted: str) -> bool:
     """Whether an Accept-Encoding header names gzip and does not refuse it."""
-    for each in accepted.lower().split(","):
-        coding, *parameters = [part.strip() for part in each.split(";")]
+    for entry in accepted.lower().split(","):
+        coding, *parameters = [part.strip() for part in entry.split(";")]
         if coding == "gzip":
             return not any(_QUALITY_ZERO.fullmatch(parameter) for parameter in parameters)
     return False

@@ -21,21 +21,27 @@ from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.text_translator import Translator
 
+_LARGEST_BEAM = 64
+UNLIMITED_CHARACTERS = 1_000_000_000_000  # DeepL's own number: its clients compare with it, and take null for 0
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one request may ask for; every `check` raises `InvalidRequest` when it asks for more."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """The section of the settings that limits one request; every `check` raises `InvalidRequest`."""
+
+    max_body_bytes: int
+    max_file_bytes: int
     max_batch_texts: int
     max_text_characters: int
     max_alternatives: int
     max_new_tokens: int
     max_samples: int
     max_attention_values: int
-    max_beam_size: int
+    slots_per_model: int
+    request_timeout_s: float  # also of a client that reads nothing of a stream, or sends nothing of a body
 
     def check_texts(self, texts: Sequence[str], field: str) -> None:
-        """How many texts, and how long each (in code points)."""
+        """The number of texts, and the characters (code points) of each."""
         if len(texts) > self.max_batch_texts:
             raise InvalidRequest(
                 f'"{field}" has {len(texts):,} texts; one request takes {self.max_batch_texts:,}.'
@@ -51,34 +57,30 @@ class Limits:
                 )
 
     def check_alternatives(self, alternatives: int) -> None:
-        self._check("alternatives", alternatives, self.max_alternatives)
+        _check("alternatives", alternatives, self.max_alternatives)
 
     def check_samples(self, n: int) -> None:
-        self._check("n", n, self.max_samples)
+        _check("n", n, self.max_samples)
 
     def check_new_tokens(self, max_new_tokens: int, field: str = "max_new_tokens") -> None:
-        self._check(field, max_new_tokens, self.max_new_tokens)
+        _check(field, max_new_tokens, self.max_new_tokens)
 
     def check_search(self, beam_size: int | None, max_new_tokens: int | None) -> None:
-        """What a translation may ask of the search; None: it asked for nothing of its own."""
+        """Options of a beam search; None: the server's own. Each hypothesis takes a slot."""
         if beam_size is not None:
-            self._check("beam_size", beam_size, self.max_beam_size)
+            _check("beam_size", beam_size, min(_LARGEST_BEAM, self.slots_per_model))
         if max_new_tokens is not None:
             self.check_new_tokens(max_new_tokens)
 
-    @staticmethod
-    def _check(field: str, value: int, limit: int) -> None:
-        if value > limit:
-            raise InvalidRequest(
-                f'"{field}" is {describe_value(value)}; this server takes at most {limit:,}.', field=field
-            )
 
-
-UNLIMITED_CHARACTERS = 1_000_000_000_000  # as DeepL says it: its clients compare with it, and take null for 0
+def _check(field: str, value: int, limit: int) -> None:
+    if value > limit:
+        raise InvalidRequest(f'"{field}" is {describe_value(value)}; this server takes at most {limit:,}.', field=field)
 
 
 class KeylessUsage:
-    """What DeepL's clients without a key had translated since the server started; the gate counts by keys alone."""
+    """Characters that DeepL's clients without a key had translated since the server's start; `AccessControl` counts by
+    key alone."""
 
     def __init__(self) -> None:
         self._characters = 0
@@ -87,30 +89,29 @@ class KeylessUsage:
         if not caller.key_id:
             self._characters += characters
 
-    async def of(self, caller: Caller, gate: AccessControl) -> tuple[int, int]:
-        """So far, in this month where there is a key, and the limit."""
-        found = await gate.usage(caller)
-        used = found.characters if caller.key_id else self._characters
-        return used, UNLIMITED_CHARACTERS if found.limit is None else found.limit
+    async def of(self, caller: Caller, access: AccessControl) -> tuple[int, int]:
+        """Characters used, in this month where there is a key, and their limit."""
+        usage = await access.usage(caller)
+        used = usage.characters if caller.key_id else self._characters
+        return used, UNLIMITED_CHARACTERS if usage.limit is None else usage.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Kept as `app.state.services`. write_timeout_s: a reader of a stream that takes nothing for so long is left."""
+    """Kept as `app.state.services`."""
 
     engine: Engine
     translator: Translator
     detector: Detector
-    limits: Limits
-    write_timeout_s: float
+    limits: RequestLimits
     metrics: Metrics
-    gate: AccessControl
+    access: AccessControl
     files: TranslatedFileStore
     glossaries: GlossaryStore
     usage: KeylessUsage
     documents: DocumentJobs
-    suggestions: SuggestionStore | None = None  # None: switched off
-    public_url: str = ""  # what clients put before a path; "": as each of them called us
+    suggestions: SuggestionStore | None  # None: switched off
+    public_url: str  # what clients put before a path; "": as each client called this server
 
 
 async def services(request: Request) -> Services:

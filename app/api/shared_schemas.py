@@ -6,7 +6,10 @@ from typing import Self
 
 from pydantic import BaseModel, Field
 
-from app.engine.interface import Usage
+from app.engine.interface import TokenExpectation, Usage
+from app.engine.output.token_texts import WrittenToken
+
+NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within 1e-4
 
 TOP = [{"id": 21, "piece": "开", "text": "开", "logprob": -0.21}]
 
@@ -33,6 +36,21 @@ class Step(BaseModel):
     entropy: float | None = Field(description="Entropy in nats of all that might have come.", examples=[1.74])
     top: list[Likely] | None = Field(description="The `top_k` likeliest tokens, best first.", examples=[TOP])
 
+    @staticmethod
+    def fields_of(step: TokenExpectation | None) -> dict[str, object]:
+        """All null where the token was given. Of thousands of steps: a model of each would cost as much as the pass."""
+        if step is None:
+            return {"logprob": None, "rank": None, "entropy": None, "top": None}
+        return {
+            "logprob": None if step.log_probability is None else round_nats(step.log_probability),
+            "rank": step.rank,
+            "entropy": round_nats(step.entropy),
+            "top": [
+                {"id": each.id, "piece": each.piece, "text": each.text, "logprob": round_nats(each.log_probability)}
+                for each in step.top
+            ],
+        }
+
 
 class Token(BaseModel):
     """One token of the model's vocabulary."""
@@ -54,35 +72,21 @@ class Token(BaseModel):
     special: bool = Field(description="Whether it stands for no text (begin, end, unknown).", examples=[False])
 
 
-class Source(BaseModel):
-    """What the encoder read."""
+class WrittenTokenAnswer(BaseModel):
+    """One token that was written."""
 
-    text: str = Field(description="The text that the offsets count in.", examples=["ich möchte ein bier"])
-    tokens: list[Token] = Field(
-        description="Its tokens, as the encoder read them: the keys of `encoder` and `cross`.",
-        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    id: int = Field(description="Its number in the vocabulary.", examples=[17])
+    text: str = Field(
+        description='What it added to the text. A character of several tokens stands with the last of them: "" for the'
+        " others. A token that a stop text begins in keeps the part before it.",
+        examples=["后"],
     )
+    logprob: float = Field(description="Natural logarithm of its probability, rounded to 7 decimals.", examples=[-1.25])
 
-
-class Target(BaseModel):
-    """What the decoder wrote. Row t of `decoder` and `cross` read input token t to predict output token t."""
-
-    text: str = Field(description="The text that the offsets count in.", examples=["i want a beer"])
-    forced: bool = Field(description="Whether the request gave it.", examples=[False])
-    logprob_sum: float | None = Field(
-        description="Log-probability of the output tokens, in nats, from one teacher-forced pass; null (minus infinity)"
-        " where one of them is never chosen.",
-        examples=[-0.41],
-    )
-    finished: bool = Field(description="Whether it ends with the end token.", examples=[True])
-    input_tokens: list[Token] = Field(
-        description="What the decoder read at each step, beginning with its start token.",
-        examples=[[{"id": 2, "piece": "<s>", "text": "", "start": None, "end": None, "word": None, "special": True}]],
-    )
-    output_tokens: list[Token] = Field(
-        description="What it predicted at each step, ending with its end token.",
-        examples=[[{"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "word": 0, "special": False}]],
-    )
+    @staticmethod
+    def fields_of(token: WrittenToken) -> dict[str, object]:
+        """Of answers that are too hot for a model of each token."""
+        return {"id": token.id, "text": token.text, "logprob": round_nats(token.log_probability)}
 
 
 class TimingAnswer(BaseModel):
@@ -97,6 +101,10 @@ class TimingAnswer(BaseModel):
         return cls(
             queued_ms=_ms(usage.queued_s), first_token_ms=_ms(usage.first_token_s), total_ms=_ms(usage.total_s) or 0.0
         )
+
+
+def round_nats(value: float) -> float:
+    return round(value, NATS_DECIMALS) + 0.0  # no -0.0
 
 
 def _ms(seconds: float | None) -> float | None:

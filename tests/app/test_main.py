@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tomllib
 import types
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from app.engine.engine_settings import EngineSettings
 from app.main import VERSION, create_app
 from app.settings import Settings
 from tests.app.api.client import Client
@@ -58,12 +60,11 @@ def test_an_engine_without_a_life_of_its_own_is_fine() -> None:
 def test_without_an_engine_the_pool_gets_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("app.engine.async_engine")
     monkeypatch.setattr(module, "AsyncEngine", lambda options, metrics: options, raising=False)
-    monkeypatch.setattr("app.engine.engine_settings.EngineSettings", dict)
     monkeypatch.setitem(sys.modules, "app.engine.async_engine", module)
     settings = Settings(devices="cpu", beam_size=2, checkpoints=Path("elsewhere"))
     options = create_app(settings).state.services.engine
-    assert len(options) == 20
-    assert options == {name: getattr(settings, name) for name in options}
+    assert isinstance(options, EngineSettings)
+    assert asdict(options) == {name: getattr(settings, name) for name in asdict(options)}
 
 
 def test_wrong_settings_end_the_start_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar, Self
 
+from pydantic import BaseModel, Field
+
+from app.access.authorization import KeyMissing, QuotaExceeded
+from app.api.errors import ErrorAnswer, Statuses
 from app.api.route import ApiRoute
+from app.engine.errors import InvalidRequest, TextTooLong
 
 
-def deepl_error(status: int, body: dict[str, Any]) -> dict[str, Any]:
-    """Our sentence, where DeepL's clients show it. They know an error by its status alone."""
-    return {"message": body["error"]}
+class DeepLError(BaseModel):
+    """The body of every error of this family."""
+
+    message: str = Field(
+        description="One sentence: what is wrong, where the limit is, and the way out.",
+        examples=["There is no model for DE → FR here. Loaded pairs: de → en, en → es."],
+    )
+
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> Self:
+        """DeepL's clients show the message of 400 alone, and know any other error by its status."""
+        return cls(message=error.error)
 
 
 class DeepLRoute(ApiRoute):
-    """JSON or a form. Its clients try again on 429 and on 5xx, up to five times: what will not change is 4xx. 400 is
-    the one of which they show the message; a key that is missing or wrong is 403, a quota that is used up 456."""
+    """JSON or a form. DeepL's clients retry 429 and 5xx up to five times, so that a lasting error is 4xx: 403 for a
+    missing or wrong key, 456 for a used-up quota."""
 
-    invalid_status = 400
-    too_long_status = 400
-    missing_key_status = 403
-    wrong_key_status = 403
-    quota_status = 456
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, QuotaExceeded: 456}
+    error_schema = DeepLError
     takes_forms = True
-    text_fields = ("text",)
-    key_fields: tuple[str, ...] = ("auth_key",)
+    key_fields: ClassVar[tuple[str, ...]] = ("auth_key",)
     repeated_fields = frozenset(
         {"text", "custom_instructions", "glossary_ids", "splitting_tags", "non_splitting_tags", "ignore_tags"}
     )
-    error_form = staticmethod(deepl_error)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app.api.access_control import owner_of
-from app.api.deepl.errors import DeepLRoute
+from app.api.deepl.errors import DeepLError, DeepLRoute
 from app.api.deepl.schemas import (
     DeepLDictionary,
     DeepLDictionaryInfo,
     DeepLEntries,
-    DeepLError,
     DeepLGlossaries,
     DeepLGlossary,
     DeepLGlossaryRequest,
@@ -65,10 +64,12 @@ async def deepl_glossary_pairs(services: ServicesDependency) -> DeepLPairs:
     openapi_extra=also_takes("DeepLGlossaryRequest", {URLENCODED: {}}),
     responses=documented_as(DeepLError, **GLOSSARY_WRITE_ERRORS),
 )
-async def deepl_add_glossary(body: DeepLGlossaryRequest, request: Request, services: ServicesDependency) -> Any:
+async def deepl_add_glossary(
+    body: DeepLGlossaryRequest, request: Request, services: ServicesDependency
+) -> DeepLGlossary:
     """Keeps source terms and what each becomes, under the key that sends them."""
     owner, stored = owner_of(request), await run_in_threadpool(lambda: body.stored)
-    return DeepLGlossary.shown(await run_in_threadpool(services.glossaries.add, owner, body.name, [stored]))
+    return DeepLGlossary.from_glossary(await run_in_threadpool(services.glossaries.add, owner, body.name, [stored]))
 
 
 @router.get(
@@ -89,7 +90,7 @@ async def deepl_glossaries(request: Request, services: ServicesDependency) -> De
 )
 async def deepl_glossary(glossary_id: GlossaryId, request: Request, services: ServicesDependency) -> DeepLGlossary:
     """What it is for, and how many terms it has."""
-    return DeepLGlossary.shown(await _find_single_pair(glossary_id, request, services))
+    return DeepLGlossary.from_glossary(await _find_single_pair(glossary_id, request, services))
 
 
 @router.get(
@@ -125,7 +126,7 @@ async def deepl_delete_glossary(glossary_id: GlossaryId, request: Request, servi
 
 
 def _single_pair_or_none(glossary: Glossary) -> DeepLGlossary | None:
-    return DeepLGlossary.shown(glossary) if len(glossary.dictionaries) == 1 else None
+    return DeepLGlossary.from_glossary(glossary) if len(glossary.dictionaries) == 1 else None
 
 
 async def _find_single_pair(glossary_id: str, request: Request, services: Services) -> Glossary:
@@ -137,13 +138,11 @@ async def _find_single_pair(glossary_id: str, request: Request, services: Servic
     return found
 
 
-multilingual_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
-
 SourceLang = Annotated[str, Query(description="Language of the source terms.", examples=["de"], max_length=35)]
 TargetLang = Annotated[str, Query(description="Language of the target terms.", examples=["en"], max_length=35)]
 
 
-@multilingual_router.post(
+@router.post(
     "/v3/glossaries",
     summary="Store a glossary of many pairs (DeepL)",
     status_code=201,
@@ -151,25 +150,27 @@ TargetLang = Annotated[str, Query(description="Language of the target terms.", e
     openapi_extra=also_takes("DeepLMultilingualRequest", {URLENCODED: {}}),
     responses=documented_as(DeepLError, **GLOSSARY_WRITE_ERRORS),
 )
-async def deepl_add_multilingual(body: DeepLMultilingualRequest, request: Request, services: ServicesDependency) -> Any:
+async def deepl_add_multilingual(
+    body: DeepLMultilingualRequest, request: Request, services: ServicesDependency
+) -> DeepLMultilingual:
     """Keeps a dictionary for each pair, under the key that sends them."""
     stored = await run_in_threadpool(lambda: [each.stored for each in body.dictionaries])
     added = await run_in_threadpool(services.glossaries.add, owner_of(request), body.name, stored)
-    return DeepLMultilingual.shown(added)
+    return DeepLMultilingual.from_glossary(added)
 
 
-@multilingual_router.get(
+@router.get(
     "/v3/glossaries",
     summary="List all glossaries (DeepL)",
     responses=documented_as(DeepLError, s403=GLOSSARY_ERRORS["s403"]),
 )
 async def deepl_multilinguals(request: Request, services: ServicesDependency) -> DeepLMultilinguals:
     """All of yours."""
-    found = await run_in_threadpool(services.glossaries.all, owner_of(request), DeepLMultilingual.shown)
+    found = await run_in_threadpool(services.glossaries.all, owner_of(request), DeepLMultilingual.from_glossary)
     return DeepLMultilinguals(glossaries=found)
 
 
-@multilingual_router.get(
+@router.get(
     "/v3/glossaries/{glossary_id}",
     summary="Show a glossary of many pairs (DeepL)",
     responses=documented_as(DeepLError, **GLOSSARY_ERRORS),
@@ -178,10 +179,12 @@ async def deepl_multilingual(
     glossary_id: GlossaryId, request: Request, services: ServicesDependency
 ) -> DeepLMultilingual:
     """Its pairs, and how many terms each has."""
-    return DeepLMultilingual.shown(await run_in_threadpool(services.glossaries.get, owner_of(request), glossary_id))
+    return DeepLMultilingual.from_glossary(
+        await run_in_threadpool(services.glossaries.get, owner_of(request), glossary_id)
+    )
 
 
-@multilingual_router.patch(
+@router.patch(
     "/v3/glossaries/{glossary_id}",
     summary="Change a glossary of many pairs (DeepL)",
     response_model=DeepLMultilingual,
@@ -190,7 +193,7 @@ async def deepl_multilingual(
 )
 async def deepl_change_multilingual(
     body: DeepLMultilingualChange, request: Request, services: ServicesDependency, glossary_id: GlossaryId
-) -> Any:
+) -> DeepLMultilingual:
     """Another name, or terms to be added to its dictionaries."""
     owner, glossaries = owner_of(request), services.glossaries
     if body.name is None and not body.dictionaries:
@@ -200,10 +203,10 @@ async def deepl_change_multilingual(
         changed = await run_in_threadpool(glossaries.merge, owner, glossary_id, stored)
     if body.name is not None:
         changed = await run_in_threadpool(glossaries.rename, owner, glossary_id, body.name)
-    return DeepLMultilingual.shown(changed)
+    return DeepLMultilingual.from_glossary(changed)
 
 
-@multilingual_router.delete(
+@router.delete(
     "/v3/glossaries/{glossary_id}",
     summary="Delete a glossary of many pairs (DeepL)",
     status_code=204,
@@ -218,7 +221,7 @@ async def deepl_delete_multilingual(
     return Response(status_code=204)
 
 
-@multilingual_router.get(
+@router.get(
     "/v3/glossaries/{glossary_id}/entries",
     summary="Entries of one pair (DeepL)",
     responses=documented_as(DeepLError, s400="A language is missing.", **GLOSSARY_ERRORS),
@@ -242,7 +245,7 @@ async def deepl_multilingual_entries(
     return DeepLEntries.model_construct(dictionaries=[only])
 
 
-@multilingual_router.put(
+@router.put(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Replace a dictionary (DeepL)",
     response_model=DeepLDictionaryInfo,
@@ -251,14 +254,14 @@ async def deepl_multilingual_entries(
 )
 async def deepl_put_dictionary(
     body: DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId
-) -> Any:
+) -> DeepLDictionaryInfo:
     """In the place of the one of this pair, or as a new one."""
     stored = await run_in_threadpool(lambda: body.stored)
     await run_in_threadpool(services.glossaries.put, owner_of(request), glossary_id, stored)
-    return DeepLDictionaryInfo.of(stored)
+    return DeepLDictionaryInfo.from_dictionary(stored)
 
 
-@multilingual_router.delete(
+@router.delete(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Delete a dictionary (DeepL)",
     status_code=204,

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from app.api.field_types import EncodableText, check_encodable, check_not_blank, describe_value, field_error
+from app.api.field_types import (
+    EncodableText,
+    RequestFields,
+    check_encodable,
+    check_not_blank,
+    describe_value,
+    field_error,
+)
 from app.api.libretranslate.schemas import OneFile
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
@@ -16,9 +23,9 @@ _UNSUPPORTED = "is not empty, and this server cannot honour it: the translation 
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, 1: True, 0: False}
 
 
-def check_text_list(value: Any) -> Any:
-    """A form with one text, and clients older than the list."""
-    items = [value] if isinstance(value, str) else value
+def check_text_list(value: object) -> list[str]:
+    """A list of texts, or one text, as a form with one and old clients send it."""
+    items: object = [value] if isinstance(value, str) else value
     if not isinstance(items, list):
         raise field_error(f"is {describe_value(value)}; it takes a list of texts.")
     for item in items:
@@ -28,36 +35,34 @@ def check_text_list(value: Any) -> Any:
     return items
 
 
-def _parse_names(value: Any) -> Any:
-    """A list, or one text with commas as forms have it, or several such."""
+def _parse_names(value: object) -> list[str]:
+    """A list of names, each item of which may hold several with commas, as forms do."""
     if value is None:
         return []
     return [name.strip() for item in check_text_list(value) for name in item.split(",") if name.strip()]
 
 
-def _parse_flag(value: Any) -> Any:
+def _parse_flag(value: object) -> object:
     key = value.strip().lower() if isinstance(value, str) else value
     return _FLAGS.get(key, value) if isinstance(key, str | int) else value
 
 
-def parse_word(value: Any) -> Any:
-    """One of a few words, in any case; an empty field of a form is one that is left out."""
+def parse_word(value: object) -> object:
+    """One of a few words, in any case; an empty field of a form is one left out."""
     return value.strip().lower() or None if isinstance(value, str) else value
 
 
-def _parse_code(value: Any) -> Any:
+def _parse_code(value: object) -> object:
     return value.strip() or None if isinstance(value, str) else value
 
 
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Names = Annotated[list[EncodableText], BeforeValidator(_parse_names)]
-Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty field of a form is one that is left out
+Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty field of a form is one left out
 
 
-class DeepLTranslateRequest(BaseModel):
+class DeepLTranslateRequest(RequestFields):
     """Texts of one target language. What this server cannot do and what would change the translation is refused."""
-
-    model_config = ConfigDict(strict=True)
 
     text: Annotated[list[str], BeforeValidator(check_text_list)] = Field(
         min_length=1,
@@ -181,7 +186,7 @@ class DeepLTranslateRequest(BaseModel):
         return [self.glossary_id, *self.glossary_ids] if self.glossary_id else self.glossary_ids
 
 
-def _parse_split(value: Any) -> Any:
+def _parse_split(value: object) -> object:
     if isinstance(value, bool | int):
         return str(int(value))
     return parse_word(value)
@@ -233,15 +238,6 @@ class DeepLUsage(BaseModel):
     )
 
 
-class DeepLError(BaseModel):
-    """The body of every error of this family."""
-
-    message: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=["There is no model for DE → FR here. Loaded pairs: de → en, en → es."],
-    )
-
-
 class DeepLDocumentRequest(OneFile):
     """One file."""
 
@@ -279,10 +275,8 @@ class DeepLDocument(BaseModel):
     document_key: str = Field(description="Its key; nobody gets at the file without it.", examples=["0CB0054F1C132C16"])
 
 
-class DeepLDocumentKey(BaseModel):
+class DeepLDocumentKey(RequestFields):
     """Whose file it is."""
-
-    model_config = ConfigDict(strict=True)
 
     document_key: EncodableText = Field(description="As POST /v2/document gave it.", examples=["0CB0054F1C132C16"])
 
@@ -303,21 +297,15 @@ class DeepLDocumentStatus(BaseModel):
 _INDEXED = re.compile(r"dictionaries\[(\d{1,3})\]\.(\w{1,20})")  # as DeepL's Node client writes a list into a form
 
 
-def _parse_glossary_code(value: Any) -> Any:
+def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-def _parse_entries_format(value: Any) -> Any:
-    return value.strip().lower() if isinstance(value, str) else value
+GlossaryCode = Annotated[EncodableText, BeforeValidator(_lower)]
 
 
-GlossaryCode = Annotated[EncodableText, BeforeValidator(_parse_glossary_code)]
-
-
-class DeepLDictionary(BaseModel):
+class DeepLDictionary(RequestFields):
     """The terms of one pair."""
-
-    model_config = ConfigDict(strict=True)
 
     source_lang: GlossaryCode = Field(
         description="Language of the source terms; regions are of no account.", examples=["de"]
@@ -326,7 +314,7 @@ class DeepLDictionary(BaseModel):
     entries: EncodableText = Field(
         description="A line for each term: what it is, a tab or a comma, and what it becomes.", examples=["Bier\tale"]
     )
-    entries_format: Annotated[EntriesFormat, BeforeValidator(_parse_entries_format)] = Field(
+    entries_format: Annotated[EntriesFormat, BeforeValidator(_lower)] = Field(
         default="tsv", description='"tsv", or "csv" as RFC 4180 has it.', examples=["tsv"]
     )
 
@@ -354,21 +342,21 @@ class DeepLGlossaryRequest(DeepLDictionary):
     name: EncodableText = Field(description="What to call it.", examples=["Pub"])
 
 
-def gather_dictionaries(fields: Any) -> Any:
+def gather_dictionaries(fields: object) -> object:
     """`dictionaries[0].source_lang` of a form as the field of an object in a list."""
     if not isinstance(fields, Mapping) or "dictionaries" in fields:
         return fields
-    found: dict[int, dict[str, Any]] = {}
+    dictionaries: dict[int, dict[str, object]] = {}
     for name, value in fields.items():
         if match := _INDEXED.fullmatch(str(name)):
-            found.setdefault(int(match[1]), {})[match[2]] = value
-    return {**fields, "dictionaries": [found[index] for index in sorted(found)]} if found else fields
+            dictionaries.setdefault(int(match[1]), {})[match[2]] = value
+    if not dictionaries:
+        return fields
+    return {**fields, "dictionaries": [dictionaries[index] for index in sorted(dictionaries)]}
 
 
-class DeepLMultilingualRequest(BaseModel):
+class DeepLMultilingualRequest(RequestFields):
     """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
-
-    model_config = ConfigDict(strict=True)
 
     name: EncodableText = Field(description="What to call it.", examples=["Pub"])
     dictionaries: list[DeepLDictionary] = Field(
@@ -380,10 +368,8 @@ class DeepLMultilingualRequest(BaseModel):
     _listed = model_validator(mode="before")(gather_dictionaries)
 
 
-class DeepLMultilingualChange(BaseModel):
+class DeepLMultilingualChange(RequestFields):
     """What is to be changed; what is left out stays."""
-
-    model_config = ConfigDict(strict=True)
 
     name: EncodableText | None = Field(default=None, description="What to call it from now on.", examples=["Inn"])
     dictionaries: list[DeepLDictionary] = Field(
@@ -403,7 +389,7 @@ class DeepLDictionaryInfo(BaseModel):
     entry_count: int = Field(description="How many terms.", examples=[1])
 
     @classmethod
-    def of(cls, dictionary: Dictionary) -> Self:
+    def from_dictionary(cls, dictionary: Dictionary) -> Self:
         return cls(source_lang=dictionary.source, target_lang=dictionary.target, entry_count=len(dictionary.entries))
 
 
@@ -416,10 +402,10 @@ class DeepLGlossary(DeepLDictionaryInfo):
     creation_time: str = Field(description="When it was made.", examples=["2026-11-22T12:00:00.000000Z"])
 
     @classmethod
-    def shown(cls, glossary: Glossary) -> Self:
+    def from_glossary(cls, glossary: Glossary) -> Self:
         (only,) = glossary.dictionaries
         return cls(
-            **DeepLDictionaryInfo.of(only).model_dump(),
+            **DeepLDictionaryInfo.from_dictionary(only).model_dump(),
             glossary_id=glossary.id,
             name=glossary.name,
             ready=True,
@@ -444,11 +430,11 @@ class DeepLMultilingual(BaseModel):
     creation_time: str = Field(description="When it was made.", examples=["2026-11-22T12:00:00.000000Z"])
 
     @classmethod
-    def shown(cls, glossary: Glossary) -> Self:
+    def from_glossary(cls, glossary: Glossary) -> Self:
         return cls(
             glossary_id=glossary.id,
             name=glossary.name,
-            dictionaries=[DeepLDictionaryInfo.of(each) for each in glossary.dictionaries],
+            dictionaries=[DeepLDictionaryInfo.from_dictionary(each) for each in glossary.dictionaries],
             creation_time=_creation_time(glossary),
         )
 
@@ -484,5 +470,5 @@ class DeepLPairs(BaseModel):
 
 
 def _creation_time(glossary: Glossary) -> str:
-    """With its microseconds always: DeepL's Python client reads no time without."""
+    """Always with microseconds: DeepL's Python client reads no time without."""
     return glossary.created.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.deepl.schemas import check_text_list
-from app.api.field_types import EncodableText, check_not_blank, field_error
+from app.api.field_types import EncodableText, RequestFields, check_not_blank, field_error
 
 Texts = Annotated[list[str], BeforeValidator(check_text_list)]
 Target = Annotated[EncodableText, AfterValidator(check_not_blank)]
 
 
-def _null_as_empty(value: Any) -> Any:
-    """What JavaScript leaves undefined or null is not said."""
+def _null_as_empty(value: object) -> object:
+    """JavaScript sends null for a language left open."""
     return "" if value is None else value
 
 
@@ -22,10 +22,8 @@ Source = Annotated[EncodableText, BeforeValidator(_null_as_empty)]
 _SOURCE_HELP = 'Language of the text; "auto", or nothing: it is detected.'
 
 
-class ImmeRequest(BaseModel):
+class ImmeRequest(RequestFields):
     """Paragraphs of a page."""
-
-    model_config = ConfigDict(strict=True)
 
     source_lang: Source = Field(default="auto", description=_SOURCE_HELP, examples=["auto"])
     target_lang: Target = Field(description="Language to translate to.", examples=["en"])
@@ -47,10 +45,10 @@ class ImmeAnswer(BaseModel):
     )
 
 
-class KissRequest(BaseModel):
+class KissRequest(RequestFields):
     """One text, or several."""
 
-    model_config = ConfigDict(strict=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     source: Source = Field(default="auto", alias="from", description=_SOURCE_HELP, examples=["auto"])
     to: Target = Field(description="Language to translate to.", examples=["en"])
@@ -81,10 +79,8 @@ class KissAnswer(BaseModel):
     )
 
 
-class HcfyRequest(BaseModel):
+class HcfyRequest(RequestFields):
     """What was selected in a page, or a paragraph of it."""
-
-    model_config = ConfigDict(strict=True)
 
     name: EncodableText | None = Field(
         default=None, description="How the source is called in the extension; of no account.", examples=["Parlance"]
@@ -110,10 +106,8 @@ class HcfyAnswer(BaseModel):
     result: list[str] = Field(description="The translation of each line.", examples=[["I want a beer"]])
 
 
-class DeepLXRequest(BaseModel):
+class DeepLXRequest(RequestFields):
     """One text."""
-
-    model_config = ConfigDict(strict=True)
 
     text: EncodableText = Field(description="The text.", examples=["Ich möchte ein Bier"])
     source_lang: Source = Field(default="", description=_SOURCE_HELP, examples=["DE"])
@@ -133,13 +127,3 @@ class DeepLXAnswer(BaseModel):
     source_lang: str = Field(description="What the text was taken for, or source_lang.", examples=["DE"])
     target_lang: str = Field(description="As it was sent, in capitals.", examples=["EN"])
     method: str = Field(description='"Free".', examples=["Free"])
-
-
-class DeepLXError(BaseModel):
-    """The body of every error of /deeplx."""
-
-    code: int = Field(description="The status.", examples=[400])
-    message: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=["There is no model for DE → FR here. Loaded pairs: de → en, en → es."],
-    )

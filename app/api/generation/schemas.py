@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
-from app.api.field_types import EncodableText, ModelName, check_texts, describe_value, field_error
-from app.api.shared_schemas import TimingAnswer
-from app.engine.interface import FinishReason
+from app.api.field_types import EncodableText, ModelName, RequestFields, check_texts, describe_value, field_error
+from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer
+from app.engine.interface import Continuation, FinishReason, GenerationResult
 from models.decoding.options import DecodingOptions
 
 LARGEST_SEED = 2**63 - 1
@@ -16,11 +16,9 @@ _LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of 
 _MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
 
 
-class Sampling(BaseModel):
-    """For requests with the fields `temperature`, `seed`, `n` and `stop`, each with them in an order of its own, in
-    which problems are told."""
-
-    model_config = ConfigDict(strict=True)
+class Sampling(RequestFields):
+    """Of requests with the fields `temperature`, `seed`, `n` and `stop`. Subclasses declare them, in the order in which
+    problems with them are reported."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -134,18 +132,6 @@ class GenerateRequest(Sampling):
         return value
 
 
-class WrittenTokenAnswer(BaseModel):
-    """One token that was written."""
-
-    id: int = Field(description="Its number in the vocabulary.", examples=[17])
-    text: str = Field(
-        description='What it added to the text. A character of several tokens stands with the last of them: "" for the'
-        " others. A token that a stop text begins in keeps the part before it.",
-        examples=["后"],
-    )
-    logprob: float = Field(description="Natural logarithm of its probability, rounded to 7 decimals.", examples=[-1.25])
-
-
 class ContinuationAnswer(BaseModel):
     """One continuation."""
 
@@ -163,6 +149,18 @@ class ContinuationAnswer(BaseModel):
         examples=[[{"id": 17, "text": "后", "logprob": -1.25}]],
     )
 
+    @staticmethod
+    def from_continuation(continuation: Continuation) -> ContinuationAnswer:
+        tokens = continuation.tokens
+        return ContinuationAnswer(
+            text=continuation.text,
+            finish_reason=continuation.finish_reason,
+            seed=continuation.seed,
+            tokens=None
+            if tokens is None
+            else [WrittenTokenAnswer(**WrittenTokenAnswer.fields_of(token)) for token in tokens],
+        )
+
 
 class GenerateAnswer(ContinuationAnswer):
     """The first continuation, and the others where n asked for them."""
@@ -173,6 +171,11 @@ class GenerateAnswer(ContinuationAnswer):
         description="Only for n above 1: the other n - 1 continuations.",
         examples=[[{"text": "以后我们各自走", "finish_reason": "stop", "seed": 8}]],
     )
+
+    @classmethod
+    def from_result(cls, result: GenerationResult) -> GenerateAnswer:
+        first, *others = [cls.from_continuation(continuation) for continuation in result.continuations]
+        return GenerateAnswer(**dict(first), model=result.model, alternatives=others or None)
 
 
 class GenerateUsage(BaseModel):
@@ -185,3 +188,13 @@ class GenerateDone(GenerateAnswer):
 
     usage: GenerateUsage
     timing: TimingAnswer
+
+    @classmethod
+    def fields_of(cls, result: GenerationResult) -> dict[str, object]:
+        usage = result.usage
+        done = cls(
+            **dict(cls.from_result(result)),
+            usage=GenerateUsage(prompt_tokens=usage.read_tokens, new_tokens=usage.new_tokens),
+            timing=TimingAnswer.of(usage),
+        )
+        return done.model_dump(exclude_none=True)

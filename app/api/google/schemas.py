@@ -4,20 +4,18 @@ https://cloud.google.com/translate/docs/reference/rest/v2/translate"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from app.api.deepl.schemas import check_text_list
-from app.api.field_types import EncodableText, check_not_blank
+from app.api.field_types import EncodableText, RequestFields, check_not_blank
 
 Queries = Annotated[list[str], BeforeValidator(check_text_list)]
 
 
-class GoogleTranslateRequest(BaseModel):
+class GoogleTranslateRequest(RequestFields):
     """Texts of one target language, as HTML unless `format` is "text"."""
-
-    model_config = ConfigDict(strict=True)
 
     q: Queries = Field(
         min_length=1,
@@ -38,10 +36,8 @@ class GoogleTranslateRequest(BaseModel):
     )
 
 
-class GoogleDetectRequest(BaseModel):
+class GoogleDetectRequest(RequestFields):
     """Texts whose language is asked for."""
-
-    model_config = ConfigDict(strict=True)
 
     q: Queries = Field(min_length=1, description="A text, or a list.", examples=[["Ich möchte ein Bier"]])
 
@@ -114,27 +110,3 @@ class GoogleLanguagesAnswer(BaseModel):
     """As Google answers."""
 
     data: GoogleLanguages = Field(description="The languages.", examples=[{"languages": [{"language": "de"}]}])
-
-
-class GoogleFault(BaseModel):
-    """What is wrong."""
-
-    code: int = Field(description="The status.", examples=[400])
-    message: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=["There is no model for de → fr here. Loaded pairs: de → en, en → es."],
-    )
-    errors: list[dict[str, Any]] = Field(
-        description="The same once more, as clients of version 2 read it.",
-        examples=[[{"message": "There is no model into fr here.", "domain": "global", "reason": "invalid"}]],
-    )
-    status: str = Field(description="Google's name of the status.", examples=["INVALID_ARGUMENT"])
-
-
-class GoogleError(BaseModel):
-    """The body of every error of this family."""
-
-    error: GoogleFault = Field(
-        description="The status, and what is wrong.",
-        examples=[{"code": 400, "message": "No.", "errors": [], "status": "INVALID_ARGUMENT"}],
-    )

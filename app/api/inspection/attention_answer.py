@@ -2,13 +2,69 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+import numpy as np
+from msgspec import structs
 from pydantic import BaseModel, Field
 
-from app.api.inspection.attention_request import HeadChoice
-from app.api.shared_schemas import Source, Target
-from app.engine.interface import AttentionKind
+from app.api.inspection.attention_request import AttentionRequest, HeadChoice
+from app.api.inspection.encoded_arrays import encode_array
+from app.api.shared_schemas import Token, round_nats
+from app.engine.interface import AttentionKind, AttentionMap, AttentionResult, InspectionTimings
+from app.engine.protocol import inspection_messages as findings
+from models.inspection import results
+
+BINARY_FACTOR = 4  # times as many weights fit into an answer of bytes as into one of digits
+SHARE_DECIMALS = 6  # of means of weights, and of scores: a network's float32 has no more
+MAX_DISAGREEMENT_NATS = 1e-3  # a token, between the search and the pass shown, before the answer warns of it
+
+
+def round_share(value: float) -> float:
+    return round(value, SHARE_DECIMALS) + 0.0  # no -0.0
+
+
+class Source(BaseModel):
+    """What the encoder read."""
+
+    text: str = Field(description="The text that the offsets count in.", examples=["ich möchte ein bier"])
+    tokens: list[Token] = Field(
+        description="Its tokens, as the encoder read them: the keys of `encoder` and `cross`.",
+        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    )
+
+
+class Target(BaseModel):
+    """What the decoder wrote. Row t of `decoder` and `cross` read input token t to predict output token t."""
+
+    text: str = Field(description="The text that the offsets count in.", examples=["i want a beer"])
+    forced: bool = Field(description="Whether the request gave it.", examples=[False])
+    logprob_sum: float | None = Field(
+        description="Log-probability of the output tokens, in nats, from one teacher-forced pass; null (minus infinity)"
+        " where one of them is never chosen.",
+        examples=[-0.41],
+    )
+    finished: bool = Field(description="Whether it ends with the end token.", examples=[True])
+    input_tokens: list[Token] = Field(
+        description="What the decoder read at each step, beginning with its start token.",
+        examples=[[{"id": 2, "piece": "<s>", "text": "", "start": None, "end": None, "word": None, "special": True}]],
+    )
+    output_tokens: list[Token] = Field(
+        description="What it predicted at each step, ending with its end token.",
+        examples=[[{"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "word": 0, "special": False}]],
+    )
+
+    @staticmethod
+    def fields_of(result: AttentionResult) -> dict[str, object]:
+        return {
+            "text": result.target_text,
+            "forced": result.forced,
+            "finished": result.finished,
+            "logprob_sum": round_nats(result.findings.logprob_sum),
+            "input_tokens": result.input_tokens,
+            "output_tokens": result.output_tokens,
+        }
 
 
 class Network(BaseModel):
@@ -21,6 +77,11 @@ class Network(BaseModel):
     head_width: int = Field(examples=[64], description="Of queries, keys and values.")
     norm: str = Field(description='"pre" or "post".', examples=["post"])
     dtype: Literal["float32"] = Field(description="What a look inside is computed in.", examples=["float32"])
+
+    @staticmethod
+    def fields_of(result: AttentionResult) -> dict[str, object]:
+        names = ("sha256", "encoder_layers", "decoder_layers", "heads", "head_width", "norm")
+        return {**{name: getattr(result.network, name) for name in names}, "dtype": "float32"}
 
 
 class HeadStatistics(BaseModel):
@@ -36,6 +97,10 @@ class HeadStatistics(BaseModel):
     next: float = Field(description="On the token behind.", examples=[0.02])
     argmax_coverage: float = Field(description="Share of the keys that some row looks at most.", examples=[0.75])
     role: str = Field(description="What it seems to do, by stated thresholds.", examples=["diagonal"])
+
+    @staticmethod
+    def fields_of(head: results.HeadStatistics) -> dict[str, object]:
+        return {name: value if name == "role" else round_share(value) for name, value in head._asdict().items()}
 
 
 class Rollout(BaseModel):
@@ -55,6 +120,20 @@ class Rollout(BaseModel):
     caveat: str = Field(
         description="What it does not show.", examples=["It follows attention and residual paths alone …"]
     )
+
+    @staticmethod
+    def fields_of(rollout: findings.Rollout, decimals: int) -> dict[str, object]:
+        arrays = {
+            name: encode_array(np.array(getattr(rollout, name), dtype=np.float32), "json", decimals=decimals)
+            for name in ("encoder", "cross", "source_share")
+        }
+        return {
+            **{name: array["values"] for name, array in arrays.items()},
+            "decimals": decimals,
+            "max_abs_error": max(array["max_abs_error"] for array in arrays.values()),
+            "method": rollout.method,
+            "caveat": rollout.caveat,
+        }
 
 
 class Alignment(BaseModel):
@@ -77,6 +156,11 @@ class Alignment(BaseModel):
         description="Alignment error rate of this choice on held-out sentences; null where none was measured.",
         examples=[0.07],
     )
+
+    @staticmethod
+    def fields_of(alignment: findings.Alignment) -> dict[str, object]:
+        links = [(source, target, round_share(weight)) for source, target, weight in alignment.links]
+        return {**structs.asdict(alignment), "links": links}
 
 
 class Candidate(BaseModel):
@@ -101,6 +185,15 @@ class DecoderStep(BaseModel):
         examples=[[{"id": 7, "piece": "▁would", "text": "would", "logprob": -2.99}]],
     )
 
+    @staticmethod
+    def fields_of(step: findings.OutputStep) -> dict[str, object]:
+        return {
+            "logprob": round_nats(step.logprob),
+            "rank": step.rank,
+            "entropy_nats": round_nats(step.entropy_nats),
+            "top": [{**structs.asdict(each), "logprob": round_nats(each.logprob)} for each in step.top],
+        }
+
 
 class Ablation(BaseModel):
     """Without the heads."""
@@ -119,6 +212,15 @@ class Ablation(BaseModel):
     tokens: list[int] = Field(description="Ids of what the model writes without them.", examples=[[5, 9]])
     text_after: str = Field(description="What the model writes without them.", examples=["i want beer"])
 
+    @staticmethod
+    def fields_of(ablation: findings.Ablation) -> dict[str, object]:
+        return {
+            **structs.asdict(ablation),
+            "logprob_sum_before": round_nats(ablation.logprob_sum_before),
+            "logprob_sum_after": round_nats(ablation.logprob_sum_after),
+            "per_step_delta": [round_nats(delta) for delta in ablation.per_step_delta],
+        }
+
 
 class WorkedRow(BaseModel):
     """One row of one head: softmax(scores where the mask lets them) = weights."""
@@ -131,6 +233,16 @@ class WorkedRow(BaseModel):
     scores: list[float] = Field(description="q·k times `scale`, of each key.", examples=[[2.1, -0.3]])
     mask: list[bool] = Field(description="Which keys it may look at.", examples=[[True, True]])
     softmax: list[float] = Field(description="The weights, as in a map of as many `decimals`.", examples=[[0.92, 0.08]])
+
+    @staticmethod
+    def fields_of(row: findings.WorkedRow, decimals: int) -> dict[str, object]:
+        """softmax has the digits of the map's row, where that is JSON."""
+        return {
+            **structs.asdict(row),
+            "scale": float(f"{row.scale:.9g}"),
+            "scores": [round_share(score) for score in row.scores],
+            "softmax": encode_array(np.array(row.softmax, dtype=np.float32), "json", decimals=decimals)["values"],
+        }
 
 
 Axis = Literal["layer", "head", "query", "key"]
@@ -171,6 +283,21 @@ class Attention(BaseModel):
         default=None, description="Base64 of the numbers in C order: the last axis varies fastest.", examples=["5hk="]
     )
 
+    @staticmethod
+    def fields_of(kind: AttentionKind, attention: AttentionMap, request: AttentionRequest) -> dict[str, object]:
+        array = encode_array(attention.values, request.encoding, decimals=request.decimals, bounds=(0.0, 1.0))
+        if "values" in array:
+            array["weights"] = array.pop("values")
+        return {
+            "axes": AXES,
+            "layers": attention.layers,
+            "heads": attention.heads,
+            "reduced": {"heads": request.reduce.heads, "layers": request.reduce.layers},
+            "query": "source" if kind == "encoder" else "target_input",
+            "key": "target_input" if kind == "decoder" else "source",
+            **array,
+        }
+
 
 class Limits(BaseModel):
     """How large an answer may be, and how large this one is."""
@@ -180,6 +307,19 @@ class Limits(BaseModel):
     binary: int = Field(description="Most of them as bytes: u8, u16 or f32.", examples=[1_048_576])
     source_tokens: int = Field(description="The longest source that the model reads.", examples=[256])
     target_tokens: int = Field(description="The longest target that it writes.", examples=[256])
+
+    @staticmethod
+    def fields_of(result: AttentionResult, limit: int) -> dict[str, int]:
+        """limit: of numbers as digits. The values are counted as `app.engine.request_limits` counts them."""
+        rollout = result.findings.rollout
+        rows = [] if rollout is None else [*rollout.encoder, *rollout.cross]
+        return {
+            "values": sum(math.prod(each.shape) for each in result.maps.values()) + sum(map(len, rows)),
+            "json": limit,
+            "binary": limit * BINARY_FACTOR,
+            "source_tokens": result.max_source_tokens,
+            "target_tokens": result.max_target_tokens,
+        }
 
 
 class TimingMs(BaseModel):
@@ -195,6 +335,13 @@ class TimingMs(BaseModel):
         description="The teacher-forced pass and all that is read from it, with its wait for a device.", examples=[12.9]
     )
     serialise: float = Field(description="This answer, until it was written as JSON.", examples=[4.2])
+
+    @staticmethod
+    def fields_of(timings: InspectionTimings, serialise_s: float) -> dict[str, float]:
+        """A given target is not decoded, and has no time of it."""
+        decode = {} if timings.decode_s is None else {"decode": timings.decode_s}
+        parts = {"encode": timings.encode_s, **decode, "attention": timings.attention_s, "serialise": serialise_s}
+        return {name: round(1000 * seconds, 3) for name, seconds in parts.items()}
 
 
 class AttentionAnswer(BaseModel):
@@ -253,3 +400,50 @@ class AttentionAnswer(BaseModel):
     timing_ms: TimingMs = Field(
         description="What it took.", examples=[{"encode": 0.4, "decode": 31.5, "attention": 12.9, "serialise": 4.2}]
     )
+
+    @staticmethod
+    def fields_of(result: AttentionResult, request: AttentionRequest, limit: int) -> dict[str, object]:
+        """All but `timing_ms`. limit: of numbers as digits. Built without a model: to validate hundreds of thousands of
+        numbers would cost more than the network's pass."""
+        return {
+            "schema": SCHEMA,
+            "model": result.model,
+            "network": Network.fields_of(result),
+            "source": {"text": result.source_text, "tokens": result.source_tokens},
+            "target": Target.fields_of(result),
+            "attention": {kind: Attention.fields_of(kind, each, request) for kind, each in result.maps.items()},
+            **_findings_fields(result.findings, request.decimals),
+            "limits": Limits.fields_of(result, limit),
+            "warnings": _warnings(result),
+        }
+
+
+def _findings_fields(found: findings.AttentionFindings, decimals: int) -> dict[str, object]:
+    """The findings that were requested."""
+    fields: dict[str, object] = {}
+    if found.stats is not None:
+        fields["stats"] = {
+            kind: [[HeadStatistics.fields_of(head) for head in layer] for layer in layers]
+            for kind, layers in found.stats.items()
+        }
+    if found.rollout is not None:
+        fields["rollout"] = Rollout.fields_of(found.rollout, decimals)
+    if found.alignment is not None:
+        fields["alignment"] = Alignment.fields_of(found.alignment)
+    if found.steps is not None:
+        fields["steps"] = [DecoderStep.fields_of(step) for step in found.steps]
+    if found.ablation is not None:
+        fields["ablation"] = Ablation.fields_of(found.ablation)
+    if found.qk is not None:
+        fields["qk"] = WorkedRow.fields_of(found.qk, decimals)
+    return fields
+
+
+def _warnings(result: AttentionResult) -> list[str]:
+    searched, shown = result.found_logprob, result.findings.logprob_sum
+    if searched is None or abs(searched - shown) <= MAX_DISAGREEMENT_NATS * max(1, len(result.output_tokens)):
+        return []
+    return [
+        f"The search gave this translation {searched:.4f} nats and the pass shown here {shown:.4f}: the search"
+        " computes in the server's precision, this pass in fp32."
+    ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from app.api.field_types import EncodableText, ModelName, check_not_blank, describe_value, field_error
+from app.api.field_types import EncodableText, ModelName, RequestFields, check_not_blank, describe_value, field_error
 from app.engine.interface import AttentionKind
 from models.decoding.options import DecodingOptions
 
@@ -52,11 +52,7 @@ Parts = Annotated[list[Part], _one_of(PARTS, empty=True)]
 Index = Annotated[int, Field(ge=-LARGEST_INDEX, le=LARGEST_INDEX)]
 
 
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class HeadChoice(_StrictModel):
+class HeadChoice(RequestFields):
     """One attention head. Numbers count from 0; negative ones from the end."""
 
     kind: AttentionKind = Field(description='"encoder", "decoder" or "cross".', examples=["cross"])
@@ -70,7 +66,7 @@ class RowChoice(HeadChoice):
     row: Index = Field(description="Which query: a source token, or a step of the decoder.", examples=[0])
 
 
-class Reduction(_StrictModel):
+class Reduction(RequestFields):
     """Fewer numbers: what is taken of the chosen heads and layers."""
 
     heads: Literal["none", "mean", "max"] = Field(
@@ -83,7 +79,7 @@ class Reduction(_StrictModel):
     )
 
 
-class Search(_StrictModel):
+class Search(RequestFields):
     """How the model's own translation is looked for."""
 
     beam_size: int | None = Field(
@@ -111,10 +107,11 @@ class Search(_StrictModel):
 MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
 
 
-class AttentionRequest(BaseModel):
+class AttentionRequest(RequestFields):
     """Which attention of which sentence."""
 
-    model_config = ConfigDict(strict=True)
+    starts_work: ClassVar[bool] = False
+    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = Field(
         default=None, description="The sentence that the encoder reads.", examples=["ich möchte ein bier"]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+import math
+from dataclasses import asdict
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+import numpy as np
+from msgspec import structs
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 
-from app.api.field_types import EncodableText, ModelName, check_not_blank, describe_value, field_error
+from app.api.field_types import EncodableText, ModelName, RequestFields, check_not_blank, describe_value, field_error
 from app.api.inspection.attention_request import Index, Indices
-from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding
-from app.api.shared_schemas import TOP, Step, Token
-from app.engine.interface import GateName
+from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
+from app.api.shared_schemas import TOP, Step, Token, round_nats
+from app.engine.interface import FloatArray, GateName, GatesResult, GateSummary, ScoreResult, WalkthroughResult
+from app.engine.protocol.inspection_messages import WalkthroughStep
+
+WALKTHROUGH_SCHEMA = "walkthrough/1"
+MAX_EXPONENT = 700.0  # e to that power is still a float
 
 GateAxis = Literal["layer", "step", "unit"]
 GATE_AXES: list[GateAxis] = ["layer", "step", "unit"]
@@ -48,10 +56,11 @@ def _check_units(value: object) -> object:
     return value
 
 
-class GatesRequest(BaseModel):
+class GatesRequest(RequestFields):
     """Which gates of which units, over which text."""
 
-    model_config = ConfigDict(strict=True)
+    starts_work: ClassVar[bool] = False
+    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     text: EncodableText = Field(description="The text that the model reads, character by character.", examples=["分开"])
     gates: Annotated[Literal["all"] | list[GateName], BeforeValidator(_check_gates)] = Field(
@@ -105,6 +114,12 @@ class GateValues(EncodedArray):
         examples=[[[117]]],
     )
 
+    @staticmethod
+    def fields_of(result: GatesResult, gate: str, request: GatesRequest) -> dict[str, object]:
+        values, bounds = result.values[gate], result.bounds[gate]
+        array = encode_array(values, request.encoding, decimals=request.decimals, bounds=bounds)
+        return {"axes": GATE_AXES, "layers": result.layers, "units": result.units, **array}
+
 
 class GateSummaries(BaseModel):
     """Of all units of one layer, after each token."""
@@ -121,6 +136,18 @@ class GateSummaries(BaseModel):
     hidden_change: list[float] = Field(
         description="The mean of |h - the h before|; before the first token h is 0.", examples=[[0.18, 0.21]]
     )
+
+    @staticmethod
+    def fields_of(summary: GateSummary, decimals: int) -> dict[str, object]:
+        def rounded(values: FloatArray) -> list[float]:
+            return (np.round(values.astype(np.float64), decimals) + 0.0).tolist()
+
+        parts = {"mean": summary.mean, "low": summary.low, "high": summary.high}
+        return {
+            "layer": summary.layer,
+            **{part: {name: rounded(values) for name, values in gates.items()} for part, gates in parts.items()},
+            "hidden_change": rounded(summary.hidden_change),
+        }
 
 
 class GatesAnswer(BaseModel):
@@ -158,16 +185,35 @@ class GatesAnswer(BaseModel):
         examples=[[{"logprob": -0.21, "rank": 1, "entropy": 1.74, "top": TOP}]],
     )
 
+    @staticmethod
+    def fields_of(result: GatesResult, request: GatesRequest) -> dict[str, object]:
+        """Built without a model: validating hundreds of thousands of numbers would cost more than the pass."""
+        return {
+            "model": {
+                "name": result.model,
+                "cell": result.cell,
+                "layers": result.depth,
+                "hidden": result.hidden,
+                "convention": result.convention,
+            },
+            "text": result.text,
+            "tokens": result.tokens,
+            "gates": {gate: GateValues.fields_of(result, gate, request) for gate in result.values},
+            "summaries": [GateSummaries.fields_of(summary, request.decimals) for summary in result.summaries],
+            "steps": [Step.fields_of(step) for step in result.steps],
+        }
+
 
 Distribution = Literal["decoding", "network"]
 _SCORE_TOKEN = {"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "special": False}
 _SCORED = {**_SCORE_TOKEN, "logprob": -0.12, "rank": 1, "entropy": 0.43, "top": []}
 
 
-class ScoreRequest(BaseModel):
+class ScoreRequest(RequestFields):
     """A source and its translation for a translator, or a text for a lyricist."""
 
-    model_config = ConfigDict(strict=True)
+    starts_work: ClassVar[bool] = False
+    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = Field(
         default=None, description="What is translated; with `target`.", examples=["ich möchte ein bier"]
@@ -235,6 +281,28 @@ class ScoreAnswer(BaseModel):
     )
     bits_per_character: float | None = Field(description="The same over ln 2.", examples=[0.0644])
 
+    @staticmethod
+    def fields_of(result: ScoreResult, request: ScoreRequest) -> dict[str, object]:
+        surprise = -result.log_probability
+        by_token = surprise / result.predicted
+        by_character = surprise / result.characters if result.characters else None
+        return {
+            "model": result.model,
+            "text": result.text,
+            "distribution": request.distribution,
+            "tokens": [
+                {**asdict(token), **Step.fields_of(step)}
+                for token, step in zip(result.tokens, result.steps, strict=True)
+            ],
+            "logprob": round_nats(result.log_probability),
+            "counted": {"tokens": result.predicted, "characters": result.characters},
+            "perplexity": round(math.exp(min(by_token, MAX_EXPONENT)), 4),
+            "nats_per_token": round(by_token, 4),
+            "bits_per_token": round(by_token / math.log(2), 4),
+            "nats_per_character": None if by_character is None else round(by_character, 4),
+            "bits_per_character": None if by_character is None else round(by_character / math.log(2), 4),
+        }
+
 
 MOST_VALUES, MOST_KEYS = 64, 256
 
@@ -245,10 +313,11 @@ def _check_target(text: str | None) -> str | None:
     return text
 
 
-class WalkthroughRequest(BaseModel):
+class WalkthroughRequest(RequestFields):
     """Which place of which forward pass."""
 
-    model_config = ConfigDict(strict=True)
+    starts_work: ClassVar[bool] = False
+    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     source: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
         description="The sentence that the encoder reads.", examples=["ich möchte ein bier"]
@@ -279,6 +348,35 @@ class WalkthroughRequest(BaseModel):
     )
 
 
+STEP_REASONS = {
+    "token embedding": "Each token of the vocabulary has a row of learnt numbers; this is where it becomes something"
+    " that can be computed with.",
+    "scale": "The row is made as large as the positions, so that neither drowns the other.",
+    "position": "Attention looks at all places at once and would not know their order; this vector says where the token"
+    " stands.",
+    "sum": "From here on one vector holds what the token is and where it stands.",
+    "layer input": "What the layers below have made of this place.",
+    "norm": "The vector is brought to mean 0 and variance 1, and scaled by learnt numbers, so that layers above can"
+    " rely on its size.",
+    "query": "What this place looks for.",
+    "keys": "What each place offers to be found by.",
+    "values": "What each place hands over where it is looked at.",
+    "scores": "How well each key answers the query; the factor keeps the sums from growing with the width of a head.",
+    "masked scores": "Padding is never looked at, and the decoder never looks at what comes later.",
+    "softmax": "The scores become shares that sum to 1: the row of the attention map.",
+    "context": "The values, mixed by these shares: what the head brings back.",
+    "heads concatenated": "Every head looks in its own way; their findings are put side by side.",
+    "output projection": "The findings of all heads are mixed into one vector of the model's width.",
+    "residual": "What was found is added to what was there, so that nothing is lost on the way up.",
+    "widen": "Each place alone, without the others, is spread over more numbers.",
+    "activation": "The only step that is not linear: without it all layers would be one.",
+    "narrow": "The numbers are brought back to the model's width.",
+    "final norm": "With norms before the sublayers, the sum of all layers has one of its own.",
+    "logits": "Each token of the vocabulary is compared with the vector; the largest numbers fit best.",
+    "probabilities": "The logits as shares that sum to 1, without the tokens that are never written.",
+}
+
+
 class WalkedStep(BaseModel):
     """One step of the pass."""
 
@@ -295,6 +393,15 @@ class WalkedStep(BaseModel):
         default=None, description="Which tokens of the vocabulary the values are of.", examples=[[5, 9]]
     )
     texts: list[str] | None = Field(default=None, description="How these read.", examples=[["beer", "ale"]])
+
+    @staticmethod
+    def fields_of(step: WalkthroughStep) -> dict[str, object]:
+        fields = {name: value for name, value in structs.asdict(step).items() if value is not None}
+        values = [
+            [round_float32(value) for value in row] if isinstance(row, list) else round_float32(row)
+            for row in step.values
+        ]
+        return {**fields, "values": values, "why": STEP_REASONS[step.name]}
 
 
 class WalkthroughAnswer(BaseModel):
@@ -321,3 +428,19 @@ class WalkthroughAnswer(BaseModel):
         description="In the order in which they are computed.",
         examples=[[{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]],
     )
+
+    @staticmethod
+    def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:
+        names = ("layer", "head", "position", "source_text", "target_text", "forced", "source_tokens", "input_tokens")
+        return {
+            "schema": WALKTHROUGH_SCHEMA,
+            "model": result.model,
+            "side": side,
+            **{name: getattr(result, name) for name in names},
+            "steps": [WalkedStep.fields_of(step) for step in result.steps],
+        }
+
+
+def round_float32(value: float | None) -> float | None:
+    """To the seven digits of a network's float32."""
+    return None if value is None else float(f"{value:.7g}") + 0.0  # no -0.0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated, ClassVar, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     InstanceOf,
     ValidationInfo,
@@ -20,6 +21,7 @@ from pydantic import (
 from app.api.field_types import (
     EncodableText,
     KeyField,
+    RequestFields,
     check_encodable,
     check_not_blank,
     check_texts,
@@ -29,11 +31,11 @@ from app.api.field_types import (
     parse_number,
     quotable,
 )
-from app.api.generation.schemas import WrittenTokenAnswer
 from app.api.request_body import Upload
-from app.api.shared_schemas import TimingAnswer
-from app.engine.interface import FinishReason, TranslationDetail
-from app.translation.text_request import TextFormat
+from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer, round_nats
+from app.engine.interface import AlignedWord, FinishReason, TranslationDetail
+from app.text.language_detection import Detection
+from app.translation.text_request import TextFormat, TranslatedText
 from models.decoding.options import DecodingOptions
 
 MAX_GLOSSARY_TERMS = 1000
@@ -41,10 +43,10 @@ MAX_TERM_CHARACTERS = 200
 _GLOSSARY_TAKES = 'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id.'
 
 
-class Texts(BaseModel):
+class Texts(RequestFields):
     """One text, or several at once."""
 
-    model_config = ConfigDict(strict=True)
+    charged_fields: ClassVar[tuple[str, ...]] = ("q",)
 
     q: Annotated[str | list[str], BeforeValidator(check_texts)] = Field(
         description="The text, or a list of texts.", examples=["Ich möchte ein Bier"]
@@ -62,11 +64,9 @@ class Texts(BaseModel):
         return [self.q] if isinstance(self.q, str) else self.q
 
 
-class TranslationFields(BaseModel):
+class TranslationFields(RequestFields):
     """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
     digits, true and false their names, and an object its JSON."""
-
-    model_config = ConfigDict(strict=True)
 
     source: EncodableText = Field(
         description='Language code of the text, in any case, or "auto" to detect it among the languages that have'
@@ -162,8 +162,8 @@ class TranslationFields(BaseModel):
         return value
 
 
-def _object(text: str) -> Any:
-    """As forms write it; whatever does not look like an object is an id, and an empty field was not filled in."""
+def _object(text: str) -> object:
+    """The object of a form's field; any other text is an id, and an empty field is one left out."""
     if not text.lstrip().startswith("{"):
         return text.strip() or None
     try:
@@ -244,18 +244,25 @@ class DetectedLanguage(BaseModel):
     )
     language: str = Field(description="Code of the language.", examples=["de"])
 
+    @staticmethod
+    def fields_of(detection: Detection) -> dict[str, object]:
+        return {"confidence": detection.confidence, "language": detection.language}
+
 
 class AlignedWordAnswer(BaseModel):
     """A word of the translation, and the source word that the model read most while it wrote it. Places count code
     points of the two texts from 0; ends are exclusive."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     target_start: int = Field(description="Where the word begins in the translation.", examples=[7])
     target_end: int = Field(description="Where it ends there.", examples=[11])
     source_start: int = Field(description="Where the source word begins in the text.", examples=[15])
     source_end: int = Field(description="Where it ends there.", examples=[19])
     weight: float = Field(description="The share of the model's attention that it had, 0 to 1.", examples=[0.91])
+
+    @staticmethod
+    def fields_of(word: AlignedWord) -> dict[str, object]:
+        """A float32's share has no more than six decimals."""
+        return {**asdict(word), "weight": round(word.weight, 6)}
 
 
 class TranslateAnswer(BaseModel):
@@ -297,6 +304,30 @@ class TranslateAnswer(BaseModel):
         examples=[[_ALIGNED]],
     )
 
+    @staticmethod
+    def fields_of(
+        request: TranslateRequest, translations: Sequence[TranslatedText], detections: Sequence[Detection] | None
+    ) -> dict[str, object]:
+        """Lists for a list in `q`, or else their only member. Built without a model: this is the hot path."""
+        columns: dict[str, Sequence[object]] = {"translatedText": [text.text for text in translations]}
+        if detections is not None:
+            columns["detectedLanguage"] = [DetectedLanguage.fields_of(detection) for detection in detections]
+        if request.alternatives:
+            columns["alternatives"] = [text.alternatives for text in translations]
+        if any(text.finish_reason != "stop" for text in translations):
+            columns["finishReason"] = [text.finish_reason for text in translations]
+        if "scores" in request.wanted:  # this and the next two are empty for a text that needed no model
+            columns["scores"] = [[round_nats(score) for score in text.scores or ()] for text in translations]
+        if "tokens" in request.wanted:
+            columns["tokens"] = [
+                [WrittenTokenAnswer.fields_of(each) for each in text.tokens or ()] for text in translations
+            ]
+        if "alignment" in request.wanted:
+            columns["alignment"] = [
+                [AlignedWordAnswer.fields_of(each) for each in text.alignment or ()] for text in translations
+            ]
+        return dict(columns) if isinstance(request.q, list) else {name: column[0] for name, column in columns.items()}
+
 
 class TranslateUsage(BaseModel):
     source_tokens: int = Field(description="Tokens that the model read.", examples=[6])
@@ -308,6 +339,17 @@ class TranslateDone(TranslateAnswer):
 
     usage: TranslateUsage
     timing: TimingAnswer
+
+    @staticmethod
+    def fields_of_stream(
+        request: TranslateRequest, translation: TranslatedText, detections: Sequence[Detection] | None
+    ) -> dict[str, object]:
+        usage = translation.usage
+        return {
+            **TranslateAnswer.fields_of(request, [translation], detections),
+            "usage": {"source_tokens": usage.read_tokens, "new_tokens": usage.new_tokens},
+            "timing": TimingAnswer.of(usage).model_dump(exclude_none=True),
+        }
 
 
 class Language(BaseModel):
@@ -323,6 +365,8 @@ class Language(BaseModel):
 
 class DetectRequest(Texts):
     """One text, or several that are ranked together."""
+
+    starts_work: ClassVar[bool] = False
 
     api_key: KeyField = None
 
@@ -363,29 +407,35 @@ class FrontendSettings(BaseModel):
     )
 
 
-def _a_file(value: object) -> object:
+def _check_file(value: object) -> object:
     if not isinstance(value, Upload):
         raise field_error("is no file; send it as a part of the form that has a file name, as curl -F file=@NAME does.")
     return value
 
 
-class OneFile(BaseModel):
+class OneFile(RequestFields):
     """A form with a file."""
 
-    model_config = ConfigDict(strict=True)
+    takes_files: ClassVar[bool] = True
 
     file: Annotated[
         InstanceOf[Upload],
-        BeforeValidator(_a_file),
+        BeforeValidator(_check_file),
         WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"}),
     ] = Field(
         description="The file; the end of its name says what it is, and GET /frontend/settings what is taken.",
         examples=["letter.txt"],
     )
 
+    def charged_texts(self) -> Iterator[str]:
+        """Each byte as a character, before the file is read."""
+        yield self.file.content.decode("latin-1")
+
 
 class TranslateFileRequest(TranslationFields, OneFile):
     """One file. `format` is its own and need not be said."""
+
+    starts_work: ClassVar[bool] = False
 
     api_key: KeyField = None
 
@@ -399,10 +449,10 @@ class TranslateFileAnswer(BaseModel):
     )
 
 
-class SuggestRequest(BaseModel):
+class SuggestRequest(RequestFields):
     """A better translation."""
 
-    model_config = ConfigDict(strict=True)
+    starts_work: ClassVar[bool] = False
 
     q: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
         description="The text.", examples=["Ich möchte ein Bier"]

@@ -14,36 +14,33 @@ STARTS_PER_ITERATION = 4
 
 
 class FairStart:
-    """Pure ASGI, the outermost. Of the requests that bring work (POST) so many begin in one round of the event loop, in
-    order of arrival; between two rounds what the devices say is heard."""
+    """Pure ASGI. At most `at_once` POST requests start in one iteration of the event loop, in order of arrival; between
+    two iterations the loop reads the device processes' results."""
 
     def __init__(self, app: ASGIApp, *, at_once: int = STARTS_PER_ITERATION) -> None:
         self.app, self.at_once = app, at_once
-        self._begun = 0  # in this round
+        self._started = 0  # in this iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
-            await self._turn()
+            loop = asyncio.get_running_loop()
+            if self._started < self.at_once and not self._waiting:
+                self._started += 1
+                if self._started == 1:
+                    loop.call_soon(self._next_iteration, loop)
+            else:
+                turn = loop.create_future()
+                self._waiting.append(turn)
+                await turn
         await self.app(scope, receive, send)
 
-    async def _turn(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._begun < self.at_once and not self._waiting:
-            self._begun += 1
-            if self._begun == 1:
-                loop.call_soon(self._next_round, loop)
-            return
-        turn = loop.create_future()
-        self._waiting.append(turn)
-        await turn
-
-    def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._begun = 0
-        while self._waiting and self._begun < self.at_once:
+    def _next_iteration(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._started = 0
+        while self._waiting and self._started < self.at_once:
             turn = self._waiting.popleft()
-            if not turn.done():  # nobody has given it up
+            if not turn.done():  # its request was not cancelled
                 turn.set_result(None)
-                self._begun += 1
-        if self._begun:
-            loop.call_soon(self._next_round, loop)
+                self._started += 1
+        if self._started:
+            loop.call_soon(self._next_iteration, loop)

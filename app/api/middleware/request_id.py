@@ -8,18 +8,18 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import INTERNAL_ERROR_MESSAGE, error_response
+from app.api.errors import error_response, internal_error
 
 logger = logging.getLogger(__name__)
 
 REQUEST_ID_HEADER = "X-Request-Id"
 _NAME = REQUEST_ID_HEADER.lower().encode()
-# Ids from outside go into our log and into headers: only what cannot break a line of either.
+# A client's id goes into our log and into headers: only characters that break no line of either.
 _ACCEPTED = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
 
 
 class RequestId:
-    """Pure ASGI. Echoes X-Request-Id where it is usable, or else makes one; answers 500 for stray exceptions."""
+    """Pure ASGI. Echoes a usable X-Request-Id, or else makes one; answers unexpected exceptions with 500."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -28,7 +28,7 @@ class RequestId:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = get_header(scope, _NAME)
+        given = next((value.decode("latin-1") for name, value in scope["headers"] if name == _NAME), "")
         request_id = given if _ACCEPTED.fullmatch(given) else f"{random.getrandbits(128):032x}"
         scope.setdefault("state", {})["request_id"] = request_id
         started = False
@@ -48,13 +48,4 @@ class RequestId:
             logger.exception("request %s: %s %s failed", request_id, scope["method"], path)
             if started:  # too late to answer anything else: the connection has to break
                 raise
-            answer = error_response(scope, 500, "internal_error", INTERNAL_ERROR_MESSAGE)
-            await answer(scope, receive, send_with_id)
-
-
-def get_header(scope: Scope, name: bytes) -> str:
-    """The first header of that name, which is in small letters; "" without one."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return bytes(value).decode("latin-1")
-    return ""
+            await error_response(scope, 500, internal_error(scope))(scope, receive, send_with_id)

@@ -24,10 +24,10 @@ from opentelemetry.util.types import Attributes
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.key_file import ANONYMOUS
-from app.api.operations.operations_routes import METHODS
+from app.api.middleware.access_log import METHODS
 from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
 
-EXPORT_LIMIT_S = 2  # a collector that is gone must not hold up the end of the server
+EXPORT_LIMIT_S = 2  # an unreachable collector must not delay the end of the server
 _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 _ROOT = Context()
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -35,26 +35,29 @@ _FINE, _FAILED = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
 
 class RequestSpans:
-    """Where the spans of requests go. Each is whole when it is made, so that it needs no lock, no copies and nothing
-    to end: the library's own way, made for spans that grow, costs three times as much. Its sampler, ids, resource,
-    encoding and sending are the library's, with their OTEL_ variables; limits of attributes nobody needs for these."""
+    """The export of request spans. Each span is complete when it is made, so that it needs no lock, no copies and no
+    end: the library's own way, made for spans that grow, costs three times as much. Sampler, ids, resource, encoding
+    and sending are the library's, with its OTEL_ variables, except for its limits of attributes."""
 
     def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str) -> None:
         self._sampler, self._ids, self._resource = provider.sampler, provider.id_generator, provider.resource
         self._scope = InstrumentationScope("parlance", version)
         self._processor, self.close = processor, processor.shutdown
 
-    def add(self, name: str, parent: Context, told: Attributes, began_ns: int, *, failed: bool) -> None:
-        """The span of a request that is over."""
-        caller = get_current_span(parent).get_span_context()
-        trace_id = caller.trace_id if caller.is_valid else self._ids.generate_trace_id()
-        sampled = self._sampler.should_sample(parent, trace_id, name, SpanKind.SERVER, told)
+    def middleware(self, app: ASGIApp) -> TracedRequests:
+        return TracedRequests(app, self)
+
+    def add(self, name: str, parent: Context, attributes: Attributes, began_ns: int, *, failed: bool) -> None:
+        """The span of a finished request."""
+        remote = get_current_span(parent).get_span_context()
+        trace_id = remote.trace_id if remote.is_valid else self._ids.generate_trace_id()
+        sampled = self._sampler.should_sample(parent, trace_id, name, SpanKind.SERVER, attributes)
         if sampled.decision is not Decision.RECORD_AND_SAMPLE:
             return
         span = ReadableSpan(
             name,
             SpanContext(trace_id, self._ids.generate_span_id(), False, _SAMPLED, sampled.trace_state),
-            caller if caller.is_valid else None,
+            remote if remote.is_valid else None,
             self._resource,
             sampled.attributes,
             kind=SpanKind.SERVER,
@@ -67,29 +70,28 @@ class RequestSpans:
 
 
 def request_spans(endpoint: str, version: str) -> RequestSpans | None:
-    """Spans go out in batches, in a thread. None where OpenTelemetry's own variable says that nothing is traced."""
+    """Spans are sent in batches, in a thread. None where OpenTelemetry's own variable switches it off."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     provider = TracerProvider(resource=Resource({"service.name": "parlance"}).merge(OTELResourceDetector().detect()))
-    return RequestSpans(
-        provider, BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_LIMIT_S)), version
-    )
+    exporter = OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_LIMIT_S)
+    return RequestSpans(provider, BatchSpanProcessor(exporter), version)
 
 
 class TracedRequests:
-    """Pure ASGI, for some routes never reach the framework."""
+    """Pure ASGI: FastAPI's own instrumentation misses the routes that `ApiRouting` answers."""
 
     def __init__(self, app: ASGIApp, spans: RequestSpans) -> None:
         self.app, self._spans = app, spans
-        self._parents = TraceContextTextMapPropagator()
+        self._propagator = TraceContextTextMapPropagator()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began_ns, status = time.time_ns(), 0
+        began_ns, method, status = time.time_ns(), scope["method"], 0
 
-        async def watched(message: Message) -> None:
+        async def note_status_and_send(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -98,38 +100,38 @@ class TracedRequests:
         work = RequestWork()
         token = CURRENT_WORK.set(work)
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, note_status_and_send)
         finally:
             CURRENT_WORK.reset(token)
-            self._write(scope, began_ns, status, work)
+            self._add_span(scope, method, began_ns, status, work)
 
-    def _write(self, scope: Scope, began_ns: int, status: int, work: RequestWork) -> None:
+    def _add_span(self, scope: Scope, method: str, began_ns: int, status: int, work: RequestWork) -> None:
         """status 0: the client left before there was one."""
-        method = scope["method"] if scope["method"] in METHODS else "_OTHER"
+        method = method if method in METHODS else "_OTHER"
         state, route = scope.get("state", {}), getattr(scope.get("route"), "path", None)
-        told: dict[str, str | int | float] = {
+        attributes: dict[str, str | int | float] = {
             "http.request.method": method,
             "parlance.request_id": state.get("request_id", ""),
             "parlance.caller": state.get("caller", ANONYMOUS).name,
         }
         if status:
-            told["http.response.status_code"] = status
+            attributes["http.response.status_code"] = status
         if route is not None:
-            told["http.route"] = route
+            attributes["http.route"] = route
         if work.sequences:
-            told |= _work_attributes(work)
+            attributes |= _work_attributes(work)
         if work.failed and (status >= 400 or work.broken):
-            told["error.type"] = work.failed
+            attributes["error.type"] = work.failed
         name = method if route is None else f"{method} {route}"
-        self._spans.add(name, self._parent(scope), told, began_ns, failed=status >= 500 or work.broken)
+        self._spans.add(name, self._parent(scope), attributes, began_ns, failed=status >= 500 or work.broken)
 
     def _parent(self, scope: Scope) -> Context:
         carried = {_CARRIED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIED}
-        return self._parents.extract(carried, _ROOT) if carried else _ROOT
+        return self._propagator.extract(carried, _ROOT) if carried else _ROOT
 
 
 def _work_attributes(work: RequestWork) -> dict[str, str | int | float]:
-    told: dict[str, str | int | float] = {
+    attributes: dict[str, str | int | float] = {
         "parlance.model": work.model,
         "parlance.sequences": work.sequences,
         "parlance.read_tokens": work.read_tokens,
@@ -137,5 +139,5 @@ def _work_attributes(work: RequestWork) -> dict[str, str | int | float]:
     }
     for name, value in (("queued", work.queued_s), ("first_token", work.first_token_s), ("engine", work.total_s)):
         if value is not None:
-            told[f"parlance.{name}_ms"] = round(1000 * value, 3)
-    return told
+            attributes[f"parlance.{name}_ms"] = round(1000 * value, 3)
+    return attributes

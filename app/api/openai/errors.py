@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
 from pydantic import BaseModel, Field
 
+from app.access.authorization import KeyWrong
+from app.api.errors import ErrorAnswer, Statuses
 from app.api.route import ApiRoute
+from app.engine.errors import InvalidRequest, TextTooLong
+
+# Our codes and OpenAI's; any other stays as it is.
+_CODES: Mapping[str, str] = {
+    "invalid_request": "invalid_value",
+    "text_too_long": "context_length_exceeded",
+    "unknown_model": "model_not_found",
+    "overloaded": "rate_limit_exceeded",
+    "rate_limited": "rate_limit_exceeded",
+    "quota_exceeded": "insufficient_quota",
+    "key_missing": "invalid_api_key",
+    "key_wrong": "invalid_api_key",
+}
+_FIELDS: Mapping[str, str] = {"max_new_tokens": "max_tokens", "text": "prompt", "top_logprobs": "logprobs"}
 
 
 class OpenAIError(BaseModel):
@@ -40,46 +56,17 @@ class OpenAIErrorAnswer(BaseModel):
         ],
     )
 
-
-# Ours on the left; a code that is not here stays as it is.
-_CODES: Mapping[str, str] = {
-    "invalid_request": "invalid_value",
-    "text_too_long": "context_length_exceeded",
-    "unknown_model": "model_not_found",
-    "overloaded": "rate_limit_exceeded",
-    "rate_limited": "rate_limit_exceeded",
-    "quota_exceeded": "insufficient_quota",
-    "key_missing": "invalid_api_key",
-    "key_wrong": "invalid_api_key",
-}
-_FIELDS: Mapping[str, str] = {"max_new_tokens": "max_tokens", "text": "prompt", "top_logprobs": "logprobs"}
-
-
-def openai_error(status: int, body: dict[str, Any]) -> dict[str, Any]:
-    """https://platform.openai.com/docs/guides/error-codes. Limits have their code as type too, as OpenAI's have."""
-    code = _CODES.get(body["code"], body["code"])
-    kind = "server_error" if status >= 500 else code if status == 429 else "invalid_request_error"
-    field = body["field"]
-    return {"error": {"message": body["error"], "type": kind, "param": _FIELDS.get(field, field), "code": code}}
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> Self:
+        """https://platform.openai.com/docs/guides/error-codes. 429 has its code as type too, as OpenAI's have."""
+        code = _CODES.get(error.code, error.code)
+        kind = "server_error" if status >= 500 else code if status == 429 else "invalid_request_error"
+        param = None if error.field is None else _FIELDS.get(error.field, error.field)
+        return cls(error=OpenAIError(message=error.error, type=kind, param=param, code=code))
 
 
 class OpenAIRoute(ApiRoute):
-    """Invalid input is 400, a text that is too long as well; a key that is missing or wrong is 401."""
+    """Any invalid input is 400; a missing or wrong key is 401."""
 
-    invalid_status = 400
-    too_long_status = 400
-    missing_key_status = 401
-    wrong_key_status = 401
-    error_form = staticmethod(openai_error)
-
-    def texts_of(self, body: Any) -> Iterator[str]:
-        """Each prompt; one that is given as tokens costs a character for each."""
-        for prompt in getattr(body, "prompts", ()):
-            yield prompt if isinstance(prompt, str) else " " * len(prompt)
-
-
-def documented(**meanings: str) -> dict[int | str, dict[str, object]]:
-    """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
-    texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
-    texts["default"] = "Any other error, in the same form."
-    return {status: {"model": OpenAIErrorAnswer, "description": text} for status, text in texts.items()}
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyWrong: 401}
+    error_schema = OpenAIErrorAnswer

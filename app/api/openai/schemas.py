@@ -5,21 +5,26 @@ https://platform.openai.com/docs/api-reference/completions/create
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from app.api.field_types import ModelName, check_encodable, check_texts, describe_value, field_error
+from app.api.field_types import ModelName, RequestFields, check_encodable, check_texts, describe_value, field_error
 from app.api.generation.schemas import LARGEST_SEED, Sampling
+from app.api.shared_schemas import round_nats
+from app.engine.interface import Continuation, GenerationResult, ModelInfo
+from app.engine.output.token_texts import WrittenToken
 from models.decoding.options import DecodingOptions
 
+MIN_NATS = -9999.0  # what OpenAI's clients get for a token that cannot come, since JSON has no infinity
 MOST_LOGPROBS = 20
 _LARGEST_ID = 2**31 - 1
 _PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of such lists"
 
 
-def _check_prompt(value: Any) -> Any:
-    """Before pydantic tries the union: its report on each branch says less than one sentence."""
+def _check_prompt(value: object) -> object:
+    """Checked before pydantic tries the union, whose errors name each branch."""
     if isinstance(value, str):
         _check_text_prompt(value)
     elif not isinstance(value, list):
@@ -37,7 +42,7 @@ def _check_prompt(value: Any) -> Any:
     return value
 
 
-def _check_text_prompt(value: Any) -> None:
+def _check_text_prompt(value: object) -> None:
     if not isinstance(value, str):
         raise field_error(f"holds {describe_value(value)} beside a text; {_PROMPTS}.")
     if not value:
@@ -45,7 +50,7 @@ def _check_text_prompt(value: Any) -> None:
     check_encodable(value)
 
 
-def _check_ids_prompt(value: Any) -> None:
+def _check_ids_prompt(value: object) -> None:
     if not isinstance(value, list):
         raise field_error(f"holds {describe_value(value)} beside a list; {_PROMPTS}.")
     if not value:
@@ -58,26 +63,28 @@ def _check_ids_prompt(value: Any) -> None:
 
 
 def _nullable(schema: dict[str, Any]) -> None:
-    """What has a default may be null, which means the default."""
+    """A field with a default may be null, which means the default."""
     for name, field in schema["properties"].items():
         if name not in schema.get("required", ()) and {"type": "null"} not in field.get("anyOf", ()):
-            told = {key: field.pop(key) for key in ("default", "description", "examples", "title") if key in field}
-            schema["properties"][name] = {**told, "anyOf": [*field.pop("anyOf", []), *([field] if field else [])]}
+            kept = {key: field.pop(key) for key in ("default", "description", "examples", "title") if key in field}
+            schema["properties"][name] = {**kept, "anyOf": [*field.pop("anyOf", []), *([field] if field else [])]}
             schema["properties"][name]["anyOf"].append({"type": "null"})
 
 
-class _Request(BaseModel):
-    """OpenAI's clients may send null for whatever they leave open."""
+class _NullableFields(RequestFields):
+    """OpenAI's clients may send null for any field with a default."""
 
-    model_config = ConfigDict(strict=True, json_schema_extra=_nullable)
+    model_config = ConfigDict(json_schema_extra=_nullable)
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, fields: Any) -> Any:
-        return {name: each for name, each in fields.items() if each is not None} if isinstance(fields, dict) else fields
+    def _without_nulls(cls, fields: object) -> object:
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
 
 
-class CompletionStreamOptions(_Request):
+class CompletionStreamOptions(_NullableFields):
     """What a stream tells beside its texts."""
 
     include_usage: bool = Field(
@@ -91,7 +98,7 @@ class CompletionStreamOptions(_Request):
     )
 
 
-class CompletionRequest(_Request, Sampling):
+class CompletionRequest(_NullableFields, Sampling):
     """How to continue one or several texts. Fields that are not known are ignored."""
 
     model: ModelName | None = Field(
@@ -169,7 +176,7 @@ class CompletionRequest(_Request, Sampling):
 
     @property
     def prompts(self) -> list[str] | list[list[int]]:
-        """One or several, alike."""
+        """The prompts as a list, also of a single one."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         if isinstance(self.prompt[0], int):
@@ -193,9 +200,14 @@ class CompletionRequest(_Request, Sampling):
 
     @property
     def counting(self) -> bool:
-        """Whether the usage is told while the texts grow."""
+        """Whether each chunk of a stream has the usage so far."""
         options = self.stream_options
         return options is not None and options.include_usage and options.continuous_usage_stats
+
+    def charged_texts(self) -> Iterator[str]:
+        """The prompts; each token id counts as a character."""
+        for prompt in self.prompts:
+            yield prompt if isinstance(prompt, str) else " " * len(prompt)
 
     @field_validator("max_tokens")
     @classmethod
@@ -244,6 +256,32 @@ class CompletionRequest(_Request, Sampling):
         return value
 
 
+class ChoiceToken(NamedTuple):
+    """A token of a choice's text. logprob, top: None where nothing comes before the token. top: by their texts."""
+
+    text: str
+    logprob: float | None
+    top: Mapping[str, float] | None
+
+    @classmethod
+    def of(cls, token: WrittenToken) -> Self:
+        logprobs = top_logprobs([(text, logprob) for _, text, logprob in token.top], token.text, token.log_probability)
+        return cls(token.text, clip_nats(token.log_probability), logprobs)
+
+
+def top_logprobs(top: Iterable[tuple[str, float]], text: str, logprob: float) -> dict[str, float]:
+    """The likeliest tokens of one place by their texts, and the token that came; of equal texts the likelier one."""
+    logprobs: dict[str, float] = {}
+    for candidate, value in top:
+        logprobs.setdefault(candidate, clip_nats(value))
+    logprobs.setdefault(text, clip_nats(logprob))
+    return logprobs
+
+
+def clip_nats(value: float) -> float:
+    return round_nats(max(value, MIN_NATS))
+
+
 class CompletionLogprobs(BaseModel):
     """The tokens of a text, in four lists of one length."""
 
@@ -260,6 +298,20 @@ class CompletionLogprobs(BaseModel):
         description="At each place the `logprobs` likeliest tokens, and the one that came if it is not among them.",
         examples=[[{"后": -1.25}, {"的": -0.5}]],
     )
+
+    @staticmethod
+    def fields_of(tokens: Iterable[ChoiceToken], offset: int = 0) -> dict[str, object]:
+        """offset: of the first token, in the text of its choice. Built without a model, as all that a chunk holds."""
+        tokens, offsets = list(tokens), []
+        for token in tokens:
+            offsets.append(offset)
+            offset += len(token.text)
+        return {
+            "text_offset": offsets,
+            "token_logprobs": [token.logprob for token in tokens],
+            "tokens": [token.text for token in tokens],
+            "top_logprobs": [token.top for token in tokens],
+        }
 
 
 class CompletionChoice(BaseModel):
@@ -281,6 +333,16 @@ class CompletionChoice(BaseModel):
         description="The seed that writes this text again; null where nothing was to be written.", examples=[7]
     )
 
+    @staticmethod
+    def end_fields(continuation: Continuation) -> dict[str, object]:
+        """OpenAI's clients know no repetition: such a text ran on up to its limit."""
+        repeats = continuation.finish_reason == "repetition"
+        return {
+            "finish_reason": "length" if repeats else continuation.finish_reason,
+            "stop_reason": "repetition" if repeats else None,
+            "seed": continuation.seed if continuation.seed >= 0 else None,
+        }
+
 
 class CompletionUsage(BaseModel):
     """Tokens read and written."""
@@ -288,6 +350,19 @@ class CompletionUsage(BaseModel):
     prompt_tokens: int = Field(description="Tokens of the prompts.", examples=[2])
     completion_tokens: int = Field(description="Tokens written, of all choices together.", examples=[16])
     total_tokens: int = Field(description="Both.", examples=[18])
+
+    @staticmethod
+    def fields_of(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        }
+
+    @classmethod
+    def of_results(cls, results: Sequence[GenerationResult]) -> dict[str, int]:
+        usages = [result.usage for result in results]
+        return cls.fields_of(sum(usage.read_tokens for usage in usages), sum(usage.new_tokens for usage in usages))
 
 
 class CompletionAnswer(BaseModel):
@@ -344,6 +419,10 @@ class OpenAIModel(BaseModel):
     max_model_len: int = Field(
         description="Most tokens of a prompt, and most that are written after it.", examples=[1024]
     )
+
+    @classmethod
+    def from_info(cls, info: ModelInfo) -> Self:
+        return cls(id=info.name, created=int(info.loaded_at.timestamp()), max_model_len=info.max_new_tokens)
 
 
 class OpenAIModels(BaseModel):

@@ -235,7 +235,7 @@ def test_two_services_share_limits_and_quotas(redis: Redis, server: RedisServer,
                     row.append((await http.post("/translate", json=TEXTS, headers=bearer(key))).status_code)
             rows.append(row)
         for client in services:
-            await client.app.state.services.gate.close()
+            await client.app.state.services.access.close()
         return rows
 
     assert run(ask) == [[200, 200, 200, 429], [200, 200, 429, 429]]

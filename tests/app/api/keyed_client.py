@@ -43,7 +43,7 @@ def with_gate(
         rates=parse_rates(rates),
         quotas=parse_quotas(quotas),
     )
-    client.app.state.services = replace(client.app.state.services, gate=gate)
+    client.app.state.services = replace(client.app.state.services, access=gate)
     return clock
 
 

@@ -231,7 +231,7 @@ def test_what_fails_costs_no_characters(tmp_path: Path) -> None:
 def test_usage(tmp_path: Path, path: str, body: dict[str, object], characters: int) -> None:
     client = Client()
     with_gate(client, keys_file(tmp_path, quota="500/month;100/day"))
-    gate = client.app.state.services.gate
+    gate = client.app.state.services.access
     for key in (USE, OTHER):
         assert client.post(path, json=body, headers=bearer(key)).status_code == 200
     use, other = gate.caller([USE], ""), gate.caller([OTHER], "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.api.inspection.attention_request import AttentionRequest
-from app.api.inspection.inspection_routes import _attention_request
+from app.api.inspection.routes import _attention_request
 from app.engine import errors
 from app.engine.interface import AttentionQuery, GatesQuery
 from app.engine.request_limits import check_attention_size

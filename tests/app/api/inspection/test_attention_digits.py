@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.api.inspection.attention_answer import AttentionAnswer
-from app.api.inspection.inspection_routes import round_float32
+from app.api.inspection.schemas import round_float32
 from app.engine.protocol.inspection_messages import (
     Ablation,
     Alignment,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from app.api.inspection.inspection_routes import STEP_REASONS
-from app.api.inspection.schemas import WalkthroughAnswer
+from app.api.inspection.schemas import STEP_REASONS, WalkthroughAnswer
 from app.engine.interface import WalkthroughQuery
 from models.decoding.options import TokenRules
 from models.inspection.walkthrough import walkthrough

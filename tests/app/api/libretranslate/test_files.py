@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.api.libretranslate.libretranslate_routes import DocumentTranslator
+from app.api.libretranslate.document_translation import DocumentTranslator
 from app.api.libretranslate.schemas import TranslationFields
 from app.documents import TranslateTexts
 from app.engine.errors import InvalidRequest, Overloaded
@@ -146,7 +146,7 @@ def test_a_full_server_refuses_a_file_at_the_door_but_waits_with_one_that_is_beg
     content = "\n".join(["ja"] * 100).encode()
     answer = sent(Client(engine, data=tmp_path), content)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "7")
-    monkeypatch.setattr("app.api.libretranslate.libretranslate_routes.asyncio.sleep", no_sleep)
+    monkeypatch.setattr("app.api.libretranslate.document_translation.asyncio.sleep", no_sleep)
     engine = Busy()
     engine.full_at = (2, 3)
     assert sent(Client(engine, data=tmp_path), content).status_code == 200

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.api.openai.errors import openai_error
+from app.api.errors import ErrorAnswer
+from app.api.openai.errors import OpenAIErrorAnswer
 from app.engine import errors
 from tests.app.api.client import Client
 from tests.app.api.openai.writer import Writer
@@ -150,5 +151,6 @@ def test_what_is_no_request_at_all() -> None:
     ],
 )
 def test_types_and_codes(status: int, code: str, wanted: tuple[str, str]) -> None:
-    told = openai_error(status, {"error": "No.", "code": code, "field": None, "request_id": "a"})
-    assert told == {"error": {"message": "No.", "type": wanted[0], "param": None, "code": wanted[1]}}
+    error = ErrorAnswer(error="No.", code=code, field=None, request_id="a")
+    answer = OpenAIErrorAnswer.from_error(status, error)
+    assert answer.error.model_dump() == {"message": "No.", "type": wanted[0], "param": None, "code": wanted[1]}

@@ -1,4 +1,4 @@
-"""The byte limit at its edge, and what the app behind it sees."""
+"""The limits of a body at their edges, and what the route gets of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from fastapi import Request
+from starlette.exceptions import HTTPException
+from starlette.types import Message
 
-from app.api.middleware.body_limit import BodyLimit
+from app.api.request_body import ClientDisconnected, read_body
 from tests.app.api.client import Client
 
 
@@ -29,56 +31,54 @@ def test_the_sentence_names_the_limit() -> None:
     )
 
 
-def call(messages: list[Message], headers: list[tuple[bytes, bytes]]) -> tuple[list[Message], list[Message]]:
-    """What the app behind a limit of 10 bytes receives, and what is sent."""
-    seen: list[Message] = []
-    sent: list[Message] = []
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(await receive())
-        seen.append(await receive())
+def read(messages: list[Message], headers: list[tuple[bytes, bytes]], max_pause_s: float = 1) -> bytes:
+    """The body of these messages, with a limit of 10 bytes; waits for a message after the last one."""
 
     async def receive() -> Message:
+        if not messages:
+            await asyncio.sleep(10)
         return messages.pop(0)
 
-    async def send(message: Message) -> None:
-        sent.append(message)
-
     scope = {"type": "http", "headers": headers, "method": "POST", "path": "/"}
-    asyncio.run(BodyLimit(app, max_body_bytes=10, max_pause_s=1)(scope, receive, send))
-    return seen, sent
+    return asyncio.run(read_body(Request(scope, receive), 10, max_pause_s))
 
 
 def chunk(body: bytes, more: bool) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-def test_chunks_arrive_as_one_body_and_the_disconnect_after_it() -> None:
-    seen, _ = call([chunk(b"abc", True), chunk(b"def", False), {"type": "http.disconnect"}], [])
-    assert seen == [chunk(b"abcdef", False), {"type": "http.disconnect"}]
+def test_chunks_are_joined_and_the_disconnect_after_them_is_left() -> None:
+    messages = [chunk(b"abc", True), chunk(b"def", False), {"type": "http.disconnect"}]
+    assert read(messages, []) == b"abcdef"
+    assert messages == [{"type": "http.disconnect"}]
 
 
-def test_a_client_that_leaves_midway() -> None:
-    gone: Message = {"type": "http.disconnect"}
-    seen, _ = call([chunk(b"abc", True), gone, gone], [])
-    assert seen == [gone, gone]
+def test_chunks_beyond_the_limit_are_refused_as_soon_as_they_are_there() -> None:
+    messages = [chunk(b"abcdef", True), chunk(b"ghijkl", True), chunk(b"mn", False)]
+    with pytest.raises(HTTPException) as caught:
+        read(messages, [])
+    assert caught.value.status_code == 413
+    assert len(messages) == 1
+
+
+def test_a_disconnect_midway() -> None:
+    with pytest.raises(ClientDisconnected):
+        read([chunk(b"abc", True), {"type": "http.disconnect"}], [])
 
 
 @pytest.mark.parametrize("length", [b"11", b"9" * 5000])
 def test_a_declared_length_is_refused_unread(length: bytes) -> None:
     messages: list[Message] = [chunk(b"a", False)]
-    seen, sent = call(messages, [(b"content-length", length)])
-    assert seen == []
-    assert sent[0]["status"] == 413
+    with pytest.raises(HTTPException) as caught:
+        read(messages, [(b"content-length", length)])
+    assert caught.value.status_code == 413
     assert len(messages) == 1
 
 
 def test_a_body_that_stops_midway_is_answered_and_its_connection_closed() -> None:
+    client = Client(request_timeout_s=0.02)
     sent: list[Message] = []
     messages = [chunk(b"abc", True)]
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        raise AssertionError
 
     async def receive() -> Message:
         if not messages:
@@ -88,8 +88,8 @@ def test_a_body_that_stops_midway_is_answered_and_its_connection_closed() -> Non
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "headers": [], "method": "POST", "path": "/"}
-    asyncio.run(BodyLimit(app, max_body_bytes=10, max_pause_s=0.02)(scope, receive, send))
+    scope = {"type": "http", "headers": [], "method": "POST", "path": "/generate", "query_string": b""}
+    asyncio.run(client.app(scope, receive, send))
     assert sent[0]["status"] == 408
     assert (b"connection", b"close") in sent[0]["headers"]
     assert json.loads(sent[1]["body"])["error"] == (

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
 from app.api.errors import documented
 from app.api.event_stream import EventStream, documented_stream, while_connected
-from app.api.expectations import written_token_fields
-from app.api.generation.schemas import (
-    ContinuationAnswer,
-    GenerateAnswer,
-    GenerateDone,
-    GenerateRequest,
-    GenerateUsage,
-    WrittenTokenAnswer,
-)
+from app.api.generation.schemas import GenerateAnswer, GenerateDone, GenerateRequest
 from app.api.route import ApiRoute
-from app.api.services import Limits, ServicesDependency
-from app.api.shared_schemas import TimingAnswer
-from app.engine.interface import Continuation, GenerationRequest, GenerationResult
+from app.api.services import RequestLimits, ServicesDependency
+from app.engine.interface import GenerationRequest
 
 router = APIRouter(tags=["Generate"], route_class=ApiRoute)
 
@@ -54,17 +44,17 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
         s504="The generation took too long.",
     ),
 )
-async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Any:
+async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Response | GenerateAnswer:
     """Continues `prompt`. The answer's `seed` writes the same text again. With `logprobs` the answer and each event
     `token` have `tokens`, whose texts join to their text."""
     job = _job(body, services.limits)
     if body.stream:
-        opened = services.engine.stream_generation(job)
-        return EventStream(opened, _done, services.write_timeout_s, indexed=job.n > 1)
-    return _answer(await while_connected(request, services.engine.generate(job)))
+        opened, write_timeout_s = services.engine.stream_generation(job), services.limits.request_timeout_s
+        return EventStream(opened, GenerateDone.fields_of, write_timeout_s, indexed=job.n > 1)
+    return GenerateAnswer.from_result(await while_connected(request, services.engine.generate(job)))
 
 
-def _job(body: GenerateRequest, limits: Limits) -> GenerationRequest:
+def _job(body: GenerateRequest, limits: RequestLimits) -> GenerationRequest:
     limits.check_texts([body.prompt], "prompt")
     limits.check_samples(body.n)
     max_new_tokens = body.max_new_tokens
@@ -72,25 +62,3 @@ def _job(body: GenerateRequest, limits: Limits) -> GenerationRequest:
         limits.check_new_tokens(max_new_tokens)
     decoding = body.decoding(min(max_new_tokens, limits.max_new_tokens))  # the default may lie above the limit
     return GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)
-
-
-def _answer(generation: GenerationResult) -> GenerateAnswer:
-    first, *others = [_continuation(each) for each in generation.continuations]
-    return GenerateAnswer(**dict(first), model=generation.model, alternatives=others or None)
-
-
-def _done(generation: GenerationResult) -> dict[str, Any]:
-    usage = generation.usage
-    last = GenerateDone(
-        **dict(_answer(generation)),
-        usage=GenerateUsage(prompt_tokens=usage.read_tokens, new_tokens=usage.new_tokens),
-        timing=TimingAnswer.of(usage),
-    )
-    return last.model_dump(exclude_none=True)
-
-
-def _continuation(each: Continuation) -> ContinuationAnswer:
-    tokens = (
-        None if each.tokens is None else [WrittenTokenAnswer(**written_token_fields(token)) for token in each.tokens]
-    )
-    return ContinuationAnswer(text=each.text, finish_reason=each.finish_reason, seed=each.seed, tokens=tokens)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -11,13 +11,12 @@ from starlette.responses import Response
 
 from app import documents
 from app.api.access_control import caller_of, owner_of
-from app.api.deepl.errors import DeepLRoute
+from app.api.deepl.errors import DeepLError, DeepLRoute
 from app.api.deepl.schemas import (
     DeepLDocument,
     DeepLDocumentKey,
     DeepLDocumentRequest,
     DeepLDocumentStatus,
-    DeepLError,
     DeepLLanguage,
     DeepLTranslateAnswer,
     DeepLTranslateRequest,
@@ -25,18 +24,17 @@ from app.api.deepl.schemas import (
     DeepLUsage,
 )
 from app.api.document_jobs import DocumentJob
-from app.api.errors import documented_as, error_response
+from app.api.errors import documented_as, not_found
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
-from app.api.libretranslate.libretranslate_routes import DocumentTranslator, check_extension, file_response
+from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
 from app.api.libretranslate.schemas import TranslationFields
-from app.api.request_body import URLENCODED, also_takes
-from app.api.route import read_fields
+from app.api.request_body import URLENCODED, also_takes, parse_fields
 from app.api.services import Services, ServicesDependency
 from app.engine.errors import EngineUnavailable, InvalidRequest
 from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
 from app.text.language_codes import base_language, language_name
-from app.translation.text_request import TextFormat, TranslatedText
+from app.translation.text_request import TextFormat
 
 _REGIONAL_TARGETS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -49,23 +47,22 @@ _REGIONAL_TARGETS = {
 
 
 def source_code(code: str) -> str:
-    """Of a loaded language: "ZH" of "zh-Hans", "DE" of "de"."""
+    """DeepL's code of a loaded language: "ZH" for "zh-Hans", "DE" for "de"."""
     base = base_language(code)
     return "NB" if base == "no" else base.upper()
 
 
 def source_languages(codes: Iterable[str]) -> dict[str, str]:
     """Names by DeepL's codes, sorted by code."""
-    found = {source_code(code): language_name(base_language(code)) for code in codes}
-    return dict(sorted(found.items()))
+    return dict(sorted({source_code(code): language_name(base_language(code)) for code in codes}.items()))
 
 
 def target_languages(codes: Iterable[str]) -> dict[str, str]:
-    """As `sources`; its clients refuse to send EN or PT, so these are there with their regions."""
-    found: dict[str, str] = {}
+    """As `source_languages`, but EN and PT have regions: DeepL's clients refuse to send them without."""
+    names: dict[str, str] = {}
     for code in codes:
-        found.update(_REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)}))
-    return dict(sorted(found.items()))
+        names.update(_REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)}))
+    return dict(sorted(names.items()))
 
 
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
@@ -73,7 +70,7 @@ router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 TRANSLATE_FORM = also_takes("DeepLTranslateRequest", {URLENCODED: {}})
 
 
-TEXT_ERRORS = documented_as(
+DEEPL_ERRORS = documented_as(
     DeepLError,
     s400="The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
     s403="The key is missing or wrong.",
@@ -93,57 +90,51 @@ TEXT_ERRORS = documented_as(
     response_model=DeepLTranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
-    responses=TEXT_ERRORS,
+    responses=DEEPL_ERRORS,
 )
-async def deepl_translate(body: DeepLTranslateRequest, request: Request, services: ServicesDependency) -> Any:
+async def deepl_translate(
+    body: DeepLTranslateRequest, request: Request, services: ServicesDependency
+) -> DeepLTranslateAnswer:
     """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
     services.limits.check_texts(body.text, "text")
     if body.tag_handling == "xml":
         for text in body.text:
             check_well_formed(text, "text")
-    asks = await assign_pairs(body.text, body.source_lang, body.target_lang, services)
+    pairs = await assign_pairs(body.text, body.source_lang, body.target_lang, services)
     translations = await translate_texts(
         [with_ignored_tags(text, body.ignore_tags) for text in body.text],
-        asks,
+        pairs,
         request,
         services,
         text_format="html" if body.tag_handling else "text",
-        glossary=await _merged_glossary(body, asks[0], owner_of(request), services),
+        glossary=await _merged_glossary(body, pairs[0], owner_of(request), services),
         split=body.split_sentences != "0",
     )
     services.usage.count(caller_of(request), sum(map(len, body.text)))
-    return _answer(body, asks, translations)
+    model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
+    return DeepLTranslateAnswer(
+        translations=[
+            DeepLTranslation(
+                detected_source_language=source_code(pair.source),
+                text=without_ignored_marks(translation.text, body.ignore_tags),
+                billed_characters=len(text),
+                model_type_used=model_type,
+                finish_reason=None if translation.finish_reason == "stop" else translation.finish_reason,
+            )
+            for text, pair, translation in zip(body.text, pairs, translations, strict=True)
+        ]
+    )
 
 
 async def _merged_glossary(
     body: DeepLTranslateRequest, pair: AssignedPair, owner: str, services: Services
 ) -> Mapping[str, str]:
-    """Of all that are named together: with a glossary, all texts have one pair."""
+    """The terms of all named glossaries; earlier ones win. With a glossary, all texts have one pair."""
     find, merged = services.glossaries.find, dict[str, str]()
     for glossary_id in reversed(body.glossaries):
         merged |= await run_in_threadpool(find, owner, glossary_id, pair.source, pair.target)
     return merged
 
-
-def _answer(
-    body: DeepLTranslateRequest, asks: Sequence[AssignedPair], translations: Sequence[TranslatedText]
-) -> DeepLTranslateAnswer:
-    model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
-    return DeepLTranslateAnswer(
-        translations=[
-            DeepLTranslation(
-                detected_source_language=source_code(ask.source),
-                text=without_ignored_marks(each.text, body.ignore_tags),
-                billed_characters=len(text),
-                model_type_used=model_type,
-                finish_reason=None if each.finish_reason == "stop" else each.finish_reason,
-            )
-            for text, ask, each in zip(body.text, asks, translations, strict=True)
-        ]
-    )
-
-
-account_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 
 LanguageSide = Annotated[
     str | None,
@@ -159,7 +150,15 @@ _LANGUAGE_ERRORS = documented_as(
 )
 
 
-@account_router.get(
+@router.post(
+    "/v2/languages",
+    name="deepl_languages_posted",
+    description="As GET /v2/languages.",
+    summary="List languages (DeepL)",
+    response_model_exclude_none=True,
+    responses=_LANGUAGE_ERRORS,
+)
+@router.get(
     "/v2/languages", summary="List languages (DeepL)", response_model_exclude_none=True, responses=_LANGUAGE_ERRORS
 )
 async def deepl_languages(
@@ -167,49 +166,34 @@ async def deepl_languages(
 ) -> list[DeepLLanguage]:
     """Languages that a loaded model reads, or writes. DeepL's Python client sends `type` as the body of a GET."""
     pairs = LoadedPairs.of(services.engine).pairs
-    if await _read_side(request, side) == "target":
+    if _read_side(request, side) == "target":
         codes = target_languages(target for _, target in pairs)
         return [DeepLLanguage(language=code, name=name, supports_formality=False) for code, name in codes.items()]
-    return [
-        DeepLLanguage(language=code, name=name)
-        for code, name in source_languages(source for source, _ in pairs).items()
-    ]
+    codes = source_languages(source for source, _ in pairs)
+    return [DeepLLanguage(language=code, name=name) for code, name in codes.items()]
 
 
-@account_router.post(
-    "/v2/languages", summary="List languages (DeepL)", response_model_exclude_none=True, responses=_LANGUAGE_ERRORS
+@router.post(
+    "/v2/usage",
+    name="deepl_usage_posted",
+    description="As GET /v2/usage.",
+    summary="Characters used (DeepL)",
+    responses=documented_as(DeepLError, s403="The key is missing or wrong."),
 )
-async def deepl_languages_posted(
-    request: Request, services: ServicesDependency, side: LanguageSide = None
-) -> list[DeepLLanguage]:
-    """As GET /v2/languages."""
-    return await deepl_languages(request, services, side)
-
-
-@account_router.get(
+@router.get(
     "/v2/usage",
     summary="Characters used (DeepL)",
     responses=documented_as(DeepLError, s403="The key is missing or wrong."),
 )
 async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUsage:
     """What this key had translated, and its quota."""
-    used, limit = await services.usage.of(caller_of(request), services.gate)
+    used, limit = await services.usage.of(caller_of(request), services.access)
     return DeepLUsage(character_count=used, character_limit=limit)
 
 
-@account_router.post(
-    "/v2/usage",
-    summary="Characters used (DeepL)",
-    responses=documented_as(DeepLError, s403="The key is missing or wrong."),
-)
-async def deepl_usage_posted(request: Request, services: ServicesDependency) -> DeepLUsage:
-    """As GET /v2/usage."""
-    return await deepl_usage(request, services)
-
-
-async def _read_side(request: Request, side: str | None) -> Literal["source", "target"]:
+def _read_side(request: Request, side: object) -> Literal["source", "target"]:
     if side is None:
-        side = (await read_fields(request, takes_forms=True)).get("type", "source")
+        side = parse_fields(request, request.scope["state"]["body"], takes_forms=True).get("type", "source")
     match side:
         case "source" | "":
             return "source"
@@ -218,18 +202,6 @@ async def _read_side(request: Request, side: str | None) -> Literal["source", "t
     raise InvalidRequest(f'"type" is {describe_value(side)}; it takes "source" or "target".', field="type")
 
 
-class DocumentRoute(DeepLRoute):
-    """Its form holds a file, whose bytes count as characters before anybody has read it."""
-
-    takes_files = True
-
-    def texts_of(self, body: Any) -> Iterator[str]:
-        if isinstance(body, DeepLDocumentRequest):
-            yield body.file.content.decode("latin-1")
-
-
-document_router = APIRouter(tags=["DeepL"], route_class=DocumentRoute)
-
 DocumentId = Annotated[
     str, Path(description="As POST /v2/document gave it.", examples=["04DE5AD98A02647D83285A36021911C6"])
 ]
@@ -237,7 +209,7 @@ _DOCUMENT_ERRORS = {"s403": "The key is missing or wrong.", "s404": "There is no
 _NO_DOCUMENT = "There is no such document here, or its document_key is another; send it again."
 
 
-@document_router.post(
+@router.post(
     "/v2/document",
     summary="Translate a document (DeepL)",
     response_model=DeepLDocument,
@@ -256,17 +228,17 @@ async def deepl_document(
     body: Annotated[DeepLDocumentRequest, Form(media_type="multipart/form-data")],
     request: Request,
     services: ServicesDependency,
-) -> Any:
+) -> DeepLDocument:
     """Takes a file and begins to translate it; its layout stays. Ask POST /v2/document/{document_id} how far it is."""
     extension = _extension(body)
-    asking = DocumentTranslator(await _options(body, request, services), services, owner_of(request))
-    await asking.check()
+    translator = DocumentTranslator(await _options(body, request, services), services, owner_of(request))
+    await translator.check()
     content, characters = body.file.content, 0
 
     async def counted(texts: Sequence[str], text_format: TextFormat) -> list[str]:
         nonlocal characters
         characters += sum(map(len, texts))
-        return await asking(texts, text_format)
+        return await translator(texts, text_format)
 
     async def work() -> tuple[bytes, int]:
         return await documents.translated(extension, content, counted), characters
@@ -275,7 +247,7 @@ async def deepl_document(
     return DeepLDocument(document_id=job.id, document_key=job.key)
 
 
-@document_router.post(
+@router.post(
     "/v2/document/{document_id}",
     summary="Status of a document (DeepL)",
     response_model=DeepLDocumentStatus,
@@ -284,11 +256,11 @@ async def deepl_document(
 )
 async def deepl_document_status(
     body: DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
-) -> Any:
+) -> DeepLDocumentStatus | Response:
     """How far the translation is."""
     job = services.documents.find(document_id, body.document_key)
     if job is None:
-        return error_response(request.scope, 404, "not_found", _NO_DOCUMENT)
+        return not_found(request.scope, _NO_DOCUMENT)
     return DeepLDocumentStatus(
         document_id=job.id,
         status=job.state,
@@ -297,7 +269,7 @@ async def deepl_document_status(
     )
 
 
-@document_router.post(
+@router.post(
     "/v2/document/{document_id}/result",
     summary="Fetch a document (DeepL)",
     response_class=Response,
@@ -313,7 +285,7 @@ async def deepl_document_result(
     job = services.documents.find(document_id, body.document_key)
     content = await services.documents.content(job) if job and _is_done(job) else None
     if job is None or content is None:
-        return error_response(request.scope, 404, "not_found", _NO_DOCUMENT)
+        return not_found(request.scope, _NO_DOCUMENT)
     return file_response(job.extension, content)
 
 

@@ -9,7 +9,6 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.authorization import ScopeMissing
 from app.api.access_control import charge, given_keys
@@ -19,7 +18,6 @@ from app.api.operations.schemas import ChangeAnswer, CurvesAnswer, Health, Model
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.engine.errors import EngineUnavailable
-from app.engine.metrics.collector import Metrics
 
 _OFF = "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it."
 _USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
@@ -36,14 +34,14 @@ async def require_admin(
     _documented: Annotated[object, Security(_bearer)] = None,
     _also: Annotated[object, Security(_header)] = None,
 ) -> None:
-    """403 where nobody has such a key, or this one may not; 401 where it is not given rightly."""
-    if not services.gate.has_admin():
+    """403 where no key has the scope, or this one lacks it; 401 for a missing or wrong key."""
+    if not services.access.has_admin():
         raise HTTPException(403, _OFF)
-    may = services.gate.admin(given_keys(request, {}, ()))
+    may = services.access.admin(given_keys(request, {}, ()))
     if may is None:
         raise ScopeMissing(_USE)
     if not may:
-        await charge(request, 1, 0)  # whoever tries keys does it at the pace of all others
+        await charge(request, 1, 0)  # guessing keys is limited as requests are
         raise HTTPException(401, _WRONG, headers={"WWW-Authenticate": 'Bearer realm="parlance"'})
 
 
@@ -154,7 +152,6 @@ async def ready(response: Response, services: ServicesDependency) -> Readiness:
 
 
 OPEN_METRICS = "application/openmetrics-text"
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 _PAGE: dict[str, object] = {
     "description": "Every series.",
@@ -177,21 +174,6 @@ async def metrics(request: Request, services: ServicesDependency) -> Response:
     return Response(page, headers={"Content-Type": kind})
 
 
-class RequestCounter:
-    """Pure ASGI. Counts each answer by its route's template, never by a path: clients make those up."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def send_and_count(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                method = scope["method"] if scope["method"] in METHODS else "other"
-                self.metrics.http(getattr(scope.get("route"), "path", "other"), method, message["status"])
-            await send(message)
-
-        await self.app(scope, receive, send_and_count)
+router = APIRouter()
+for _part in (models_router, health_router, metrics_router):
+    router.include_router(_part)

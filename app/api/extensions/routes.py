@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.deepl.deepl_routes import TEXT_ERRORS, TRANSLATE_FORM, deepl_translate, source_code
-from app.api.deepl.errors import DeepLRoute
+from app.api.deepl.routes import DEEPL_ERRORS, TRANSLATE_FORM, deepl_translate, source_code
 from app.api.deepl.schemas import DeepLTranslateAnswer, DeepLTranslateRequest
-from app.api.errors import documented, documented_as
+from app.api.errors import TEXT_ERRORS, documented, documented_as
+from app.api.extensions.errors import DeepLTokenRoute, DeepLXError, DeepLXRoute, ExtensionRoute
 from app.api.extensions.schemas import (
     DeepLXAnswer,
-    DeepLXError,
     DeepLXRequest,
     HcfyAnswer,
     HcfyRequest,
@@ -26,80 +24,58 @@ from app.api.extensions.schemas import (
     KissTranslation,
 )
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
-from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
 from app.text.language_codes import chinese_name, closest_codes, code_of_chinese_name, google_code
 from app.translation.text_request import TextFormat
 
-TEXT_ERROR_MEANINGS = {
-    "s400": "The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
-    "s413": "The body is too large.",
-    "s415": "The body is not JSON.",
-    "s429": "The queue is full; Retry-After says when to try again.",
-    "s503": "No device can translate right now; Retry-After says when to try again.",
-    "s504": "The translation took too long.",
-}
-EXTENSION_ERRORS = documented(**TEXT_ERROR_MEANINGS)
+EXTENSION_ERRORS = documented(**TEXT_ERRORS)
+
+router = APIRouter(tags=["Extensions"], route_class=ExtensionRoute)
+deeplx_router = APIRouter(tags=["Extensions"], route_class=DeepLXRoute)
+deepl_router = APIRouter(tags=["Extensions"], route_class=DeepLTokenRoute)
 
 
-class ExtensionRoute(ApiRoute):
-    """Errors are ours: these extensions show the body of an error as it is."""
-
-    invalid_status = 400
-    too_long_status = 400
-    key_fields: tuple[str, ...] = ("token",)
-
-
-imme_router = APIRouter(tags=["Extensions"], route_class=ExtensionRoute)
-
-
-@imme_router.post(
+@router.post(
     "/imme", summary="Translate texts (Immersive Translate)", response_model=ImmeAnswer, responses=EXTENSION_ERRORS
 )
-async def imme(body: ImmeRequest, request: Request, services: ServicesDependency) -> Any:
+async def imme(body: ImmeRequest, request: Request, services: ServicesDependency) -> ImmeAnswer:
     """For Immersive Translate: enter this address, with ?token=KEY where keys are needed, as its custom API."""
     services.limits.check_texts(body.text_list, "text_list")
-    asks = await assign_pairs(body.text_list, body.source_lang, body.target_lang, services)
-    translations = await translate_texts(body.text_list, asks, request, services)
+    pairs = await assign_pairs(body.text_list, body.source_lang, body.target_lang, services)
+    translations = await translate_texts(body.text_list, pairs, request, services)
     return ImmeAnswer(
         translations=[
-            ImmeTranslation(detected_source_lang=google_code(ask.source), text=each.text)
-            for ask, each in zip(asks, translations, strict=True)
+            ImmeTranslation(detected_source_lang=google_code(pair.source), text=each.text)
+            for pair, each in zip(pairs, translations, strict=True)
         ]
     )
 
 
-kiss_router = APIRouter(tags=["Extensions"], route_class=ExtensionRoute)
-
-
-@kiss_router.post(
+@router.post(
     "/kiss",
     summary="Translate texts (Kiss Translator)",
     response_model=KissAnswer,
     response_model_exclude_none=True,
     responses=EXTENSION_ERRORS,
 )
-async def kiss(body: KissRequest, request: Request, services: ServicesDependency) -> Any:
+async def kiss(body: KissRequest, request: Request, services: ServicesDependency) -> KissAnswer:
     """For Kiss Translator: enter this address, and the key where one is needed, as a custom API."""
     texts = body.texts if body.texts is not None else [body.text or ""]
     services.limits.check_texts(texts, "text" if body.texts is None else "texts")
-    asks = await assign_pairs(texts, body.source, body.to, services)
+    pairs = await assign_pairs(texts, body.source, body.to, services)
     translations = [
-        KissTranslation(text=each.text, src=google_code(ask.source))
-        for ask, each in zip(asks, await translate_texts(texts, asks, request, services), strict=True)
+        KissTranslation(text=each.text, src=google_code(pair.source))
+        for pair, each in zip(pairs, await translate_texts(texts, pairs, request, services), strict=True)
     ]
     if body.texts is None:
         return KissAnswer(text=translations[0].text, src=translations[0].src)
     return KissAnswer(translations=translations)
 
 
-hcfy_router = APIRouter(tags=["Extensions"], route_class=ExtensionRoute)
-
-
-@hcfy_router.post(
+@router.post(
     "/hcfy", summary="Translate a text (Selection Translator)", response_model=HcfyAnswer, responses=EXTENSION_ERRORS
 )
-async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency) -> Any:
+async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency) -> HcfyAnswer:
     """For Selection Translator: enter this address as a custom source. `result` has one entry for each line of `text`;
     a text that is in the first language of `destination` is translated into the second."""
     services.limits.check_texts([body.text], "text")
@@ -109,8 +85,8 @@ async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency
     target = await _choose_target(body, source, services)
     (whole,) = await assign_pairs([body.text], source, code_of_chinese_name(target), services)
     # The text has one language: a line of it may be too short to show which.
-    asks = [AssignedPair(whole.source, whole.target, whole.stays)] * len(lines)
-    translations = await translate_texts(lines, asks, request, services)
+    pairs = [AssignedPair(whole.source, whole.target, whole.stays)] * len(lines)
+    translations = await translate_texts(lines, pairs, request, services)
     return HcfyAnswer(
         text=body.text,
         **{"from": chinese_name(whole.source)},
@@ -120,7 +96,7 @@ async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency
 
 
 async def _choose_target(body: HcfyRequest, source: str | None, services: Services) -> str:
-    """The first that is not the text's own language."""
+    """The first language that is not the text's own."""
     if len(body.destination) == 1:
         return body.destination[0]
     known = list(dict.fromkeys(code for pair in LoadedPairs.of(services.engine).pairs for code in pair))
@@ -132,42 +108,24 @@ async def _choose_target(body: HcfyRequest, source: str | None, services: Servic
     return others[0] if others else body.destination[0]
 
 
-class DeepLByToken(DeepLRoute):
-    """Extensions cannot always set a header."""
-
-    key_fields = ("auth_key", "token")
-
-
-def deeplx_error(status: int, body: dict[str, Any]) -> dict[str, Any]:
-    return {"code": status, "message": body["error"]}
-
-
-class DeepLXRoute(ExtensionRoute):
-    error_form = staticmethod(deeplx_error)
-
-
-deeplx_router = APIRouter(tags=["Extensions"], route_class=DeepLXRoute)
-deepl_router = APIRouter(tags=["Extensions"], route_class=DeepLByToken)
-
-
 @deeplx_router.post(
     "/deeplx",
     summary="Translate a text (DeepLX)",
     response_model=DeepLXAnswer,
-    responses=documented_as(DeepLXError, **TEXT_ERROR_MEANINGS),
+    responses=documented_as(DeepLXError, **TEXT_ERRORS),
 )
-async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDependency) -> Any:
+async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDependency) -> DeepLXAnswer:
     """For clients of DeepLX. `alternatives` is there and empty: these clients translate pages, and show one."""
     services.limits.check_texts([body.text], "text")
-    (ask,) = asks = await assign_pairs([body.text], body.source_lang, body.target_lang, services)
+    (pair,) = pairs = await assign_pairs([body.text], body.source_lang, body.target_lang, services)
     text_format: TextFormat | None = "html" if body.tag_handling else None
-    (translation,) = await translate_texts([body.text], asks, request, services, text_format=text_format)
+    (translation,) = await translate_texts([body.text], pairs, request, services, text_format=text_format)
     return DeepLXAnswer(
         code=200,
         id=secrets.randbelow(9 * 10**9) + 10**9,
         data=translation.text,
         alternatives=[],
-        source_lang=source_code(ask.source),
+        source_lang=source_code(pair.source),
         target_lang=body.target_lang.upper(),
         method="Free",
     )
@@ -179,8 +137,10 @@ async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDepend
     response_model=DeepLTranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
-    responses=TEXT_ERRORS,
+    responses=DEEPL_ERRORS,
 )
-async def deepl_by_token(body: DeepLTranslateRequest, request: Request, services: ServicesDependency) -> Any:
+async def deepl_by_token(
+    body: DeepLTranslateRequest, request: Request, services: ServicesDependency
+) -> DeepLTranslateAnswer:
     """As POST /v2/translate, with the key as ?token= where a header cannot be set."""
     return await deepl_translate(body, request, services)

@@ -1,0 +1,271 @@
+"""POST /translate, /detect, /translate_file and /suggest, GET /languages, /frontend/settings and /download_file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Annotated, ClassVar
+
+from fastapi import APIRouter, Form, Path, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from app import documents
+from app.access.authorization import KeyMissing
+from app.api.access_control import owner_of
+from app.api.errors import Statuses, documented, not_found
+from app.api.event_stream import EventStream, documented_stream, while_connected
+from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
+from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
+from app.api.libretranslate.schemas import (
+    DetectedLanguage,
+    DetectRequest,
+    FrontendLanguages,
+    FrontendSettings,
+    Language,
+    NamedCode,
+    SuggestAnswer,
+    SuggestRequest,
+    TranslateAnswer,
+    TranslateDone,
+    TranslateFileAnswer,
+    TranslateFileRequest,
+    TranslateRequest,
+)
+from app.api.request_body import MULTIPART, URLENCODED, also_takes
+from app.api.responses import JsonResponse
+from app.api.route import ApiRoute
+from app.api.services import ServicesDependency
+from app.engine.errors import EngineUnavailable, InvalidRequest
+from app.engine.interface import TranslationOptions
+from app.storage.suggestion_store import Suggestion, SuggestionsFull
+from app.text.language_codes import language_name
+from app.text.language_detection import Detection
+from app.translation.text_request import TextRequest
+
+_NO_TERMS: Mapping[str, str] = {}
+_GLOSSARY: dict[str, object] = {"glossary": {"contentType": "application/json"}}
+_FORMS = {URLENCODED: {**_GLOSSARY, "return": {"style": "form", "explode": False}}, MULTIPART: _GLOSSARY}
+_EVENTS = """\
+event: token
+data: {"text":"I want"}
+
+event: token
+data: {"text":" a beer"}
+
+event: done
+data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":5},\
+"timing":{"queued_ms":0.4,"first_token_ms":9.1,"total_ms":21.7}}
+
+"""
+_SHOWN_LANGUAGES = 3
+_FRONTEND_TIMEOUT_MS = 500  # LibreTranslate's own: how long its page waits after a key before it translates
+
+
+class LibreTranslateRoute(ApiRoute):
+    """A route of LibreTranslate's clients: also forms and query parameters; invalid input is 400."""
+
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, KeyMissing: 400}
+    takes_forms = True
+    key_fields = ("api_key", "apiKey")  # the second: npm libretranslate
+
+
+router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    response_model=TranslateAnswer,
+    response_model_exclude_none=True,
+    openapi_extra=also_takes("TranslateRequest", _FORMS),
+    responses=documented_stream(_EVENTS)
+    | documented(
+        s400="The request cannot be answered as it is: a field is wrong, a language not there.",
+        s404="No model of that name is loaded, or no such glossary is there.",
+        s413="The body is too large.",
+        s415="The body is neither JSON nor a form.",
+        s422="A text is too long: `error` names its length and the limit.",
+        s429="The queue is full; Retry-After says when to try again.",
+        s503="No device can translate right now; Retry-After says when to try again.",
+        s504="The translation took too long.",
+    ),
+)
+async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Response:
+    """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
+    texts, limits = body.texts, services.limits
+    limits.check_texts(texts, "q")
+    limits.check_alternatives(body.alternatives)
+    if body.prefix:
+        limits.check_texts([body.prefix], "prefix")
+    limits.check_search(body.beam_size, body.max_new_tokens)
+    pairs, detections = await find_pairs(texts, body.source, body.target, services, body.format)
+    terms = await find_glossaries(body.glossary, pairs, owner_of(request), services) if body.glossary else {}
+    options = {
+        pair: TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, body.decoding)
+        for pair in set(pairs)
+    }
+    jobs = [
+        TextRequest(text, options[pair], body.format, terms.get(pair, _NO_TERMS), body.split)
+        for text, pair in zip(texts, pairs, strict=True)
+    ]
+    if body.stream:
+        opened = services.translator.stream(jobs[0])
+        return EventStream(
+            opened, lambda text: TranslateDone.fields_of_stream(body, text, detections), limits.request_timeout_s
+        )
+    translations = await while_connected(request, services.translator.translate(jobs))
+    return JsonResponse(TranslateAnswer.fields_of(body, translations, detections))
+
+
+@router.post(
+    "/detect",
+    summary="Detect a language",
+    response_model=list[DetectedLanguage],
+    openapi_extra=also_takes("DetectRequest", {URLENCODED: {}, MULTIPART: {}}),
+    responses=documented(
+        s400="`q` is missing or no text, or no translator is loaded.",
+        s413="The body is too large.",
+        s415="The body is neither JSON nor a form.",
+        s422="A text is too long: `error` names its length and the limit.",
+        s503="Models are still loading; Retry-After says when to try again.",
+    ),
+)
+async def detect(body: DetectRequest, request: Request, services: ServicesDependency) -> Response:
+    """The three likeliest languages of `q`, best first, among those that are loaded. Of several texts one ranking: each
+    language with its best text. A text without any language has a confidence of 0."""
+    services.limits.check_texts(body.texts, "q")
+    # English first: a text without any language is taken for the first candidate, and LibreTranslate says English
+    candidates = sorted(LoadedPairs.of(services.engine).languages(), key=lambda code: code.lower() != "en")
+    top = services.detector.top
+    detections = await run_in_threadpool(
+        lambda: [detection for text in body.texts for detection in top(text, candidates, _SHOWN_LANGUAGES)]
+    )
+    best: dict[str, Detection] = {}
+    for detection in detections:
+        if detection.language not in best or best[detection.language].confidence < detection.confidence:
+            best[detection.language] = detection
+    ranked = sorted(best.values(), key=lambda detection: -detection.confidence)
+    shown = [detection for detection in ranked if detection.confidence][:_SHOWN_LANGUAGES] or ranked[:1]
+    return JsonResponse([DetectedLanguage.fields_of(detection) for detection in shown])
+
+
+@router.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1 posts, and `translate` uses it
+@router.get("/languages", summary="List languages", responses=documented())
+async def languages(services: ServicesDependency) -> list[Language]:
+    """Every language that a loaded translator reads or writes."""
+    pairs = LoadedPairs.of(services.engine).pairs
+    targets: dict[str, list[str]] = {code: [] for pair in pairs for code in pair}
+    for source, target in dict.fromkeys(pairs):
+        targets[source].append(target)
+    return [Language(code=code, name=language_name(code), targets=targets[code]) for code in sorted(targets)]
+
+
+@router.get("/frontend/settings", summary="Settings for frontends", responses=documented())
+async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
+    """What LibreTranslate's clients ask before they show a page: limits, and what is switched on."""
+    pairs = LoadedPairs.of(services.engine).pairs
+    target = pairs[0][1] if pairs else "en"
+    return FrontendSettings(
+        charLimit=services.limits.max_text_characters,
+        frontendTimeout=_FRONTEND_TIMEOUT_MS,
+        apiKeys=services.access.keys_used,
+        keyRequired=services.access.key_required,
+        suggestions=services.suggestions is not None,
+        filesTranslation=bool(documents.SUPPORTED),
+        supportedFilesFormat=list(documents.SUPPORTED),
+        language=FrontendLanguages(
+            source=NamedCode(code="auto", name="Auto Detect"), target=NamedCode(code=target, name=language_name(target))
+        ),
+    )
+
+
+@router.post(
+    "/translate_file",
+    summary="Translate a file",
+    response_model=TranslateFileAnswer,
+    responses=documented(
+        s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is not"
+        " there.",
+        s404="No model of that name is loaded, or no such glossary is there.",
+        s413="The file is too large.",
+        s415="The body is no form.",
+        s422="A text is too long: `error` names its length and the limit.",
+        s429="The queue, or the room for files, is full; Retry-After says when to try again.",
+        s503="No device can translate right now; Retry-After says when to try again.",
+        s504="The translation took too long.",
+    ),
+)
+async def translate_file(
+    body: Annotated[TranslateFileRequest, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: ServicesDependency,
+) -> TranslateFileAnswer:
+    """Translates a file and keeps the layout that it has. The translation is kept for as long as the server was told
+    to (PARLANCE_FILE_RETENTION_S), under an address that nobody guesses."""
+    extension = check_extension(body.file.filename)
+    services.limits.check_search(body.beam_size, body.max_new_tokens)
+    translator = DocumentTranslator(body, services, owner_of(request))
+    await translator.check()
+    work = documents.translated(extension, body.file.content, translator)
+    content = await while_connected(request, services.documents.in_turn(work))
+    try:
+        name = await run_in_threadpool(services.files.keep, extension, content)
+    except OSError:
+        raise EngineUnavailable("This server cannot keep files: it cannot write to its folder PARLANCE_DATA.") from None
+    # without a setting, as this client called the server: a forged Host header comes back to its sender alone
+    server = services.public_url or str(request.base_url).rstrip("/")
+    return TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}")
+
+
+@router.get(
+    "/download_file/{name}",
+    summary="Fetch a translated file",
+    response_class=Response,
+    responses=documented(s404="There is no such file, or no longer.")
+    | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
+)
+async def download_file(
+    name: Annotated[str, Path(description="As `translatedFileUrl` has it.", examples=["6Qn1mS0dO8pYkq2W.txt"])],
+    request: Request,
+    services: ServicesDependency,
+) -> Response:
+    """A file that POST /translate_file made, to be saved and not shown: pages inside it never run here."""
+    content = await run_in_threadpool(services.files.read, name)
+    if content is None:
+        kept = f"translated files are kept for {services.files.retention_s:,.0f} seconds; translate it again."
+        return not_found(request.scope, f"There is no such file here: {kept}")
+    return file_response(PurePath(name).suffix, content)
+
+
+@router.post(
+    "/suggest",
+    summary="Suggest a better translation",
+    openapi_extra=also_takes("SuggestRequest", {URLENCODED: {}, MULTIPART: {}}),
+    responses=documented(
+        s400="A field is missing or wrong, or a language is not there.",
+        s403="Suggestions are switched off here (PARLANCE_SUGGESTIONS), as they are by default.",
+        s413="The body is too large.",
+        s415="The body is neither JSON nor a form.",
+        s422="A text is too long: `error` names its length and the limit.",
+        s503="The suggestion cannot be written, or models are still loading; Retry-After says when to try again.",
+        s507="The server keeps as many suggestions as it has room for.",
+    ),
+)
+async def suggest(body: SuggestRequest, request: Request, services: ServicesDependency) -> SuggestAnswer:
+    """Keeps the suggestion in a file of the server, for whoever trains its next model."""
+    if services.suggestions is None:
+        raise HTTPException(403, "Suggestions are switched off here; set PARLANCE_SUGGESTIONS=true to keep them.")
+    services.limits.check_texts([body.q], "q")
+    services.limits.check_texts([body.s], "s")
+    (pair,), _ = await find_pairs([body.q], body.source, body.target, services)
+    try:
+        await run_in_threadpool(services.suggestions.add, Suggestion(body.q, body.s, *pair))
+    except SuggestionsFull:
+        raise HTTPException(507, "This server has room for no more suggestions; ask its operator for some.") from None
+    except OSError:
+        raise EngineUnavailable(
+            "This server cannot keep suggestions: it cannot write to its folder PARLANCE_DATA."
+        ) from None
+    return SuggestAnswer()

@@ -1,0 +1,149 @@
+"""POST /v1/completions and GET /v1/models: character models alone, because translators complete no text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from app.api.errors import documented_as
+from app.api.event_stream import documented_stream, while_connected
+from app.api.field_types import ModelName, quotable
+from app.api.openai.completion_output import (
+    CompletionStream,
+    PromptOutput,
+    choices,
+    generate_all,
+    open_stream,
+    read_prompts,
+)
+from app.api.openai.errors import OpenAIErrorAnswer, OpenAIRoute
+from app.api.openai.schemas import CompletionAnswer, CompletionRequest, CompletionUsage, OpenAIModel, OpenAIModels
+from app.api.responses import JsonResponse
+from app.api.services import RequestLimits, ServicesDependency
+from app.engine.errors import InvalidRequest, UnknownModel
+from app.engine.interface import GenerationRequest, GenerationResult, ModelInfo
+
+router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
+Name = Annotated[ModelName, Path(description="Name of a lyricist.", examples=["lyrics-zh"])]
+_EVENTS = """\
+data: {"id":"cmpl-5f0c0f7b","object":"text_completion","created":1795324329,"model":"lyrics-zh",\
+"system_fingerprint":"lyrics-zh@1","choices":[{"index":0,"text":"后的","logprobs":null,"finish_reason":null}]}
+
+data: {"id":"cmpl-5f0c0f7b","object":"text_completion","created":1795324329,"model":"lyrics-zh",\
+"system_fingerprint":"lyrics-zh@1","choices":[{"index":0,"text":"","logprobs":null,"finish_reason":"length",\
+"stop_reason":null,"seed":7}]}
+
+data: [DONE]
+
+"""
+
+
+@router.post(
+    "/v1/completions",
+    summary="Continue texts, as OpenAI's clients ask it",
+    response_model=CompletionAnswer,
+    responses=documented_stream(_EVENTS, "A chunk for each bit of text; the last line is `data: [DONE]`.")
+    | documented_as(
+        OpenAIErrorAnswer,
+        s400="The request cannot be answered as it is: a field is wrong or beyond a limit.",
+        s401="The key is missing or wrong.",
+        s404="No lyricist of that name is loaded.",
+        s413="The body is too large.",
+        s415="The body is not JSON.",
+        s429="The queue is full; Retry-After says when to try again.",
+        s503="No device can write right now; Retry-After says when to try again.",
+        s504="The answer took too long.",
+    ),
+)
+async def completions(body: CompletionRequest, request: Request, services: ServicesDependency) -> Response:
+    """Continues each prompt `n` times. `temperature` is 1 and `max_tokens` 16 unless you say otherwise, as OpenAI's
+    are; `suffix`, `logit_bias`, `min_p` and `best_of` above `n` are refused, and fields that are not known ignored."""
+    engine = services.engine
+    model = find_lyricist(engine.models(), body.model)
+    name, version = (model.name, model.version) if model else (body.model or "", 0)
+    jobs = generation_requests(body, services.limits, model.name if model else body.model)
+    head = {
+        "id": f"cmpl-{request.scope['state']['request_id']}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": name,
+        "system_fingerprint": f"{name}@{version}",
+    }
+    if body.stream:
+        prompts = await while_connected(request, read_prompts(engine, body, jobs))
+        opened = open_stream(engine, body, jobs, prompts)
+        return CompletionStream(opened, services.limits.request_timeout_s, body, head=head, prompts=prompts)
+
+    async def complete() -> tuple[list[PromptOutput], list[GenerationResult]]:
+        prompts = await read_prompts(engine, body, jobs)
+        return prompts, await generate_all(engine, body, jobs, prompts)
+
+    prompts, results = await while_connected(request, complete())
+    outputs = choices(prompts, results, with_logprobs=body.logprobs is not None)
+    return JsonResponse({**head, "choices": outputs, "usage": CompletionUsage.of_results(results)})
+
+
+@router.get("/v1/models", summary="List lyricists", responses=documented_as(OpenAIErrorAnswer))
+async def openai_models(services: ServicesDependency) -> OpenAIModels:
+    """Every model that POST /v1/completions takes, in the order in which requests without a model take them."""
+    return OpenAIModels(
+        data=[OpenAIModel.from_info(each) for each in services.engine.models() if each.kind == "lyrics"]
+    )
+
+
+@router.get(
+    "/v1/models/{model}",
+    summary="One lyricist",
+    responses=documented_as(OpenAIErrorAnswer, s404="No such lyricist is loaded."),
+)
+async def openai_model(model: Name, services: ServicesDependency) -> OpenAIModel:
+    """The same of one model."""
+    for each in services.engine.models():
+        if each.name == model:
+            check_lyricist(each)
+            return OpenAIModel.from_info(each)
+    raise UnknownModel(f"There is no model {quotable(model)} here; GET /v1/models lists them.", field="model")
+
+
+def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | None:
+    """The character model of that name, or the first; None where the engine has to refuse the name."""
+    for model in models:
+        if model.name == name or (name is None and model.kind == "lyrics"):
+            check_lyricist(model)
+            return model
+    return None
+
+
+def check_lyricist(model: ModelInfo) -> None:
+    if model.kind != "lyrics":
+        raise UnknownModel(
+            f"{model.name} is a translator, which completes no text: send it to /translate, or name a lyricist"
+            " (GET /v1/models).",
+            field="model",
+        )
+
+
+def generation_requests(body: CompletionRequest, limits: RequestLimits, model: str | None) -> list[GenerationRequest]:
+    """One for each prompt."""
+    prompts = body.prompts
+    limits.check_texts([each if isinstance(each, str) else "" for each in prompts], "prompt")
+    limits.check_samples(body.n)
+    if len(prompts) * body.n > limits.max_batch_texts:
+        raise InvalidRequest(
+            f'{len(prompts):,} prompts with "n" {body.n:,} are {len(prompts) * body.n:,} texts; one request writes'
+            f" {limits.max_batch_texts:,}. Send them in several.",
+            field="n",
+        )
+    if "max_tokens" in body.model_fields_set:
+        limits.check_new_tokens(body.max_tokens, "max_tokens")
+    decoding = body.decoding(min(body.max_tokens, limits.max_new_tokens))  # the default may lie above the limit
+    return [
+        GenerationRequest("", model, body.n, body.stops, tuple(prompt), decoding)
+        if isinstance(prompt, list)
+        else GenerationRequest(prompt, model, body.n, body.stops, decoding=decoding)
+        for prompt in prompts
+    ]
