@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from app.settings import PREFIX, Settings
-from tests.readme import ROOT, examples
+from tests.readme import BLOCK, PAGES, ROOT, examples, json_values, same_shape
 
 SERVING = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
 PROTOCOLS = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
@@ -67,3 +67,19 @@ def test_no_file_is_named_for_nothing() -> None:
     for path in ROOT.glob("[!.]*/**/*.py"):
         assert path.stem not in {"utils", "util", "common", "helpers", "misc"}, path
         assert (path.parent / "__init__.py").exists() or path.parent == Path(), f"{path.parent} is not a package"
+
+
+def test_answers_are_short_enough_to_read() -> None:
+    for page in PAGES:
+        for kind, body in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
+            lines = body.splitlines()
+            assert kind not in ("json", "text") or len(lines) <= 25, f"{page}: {lines[:3]}"
+            assert kind != "json" or max(map(len, lines)) <= 150, f"{page}: {max(lines, key=len)}"
+
+
+def test_cut_answers_are_compared_by_what_they_show() -> None:
+    (shown, other) = json_values('{"a": [1, …], "b": "x…y", …}\n[{"c": 1, …}, …]')
+    assert same_shape(shown, {"a": [1, 2, 3], "b": "z", "d": 4}) == []
+    assert same_shape(shown, {"a": [], "b": "z"}) != []
+    assert same_shape(shown, {"a": [1], "d": 4}) != []
+    assert same_shape(other, [{"c": 2, "e": 3}, {"c": 5}]) == []
