@@ -42,7 +42,7 @@ class Document(Protocol):
 
 
 @contextmanager
-def blaming_the_file(kind: str) -> Iterator[None]:
+def refusing_unreadable_files(kind: str) -> Iterator[None]:
     """Any exception of a library that reads a file becomes an InvalidRequest: broken files raise all kinds of them."""
     try:
         yield

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.documents.document_reader import FormattedDocument, TextPiece, blaming_the_file, check_package
+from app.documents.document_reader import FormattedDocument, TextPiece, check_package, refusing_unreadable_files
 from app.engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OpenDocument(FormattedDocument["Element"]):
         # Imported here: few servers translate files.
         from odfdo import Document
 
-        with blaming_the_file(_KIND):
+        with refusing_unreadable_files(_KIND):
             check_package(content)
             self._document = Document(io.BytesIO(content))
             if self._document.get_type() not in ("text", "text-template"):
@@ -43,7 +43,7 @@ class OpenDocument(FormattedDocument["Element"]):
 
     def _saved(self) -> bytes:
         out = io.BytesIO()
-        with blaming_the_file(_KIND):
+        with refusing_unreadable_files(_KIND):
             self._document.save(out, pretty=False)
         return out.getvalue()
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.documents.document_reader import blaming_the_file
+from app.documents.document_reader import refusing_unreadable_files
 from app.engine.errors import InvalidRequest
 from app.translation.text_request import TextFormat
 
@@ -113,7 +113,7 @@ class Subtitles:
             raise InvalidRequest(
                 "The subtitles have 20 digits or 100 white spaces in a row; take them out.", field="file"
             )
-        with blaming_the_file("subtitles (.srt)"):
+        with refusing_unreadable_files("subtitles (.srt)"):
             self._subtitles = list(srt.parse(text))
         self._blank = content if not self._subtitles else None
         self._parts = [list(_speaker_parts(subtitle)) for subtitle in self._subtitles]

@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.documents.document_reader import FormattedDocument, TextPiece, blaming_the_file, check_package
+from app.documents.document_reader import FormattedDocument, TextPiece, check_package, refusing_unreadable_files
 
 if TYPE_CHECKING:
     from docx.opc.part import Part
@@ -36,7 +36,7 @@ class WordDocument(FormattedDocument["Element"]):
         from docx import Document
         from docx.oxml.parser import parse_xml
 
-        with blaming_the_file(_KIND):
+        with refusing_unreadable_files(_KIND):
             check_package(content)
             self._document = Document(io.BytesIO(content))
             self._raw_parts: list[tuple[Part, Element]] = []  # which the library keeps as bytes
@@ -59,7 +59,7 @@ class WordDocument(FormattedDocument["Element"]):
         from docx.opc.oxml import serialize_part_xml
 
         out = io.BytesIO()
-        with blaming_the_file(_KIND):
+        with refusing_unreadable_files(_KIND):
             for part, root in self._raw_parts:
                 part._blob = serialize_part_xml(root)  # the library has no setter for these parts
             self._document.save(out)

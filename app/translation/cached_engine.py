@@ -80,7 +80,7 @@ class CachedEngine:
         """In the order of the requests."""
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
         if len(requests) == 1 and not self._cache.max_bytes:
-            (result,) = await _when_room(partial(self._engine.translate, requests), deadline)
+            (result,) = await _retried_while_overloaded(partial(self._engine.translate, requests), deadline)
             return [without_invented_layout(result, requests[0].options.prefix)]
         results: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(requests), _LOOKUPS_PER_TURN):
@@ -89,7 +89,7 @@ class CachedEngine:
                 await asyncio.sleep(0)
         for group in _groups([request for request, result in results.items() if result is None]):
             models = [self._model(request) for request in group]
-            group_results = await _when_room(partial(self._engine.translate, group), deadline)
+            group_results = await _retried_while_overloaded(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _ROOM_WAIT_S
             for request, model, written in zip(group, models, group_results, strict=True):
                 result = without_invented_layout(written, request.options.prefix)
@@ -148,7 +148,7 @@ class CachedEngine:
         """None for a pair that is longer than the model reads."""
         try:
             deadline = time.monotonic() + _ROOM_WAIT_S
-            return list(await _when_room(partial(self._engine.align, *model, pairs), deadline))
+            return list(await _retried_while_overloaded(partial(self._engine.align, *model, pairs), deadline))
         except TextTooLong:
             if len(pairs) == 1:
                 return [None]
@@ -161,7 +161,7 @@ async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:
     return work() if characters <= _THREAD_CHARACTERS else await asyncio.to_thread(work)
 
 
-async def _when_room(call: Callable[[], Awaitable[T]], deadline: float) -> T:
+async def _retried_while_overloaded(call: Callable[[], Awaitable[T]], deadline: float) -> T:
     """Repeats the call while the engine is overloaded, until `deadline`; 0: does not repeat it."""
     pause = 0.05
     while True:

@@ -98,12 +98,12 @@ def test_sentence_is_translated_once_per_model_version() -> None:
     translator = Translator(engine, TranslationCache(1_000_000))
     assert translated(translator) == translated(translator) == "EIN SATZ."
     assert translated(translator, "Ein Satz. Noch einer.") == "EIN SATZ. NOCH EINER."
-    assert engine.asked == ["Ein Satz.", "Noch einer."]
+    assert engine.source_texts == ["Ein Satz.", "Noch einer."]
     engine.words = {"satz": "sentence"}
     with_reload(engine)
     assert translated(translator) == "EIN sentence."
     assert translated(translator, beam_size=1) == "EIN sentence."
-    assert len(engine.asked) == 4
+    assert len(engine.source_texts) == 4
 
 
 def test_cached_translation_uses_no_tokens() -> None:
@@ -125,7 +125,7 @@ def test_result_across_a_reload_is_not_cached() -> None:
     translator = Translator(engine, TranslationCache(1_000_000))
     translated(translator)
     translated(translator)
-    assert len(engine.asked) == 2
+    assert len(engine.source_texts) == 2
 
 
 def test_cache_of_0_bytes_keeps_nothing() -> None:
@@ -133,7 +133,7 @@ def test_cache_of_0_bytes_keeps_nothing() -> None:
     translator = Translator(engine)
     translated(translator)
     translated(translator)
-    assert len(engine.asked) == 2
+    assert len(engine.source_texts) == 2
 
 
 def test_pair_too_long_to_align_leaves_the_others_aligned(monkeypatch: pytest.MonkeyPatch) -> None:

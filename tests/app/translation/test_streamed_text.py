@@ -10,7 +10,7 @@ from app.engine.errors import EngineUnavailable, Overloaded
 from app.translation.cached_engine import TranslationCache
 from app.translation.text_request import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
-from tests.app.translation.repair.test_sentence_repair import without_signs
+from tests.app.translation.repair.test_sentence_repair import without_symbols
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 
@@ -34,12 +34,12 @@ def test_streamed_parts_join_to_the_text() -> None:
 def test_sentences_are_shown_in_order() -> None:
     engine = WordEngine(delays={"Eins ist da.": 3000})
     texts, result = stream(engine, "Eins ist da. Zwei ist da. Drei ist da.")
-    assert engine.asked == ["Zwei ist da.", "Drei ist da.", "Eins ist da."]
+    assert engine.source_texts == ["Zwei ist da.", "Drei ist da.", "Eins ist da."]
     assert "".join(texts) == result.text == "EINS IST DA. ZWEI IST DA. DREI IST DA."
 
 
 def test_sentences_that_may_need_repair_are_shown_complete() -> None:
-    engine = WordEngine(spoil=without_signs, obeys=False)
+    engine = WordEngine(alter=without_symbols, writes_terms=False)
     text = "Ein Wort. Siehe https://x.org 😀 da. Der Hund. Zwei."
     texts, result = stream(engine, text, glossary={"hund": "canine"})
     assert "".join(texts) == result.text == "EIN WORT. SIEHE https://x.org 😀 DA. DER canine. ZWEI."
@@ -52,7 +52,7 @@ def test_sentences_that_may_need_repair_are_shown_complete() -> None:
 def test_text_without_words_is_shown_unchanged(text: str) -> None:
     engine = WordEngine()
     texts, result = stream(engine, text)
-    assert ("".join(texts), result.text, engine.asked) == (text, text, [])
+    assert ("".join(texts), result.text, engine.source_texts) == (text, text, [])
 
 
 def test_refusal_is_raised_before_anything_is_shown() -> None:
@@ -102,4 +102,4 @@ def test_cached_sentences_are_shown_at_once() -> None:
     asyncio.run(translator.translate([job]))
     texts, result = asyncio.run(shown(translator, job))
     assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
-    assert len(engine.asked) == 2
+    assert len(engine.source_texts) == 2

@@ -23,7 +23,7 @@ def test_model_reads_single_sentences_and_the_text_keeps_its_layout() -> None:
     engine = WordEngine(words={"hallo": "hello", "welt": "world"})
     found = translate(engine, "  - Hallo Welt.  Hallo!\r\n\tWelt 😀\n")
     assert found.text == "  - hello world.  hello!\r\n\tworld 😀\n"
-    assert engine.asked == ["Hallo Welt.", "Hallo!", "Welt"]
+    assert engine.source_texts == ["Hallo Welt.", "Hallo!", "Welt"]
 
 
 def test_texts_of_one_call_are_one_group_of_distinct_sentences() -> None:
@@ -31,7 +31,7 @@ def test_texts_of_one_call_are_one_group_of_distinct_sentences() -> None:
     jobs = [text_request(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
     found = asyncio.run(Translator(engine).translate(jobs))
     assert [each.text for each in found] == ["JA. NEIN.", " ", "NEIN.", "12 😀"]
-    assert engine.asked == ["Ja.", "Nein."]
+    assert engine.source_texts == ["Ja.", "Nein."]
     assert engine.groups == [2]
     assert [each.model for each in found] == ["tiny-de-en", "", "tiny-de-en", ""]
 
@@ -88,7 +88,7 @@ def test_long_text_is_translated_in_groups() -> None:
     assert translate(engine, chapter).text == chapter.upper()
     assert sum(engine.groups) == 1200
     assert max(engine.groups) <= 256
-    assert all(len(text) < 60 for text in engine.asked)
+    assert all(len(text) < 60 for text in engine.source_texts)
 
 
 def test_long_sentence_is_cut_at_clauses() -> None:
@@ -97,8 +97,8 @@ def test_long_sentence_is_cut_at_clauses() -> None:
     found = translate(engine, text)
     assert found.text == text.upper()
     assert found.finish_reason == "stop"
-    assert all(asked.endswith((",", ".")) for asked in engine.asked)
-    assert len(engine.asked) > 1
+    assert all(text.endswith((",", ".")) for text in engine.source_texts)
+    assert len(engine.source_texts) > 1
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -106,7 +106,7 @@ def test_word_of_ten_thousand_letters_loses_nothing(split: bool) -> None:
     engine = WordEngine(room=20)
     found = translate(engine, "Das " + "äb" * 5000 + " hier " * 100, split=split)
     assert found.text == "DAS " + "ÄB" * 5000 + " HIER " * 100
-    assert max(engine._tokens(text) for text in engine.asked) <= 20
+    assert max(engine._tokens(text) for text in engine.source_texts) <= 20
 
 
 def test_sentence_with_more_tokens_than_bytes_is_counted() -> None:
@@ -116,7 +116,7 @@ def test_sentence_with_more_tokens_than_bytes_is_counted() -> None:
 
     engine = Expanding(room=60)
     assert translate(engine, "eins zwei drei vier fünf").text == "EINS ZWEI DREI VIER FÜNF"
-    assert all(len(text) <= 15 for text in engine.asked)
+    assert all(len(text) <= 15 for text in engine.source_texts)
 
 
 def test_model_without_room_for_one_character_refuses() -> None:
@@ -133,12 +133,12 @@ def test_unfinished_translation_is_repeated_in_halves() -> None:
     text = " ".join(f"Wort{chr(97 + number)}" for number in range(18)) + "."
     found = translate(engine, text)
     assert (found.text, found.finish_reason) == (text.upper(), "stop")
-    assert len(engine.asked) == 3
+    assert len(engine.source_texts) == 3
     cut = translate(WordEngine(ends_after=10), text, max_new_tokens=10)
     assert (cut.text.split()[-1], cut.finish_reason) == ("WORTJ", "length")
     short = WordEngine(ends_after=1)
     assert translate(short, "Kurz und gut").finish_reason == "length"
-    assert len(short.asked) == 1
+    assert len(short.source_texts) == 1
 
 
 def test_worst_finish_reason_is_that_of_the_text() -> None:

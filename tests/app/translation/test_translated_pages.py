@@ -19,11 +19,11 @@ from tests.request_builders import changed, text_request
 
 class Capitals:
     def __init__(self, alignment: bool = True) -> None:
-        self.asked: list[list[TextRequest]] = []
+        self.calls: list[list[TextRequest]] = []
         self._alignment = alignment
 
     async def __call__(self, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
-        self.asked.append(list(jobs))
+        self.calls.append(list(jobs))
         return [self._answer(job) for job in jobs]
 
     def _answer(self, job: TextRequest) -> TranslatedText:
@@ -51,12 +51,12 @@ def page(text: str, **fields: Any) -> TextRequest:
 
 
 def test_texts_of_all_pages_are_translated_in_one_call() -> None:
-    ask = Capitals()
+    translate = Capitals()
     plain = text_request("<b>as it is</b>", "de", "en", alternatives=2)
     jobs = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
-    answers = asyncio.run(translated_pages(jobs, ask))
-    asked = text_request("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
-    assert ask.asked == [[asked, changed(asked, text="three", prefix=""), plain]]
+    answers = asyncio.run(translated_pages(jobs, translate))
+    first = text_request("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
+    assert translate.calls == [[first, changed(first, text="three", prefix=""), plain]]
     texts = [each.text for each in answers]
     assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
 
@@ -70,11 +70,11 @@ def test_scores_usage_and_finish_reason_of_a_page() -> None:
 
 
 def test_page_without_text_is_not_translated() -> None:
-    ask = Capitals()
-    assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], ask))[0] == TranslatedText(
+    translate = Capitals()
+    assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], translate))[0] == TranslatedText(
         "<p><code>x</code> </p>"
     )
-    assert ask.asked == []
+    assert translate.calls == []
 
 
 @pytest.mark.parametrize("alignment", [True, False])

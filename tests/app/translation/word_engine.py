@@ -1,6 +1,6 @@
-"""An engine that translates word by word, in the order of the source or turned round, and can be made to lose things.
+"""An engine that translates word by word, in the order of the source or backwards, and can be made to lose words.
 
-A word that `words` does not have is written in capitals of the target language: "haus" becomes "HAUS"."""
+A word that `words` does not have is written in capitals: "haus" becomes "HAUS"."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ WORD = re.compile(r"\S+")
 
 @dataclass
 class WordEngine(FakeEngine):
-    """room: tokens, which are words, of one source; ends_after: of one translation. spoil: changes what is written of
-    a word. backwards: words in turned order. refusals: raised by the next calls, None for a call that is answered."""
+    """room: tokens of one source. ends_after: words of one translation. alter: applied to each written word. refusals:
+    raised by the next calls, None for a call that is answered."""
 
     loaded: list[ModelInfo] = field(default_factory=lambda: [translator("de", "en")])
     words: dict[str, str] = field(default_factory=dict)
     room: int = 10_000
     ends_after: int = 10_000
-    spoil: Callable[[str], str] = str
+    alter: Callable[[str], str] = str
     backwards: bool = False
-    obeys: bool = True  # writes the terms that it has to
+    writes_terms: bool = True  # which are required
     aligns: bool = True
     copies: bool = False  # writes its source
     refusals: list[EngineError | None] = field(default_factory=list)
     aligned: list[str] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
-    delays: dict[str, int] = field(default_factory=dict)  # turns of the loop before a text is begun
+    delays: dict[str, int] = field(default_factory=dict)  # iterations of the event loop before a text is begun
 
     @property
-    def asked(self) -> list[str]:
+    def source_texts(self) -> list[str]:
         return [job.text for job in self.jobs if isinstance(job, TranslationRequest)]
 
     async def source_tokens(
@@ -103,7 +103,7 @@ class WordEngine(FakeEngine):
         written: list[str] = []
         alignment, at = [], 0
         for word in reversed(sources) if self.backwards else sources:
-            target = self.spoil(self._word(job, word[0]))
+            target = self.alter(self._word(job, word[0]))
             if not target:
                 continue
             alignment.append(AlignedWord(at, at + len(target), word.start(), word.end(), 0.9))
@@ -114,7 +114,7 @@ class WordEngine(FakeEngine):
     def _word(self, job: TranslationRequest, word: str) -> str:
         core = word.strip(".,;:!?()")
         known = core if self.copies else self.words.get(core.lower(), core.upper())
-        if self.obeys:
+        if self.writes_terms:
             for forms in job.required:
                 if forms[0] in self.terms.get(core.lower(), ()):
                     known = forms[-1] if word[0].isupper() else forms[0]

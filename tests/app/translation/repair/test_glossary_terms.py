@@ -30,14 +30,14 @@ WORDS = {
 }
 
 
-class Compelled(WordEngine):
-    """Writes `compelled` where it has to hold terms, at the cost of so many nats."""
+class ConstrainedEngine(WordEngine):
+    """Writes `constrained` where it has to hold terms, at the cost of so many nats."""
 
-    compelled: str | None = None
+    constrained: str | None = None
     cost: float = 20.0
 
     async def translate(self, jobs):  # type: ignore[no-untyped-def]
-        if self.compelled is None and any(job.required for job in jobs):
+        if self.constrained is None and any(job.required for job in jobs):
             raise UnknownCharacters("cannot write the term", field="glossary")
         return await super().translate(jobs)
 
@@ -45,8 +45,10 @@ class Compelled(WordEngine):
         found = super()._translation(job)
         if not job.required:
             return found
-        assert self.compelled is not None
-        return replace(found, text=self.compelled, tokens=(WrittenToken(7, self.compelled, -self.cost),), alignment=())
+        assert self.constrained is not None
+        return replace(
+            found, text=self.constrained, tokens=(WrittenToken(7, self.constrained, -self.cost),), alignment=()
+        )
 
 
 def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: object) -> TranslatedText:
@@ -54,9 +56,9 @@ def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: o
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
-def compelled(text: str | None, cost: float = 20.0) -> Compelled:
-    engine = Compelled(words=WORDS)
-    engine.compelled, engine.cost = text, cost
+def constrained(text: str | None, cost: float = 20.0) -> ConstrainedEngine:
+    engine = ConstrainedEngine(words=WORDS)
+    engine.constrained, engine.cost = text, cost
     return engine
 
 
@@ -72,12 +74,12 @@ def compelled(text: str | None, cost: float = 20.0) -> Compelled:
     ],
 )
 def test_term_replaces_the_aligned_word(written: str | None, cost: float, wanted: str) -> None:
-    assert translate(compelled(written, cost), "ich möchte ein bier", {"bier": "tea"}).text == wanted
+    assert translate(constrained(written, cost), "ich möchte ein bier", {"bier": "tea"}).text == wanted
 
 
 def test_unaligned_term_is_left_to_the_model() -> None:
-    assert translate(compelled("good evening"), "guten morgen", {"morgen": "evening"}).text == "good evening"
-    assert translate(compelled("good morning evening"), "guten morgen", {"morgen": "evening"}).text == (
+    assert translate(constrained("good evening"), "guten morgen", {"morgen": "evening"}).text == "good evening"
+    assert translate(constrained("good morning evening"), "guten morgen", {"morgen": "evening"}).text == (
         "good morning evening"
     )
 
@@ -94,35 +96,35 @@ def test_unaligned_term_is_left_to_the_model() -> None:
     ],
 )
 def test_terms_take_their_own_places(text: str, terms: dict[str, str], wanted: str) -> None:
-    engine = compelled(None)
+    engine = constrained(None)
     engine.words = {**WORDS, "https://x.org/bier": "https://x.org/bier"}
     assert translate(engine, text, terms).text == wanted
 
 
 def test_term_at_the_beginning_has_a_capital() -> None:
-    engine = compelled(None)
+    engine = constrained(None)
     engine.words = {"ein": "", "bier": "Beer", "hier": "here"}
     assert translate(engine, "Ein bier hier", {"bier": "ale"}).text == "Ale here"
     assert translate(engine, "ein bier hier", {"bier": "ale"}).text == "ale here"
     assert translate(engine, "Ein bier hier", {"bier": "iPhone"}).text == "iPhone here"
-    assert len(engine.asked) == 3
+    assert len(engine.source_texts) == 3
     assert translate(engine, "Ein bier hier", {"bier": "beer"}).text == "Beer here"
-    assert len(engine.asked) == 4
+    assert len(engine.source_texts) == 4
 
 
 def test_unaligned_terms_are_translated_by_themselves() -> None:
-    class Aside(Compelled):
+    class Aside(ConstrainedEngine):
         def _pairs(self, job):  # type: ignore[no-untyped-def]
             written, words = super()._pairs(job)
             return written, tuple(replace(word, source_start=0, source_end=3) for word in words)
 
     engine = Aside(words=WORDS)
     assert translate(engine, "ich möchte ein bier", {"bier": "tea"}).text == "i want a tea"
-    assert engine.asked == ["ich möchte ein bier", "bier"]
+    assert engine.source_texts == ["ich möchte ein bier", "bier"]
 
 
 def test_alternatives_contain_the_terms() -> None:
-    class Several(Compelled):
+    class Several(ConstrainedEngine):
         def _translation(self, job: TranslationRequest) -> TranslationResult:
             found = super()._translation(job)
             others = ("i want an beer", "i want some beer", "i want a wine")[: job.options.alternatives]

@@ -20,7 +20,7 @@ from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 
 
-class Astray(WordEngine):
+class RandomWordsEngine(WordEngine):
     """Writes words of its own, with layout, and aligns them anyhow."""
 
     seed = 0
@@ -54,7 +54,7 @@ PARTS = ["Haus", "Hund.", "ja,", "5", "  ", "\u00a0", "\u3000", "\n", "\r\n", "\
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=12), st.integers(0, 1000))
 def test_spaces_and_emoji_are_those_of_the_source(parts: list[str], seed: int) -> None:
-    engine = Astray()
+    engine = RandomWordsEngine()
     engine.seed = seed
     text = " ".join(parts) if seed % 2 else "".join(parts)
     assert layout(translate(engine, text).text) == layout(text)

@@ -23,7 +23,7 @@ def translate(engine: WordEngine, text: str, **options: object) -> TranslatedTex
     return asyncio.run(Translator(engine).translate([job]))[0]
 
 
-def without_signs(word: str) -> str:
+def without_symbols(word: str) -> str:
     """As a model that knows neither links nor placeholders nor digits."""
     return re.sub(r"[\d{}%$/@<>&]", "", word)
 
@@ -42,16 +42,16 @@ def without_signs(word: str) -> str:
     ],
 )
 def test_broken_links_and_placeholders_are_repaired(text: str, wanted: str) -> None:
-    engine = WordEngine(spoil=without_signs)
+    engine = WordEngine(alter=without_symbols)
     assert translate(engine, text).text == wanted
-    assert len(engine.asked) == 2
-    assert not protected_spans(engine.asked[1])
+    assert len(engine.source_texts) == 2
+    assert not protected_spans(engine.source_texts[1])
 
 
 def test_copied_links_need_one_request() -> None:
     engine = WordEngine(words={"https://x.org": "https://x.org", "{name}": "{name}"})
     assert translate(engine, "Siehe https://x.org {name} 17 da").text == "SIEHE https://x.org {name} 17 DA"
-    assert len(engine.asked) == 1
+    assert len(engine.source_texts) == 1
     assert "alignment" not in engine.jobs[0].options.wants  # type: ignore[attr-defined]
 
 
@@ -61,7 +61,7 @@ def test_link_written_twice_is_repaired() -> None:
 
 
 def test_links_follow_the_word_order() -> None:
-    engine = WordEngine(spoil=without_signs, backwards=True)
+    engine = WordEngine(alter=without_symbols, backwards=True)
     assert translate(engine, "eins zwei https://x.org drei vier").text == "VIER DREI ZWEI https://x.org EINS"
 
 
@@ -96,11 +96,11 @@ def test_empty_translation_becomes_the_source() -> None:
 GLOSSARY = {"hund": "canine", "rotes haus": "crimson house", "NASA": "Nasa"}
 
 
-@pytest.mark.parametrize("obeys", [True, False])
+@pytest.mark.parametrize("writes_terms", [True, False])
 @pytest.mark.parametrize("backwards", [True, False])
 @pytest.mark.parametrize("aligns", [True, False])
-def test_every_translation_contains_its_terms(obeys: bool, backwards: bool, aligns: bool) -> None:
-    engine = WordEngine(obeys=obeys, backwards=backwards, aligns=aligns, terms={"hund": ("canine",)})
+def test_every_translation_contains_its_terms(writes_terms: bool, backwards: bool, aligns: bool) -> None:
+    engine = WordEngine(writes_terms=writes_terms, backwards=backwards, aligns=aligns, terms={"hund": ("canine",)})
     text = "Der Hund läuft. Ein rotes Haus, ein Hund. Hunde. NASA hier. Hund!"
     found = translate(engine, text, glossary=GLOSSARY).text
     sentences = [sentence.lower() for sentence in re.split(r"(?<=[.!]) ", found)] if not backwards else [found.lower()]
@@ -114,15 +114,15 @@ def test_every_translation_contains_its_terms(obeys: bool, backwards: bool, alig
 
 
 def test_term_replaces_its_words() -> None:
-    engine = WordEngine(obeys=False)
+    engine = WordEngine(writes_terms=False)
     assert translate(engine, "Das ist ein rotes Haus.", glossary=GLOSSARY).text == "DAS IST EIN crimson house."
     assert translate(engine, "Der Hund (groß) da", glossary={"groß": "large 2"}).text == "DER HUND (large 2) DA"
-    assert translate(WordEngine(obeys=False), "Hund da", glossary=GLOSSARY).text == "Canine DA"
+    assert translate(WordEngine(writes_terms=False), "Hund da", glossary=GLOSSARY).text == "Canine DA"
 
 
 def test_tokens_and_alignment_match_the_repaired_text() -> None:
     text = "Der Hund sieht 250 https://x.org da."
-    engine = WordEngine(obeys=False, spoil=without_signs)
+    engine = WordEngine(writes_terms=False, alter=without_symbols)
     found = translate(engine, text, glossary=GLOSSARY, wants=frozenset({"tokens", "alignment"}))
     assert found.text == "DER canine SIEHT 250 https://x.org DA."
     assert found.tokens is not None
@@ -156,7 +156,7 @@ NUMBERS = ["2500", "1.000,50", "77", "2026", "19"]
 @given(st.lists(st.sampled_from(WORDS + KEPT + NUMBERS + ["😀", "\t"]), min_size=1, max_size=10), st.booleans())
 def test_everything_protected_is_in_the_translation(parts: list[str], backwards: bool) -> None:
     text = "Wort " + " ".join(parts) + " Ende."
-    engine = WordEngine(spoil=without_signs, backwards=backwards, obeys=False)
+    engine = WordEngine(alter=without_symbols, backwards=backwards, writes_terms=False)
     found = translate(engine, text, glossary={"hund": "canine"}).text
     assert Counter(each.key for each in protected_spans(found)) == Counter(each.key for each in protected_spans(text))
     for number in NUMBERS:
