@@ -3,8 +3,8 @@ operations whether one row is live or a thousand."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,57 +14,47 @@ from torch import Tensor
 from models.backends.native import build
 from models.backends.native.logit_kernels import Chooser
 from models.backends.top_k import argmax, logsumexp, row_maxima, top_k
-from models.decoding.beam import Hypothesis
+from models.decoding.hypothesis import Hypothesis, Key, StepResult, TopTokens
 from models.decoding.logits_processors import LogitEdits, RepetitionProcessors
+from models.decoding.options import DecodingOptions
 from models.decoding.sampling import SamplingParameters, sample, uniform
 
-if TYPE_CHECKING:
-    from models.decoding.options import DecodingOptions
-
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 SEED_MASK = (1 << 64) - 1
 INT64_MAX = (1 << 63) - 1
+KeyOut = TypeVar("KeyOut", covariant=True)
 
 
-class RowOwner(Protocol):
-    """Whose row it is."""
+class RowOwner(Protocol[KeyOut]):
+    """The request that a row serves."""
 
     @property
-    def key(self) -> Hashable: ...
-
-
-TopTokens = tuple[tuple[int, float], ...]  # tokens and their log-probabilities in nats, the likeliest first
-
-
-class StreamedStep(NamedTuple):
-    """Where a step tells of streamed requests: their new tokens, and of these what was asked for."""
-
-    tokens: list[tuple[Hashable, int]]
-    log_probabilities: dict[Hashable, float]
-    likeliest: dict[Hashable, TopTokens]
+    def key(self) -> KeyOut: ...
 
 
 class ChosenTokens(NamedTuple):
-    """Of N rows, arrays [N]: the tokens; their log-probabilities if any row wants them, 0 for the others; which had
-    none to choose from. likeliest: of the rows that want them, by their places."""
+    """Of N rows, arrays [N]: the tokens; their log-probabilities if any row wants them, 0 for the others; which rows
+    had no token to choose from. top: of the rows that want them, by place."""
 
-    tokens: npt.NDArray[np.int64]
-    gains: npt.NDArray[np.float64] | None
-    stuck: npt.NDArray[np.bool_] | None
-    likeliest: dict[int, TopTokens]
+    tokens: Ints
+    log_probabilities: Floats | None
+    stuck: Mask | None
+    top: dict[int, TopTokens]
 
 
 class RowState:
     """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
-    belong to no beam; the arrays below are about those. drawing, scoring: which of them draw, and whose tokens' log-
-    probabilities are wanted, counted among them."""
+    belong to no beam; all other arrays are about those. token_log_probabilities [slots, T]: None until a request wants
+    them."""
 
     def __init__(
         self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
     ) -> None:
         self.eos, self.device, self.forced_end = eos, device, forced_end
         self.fed = torch.zeros(slots, dtype=torch.long, pin_memory=device.type == "cuda")  # the same memory as feed
-        self.feed: npt.NDArray[np.int64] = self.fed.numpy()
-        self.alone = self.drawing = self.scoring = np.zeros(0, dtype=np.int64)
+        self.feed: Ints = self.fed.numpy()
         self.written = np.zeros((slots, longest), dtype=np.int64)
         self.lengths = np.zeros(slots, dtype=np.int64)
         self.limits = np.zeros(slots, dtype=np.int64)
@@ -73,31 +63,34 @@ class RowState:
         self.top_k = np.zeros(slots, dtype=np.int64)
         self.top_p = np.ones(slots)
         self.seed = np.zeros(slots, dtype=np.uint64)
-        self.gains: npt.NDArray[np.float64] | None = None  # of the tokens written; there once somebody wants them
+        self.token_log_probabilities: Floats | None = None
         self.scored = np.zeros(slots, dtype=bool)
-        self.itemised = np.zeros(slots, dtype=bool)
+        self.wants_logprobs = np.zeros(slots, dtype=bool)
         self.streamed = np.zeros(slots, dtype=bool)
-        self.any_itemised = self.any_streamed = False
-        self.tops = np.zeros(slots, dtype=np.int64)  # how many of the likeliest are wanted at each place
-        self.listing = np.zeros(0, dtype=np.int64)  # of which rows, counted among those alone
-        self.likeliest: dict[int, list[TopTokens]] = {}  # by row, of those
-        self.restraints = RepetitionProcessors()
-        self._arrays: tuple[npt.NDArray[Any], ...] = (
-            *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature),
-            *(self.top_k, self.top_p, self.seed, self.scored, self.itemised, self.streamed, self.tops),
+        self.top_count = np.zeros(slots, dtype=np.int64)  # how many of the likeliest are wanted at each place
+        self.top: dict[int, list[TopTokens]] = {}  # by row
+        self.repetition = RepetitionProcessors()
+        self.alone = np.zeros(0, dtype=np.int64)
+        # places among the rows alone that draw, want log-probabilities, and want the likeliest tokens
+        self._drawing = self._scoring = self._listing = self.alone
+        self._any_logprobs = self._any_streamed = False
+        self._arrays: tuple[npt.NDArray[np.generic], ...] = (
+            *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature, self.top_k),
+            *(self.top_p, self.seed, self.scored, self.wants_logprobs, self.streamed, self.top_count),
         )
         library = build.fp32_library() if device.type == "cpu" else None
         columns = (self.temperature, self.top_p, self.top_k, self.lengths, self.seed)
-        self.native = None if library is None else Chooser(library, *columns)
+        self._chooser = None if library is None else Chooser(library, *columns)
 
-    def survey(self, alone: Sequence[int]) -> None:
-        """Requests have come or gone: what they ask for is looked up now and not at every step."""
+    def refresh(self, alone: Sequence[int]) -> None:
+        """Requests have come or gone: their options are looked up now and not at every step."""
         self.alone = rows = np.array(alone, dtype=np.int64)
-        self.drawing = (self.temperature[rows] > 0).nonzero()[0]
-        self.scoring = self.scored[rows].nonzero()[0]
-        self.any_itemised, self.any_streamed = bool(self.itemised[rows].any()), bool(self.streamed[rows].any())
-        self.listing = self.tops[rows].nonzero()[0]
-        self.restraints.survey(rows)
+        self._drawing = (self.temperature[rows] > 0).nonzero()[0]
+        self._scoring = self.scored[rows].nonzero()[0]
+        self._any_logprobs = bool(self.wants_logprobs[rows].any())
+        self._any_streamed = bool(self.streamed[rows].any())
+        self._listing = self.top_count[rows].nonzero()[0]
+        self.repetition.refresh(rows)
 
     def start(self, row: int, options: DecodingOptions, prefix: Sequence[int] = ()) -> None:
         """A new request in this row."""
@@ -106,43 +99,45 @@ class RowState:
         self.top_k[row] = min(options.top_k, INT64_MAX)  # any number is allowed, and as many tokens there are not
         self.seed[row] = (options.seed or 0) & SEED_MASK
         self.scored[row], self.streamed[row] = options.scores or options.logprobs, options.streamed
-        self.itemised[row], self.tops[row], self.likeliest[row] = options.logprobs, options.top_logprobs, []
-        self.restraints.start(row, options, prefix)
-        if options.logprobs and self.gains is None:
-            self.gains = np.zeros(self.written.shape)
-            self._arrays += (self.gains,)
+        self.wants_logprobs[row], self.top_count[row], self.top[row] = options.logprobs, options.top_logprobs, []
+        self.repetition.start(row, options, prefix)
+        if options.logprobs and self.token_log_probabilities is None:
+            self.token_log_probabilities = np.zeros(self.written.shape)
+            self._arrays += (self.token_log_probabilities,)
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Rows take the places of others."""
-        if sources:
-            for array in self._arrays:
-                array[destinations] = array[sources]
-            self.restraints.move(sources, destinations)
-            found = [self.likeliest.pop(row, []) for row in sources]
-            self.likeliest.update(zip(destinations, found, strict=True))
+        for array in self._arrays:
+            array[destinations] = array[sources]
+        self.repetition.move(sources, destinations)
+        tops = [self.top.pop(row, []) for row in sources]
+        self.top.update(zip(destinations, tops, strict=True))
 
     def advance(
         self,
         logits: Tensor,
-        owners: Sequence[RowOwner],
-        told: StreamedStep,
-        shares: npt.NDArray[np.float64] | None = None,
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """logits [B, V] of all live rows: choose and record a token for each row without a beam, and tell of those of
-        streamed rows. shares [B]: what the log-probabilities are too large by. Returns, by row, whether it ended, and
-        the rows that are done."""
+        owners: Sequence[RowOwner[Key]],
+        result: StepResult[Key],
+        suppressed_logsumexp: Floats | None = None,
+    ) -> tuple[Mask, Ints]:
+        """logits [B, V] of all live rows: choose and record a token for each row without a beam; those of streamed rows
+        are added to the result. suppressed_logsumexp [B]: log-mass of suppressed tokens, subtracted from each
+        log-probability. Returns, by row, whether it ended, and the rows that are done."""
         rows = self.alone
         if len(rows) < len(logits):
             logits = logits[torch.from_numpy(rows).to(self.device)]
-        chosen, gains, stuck, likeliest = self._choose(logits, rows, None if shares is None else shares[rows])
-        ends, places = chosen == self.eos, self.lengths[rows]
+            suppressed_logsumexp = None if suppressed_logsumexp is None else suppressed_logsumexp[rows]
+        tokens, log_probabilities, stuck, top = self._choose(logits, rows, suppressed_logsumexp)
+        ends, places = tokens == self.eos, self.lengths[rows]
         self.lengths[rows] = lengths = places + 1
         done = lengths >= self.limits[rows]
-        if gains is not None:
-            gains = gains if stuck is None else np.where(stuck, 0.0, gains)
-            self.log_probability[rows] += np.where(done, 0.0, gains) if self.forced_end else gains
+        if log_probabilities is not None:
+            if stuck is not None:
+                log_probabilities = np.where(stuck, 0.0, log_probabilities)
+            gains = np.where(done, 0.0, log_probabilities) if self.forced_end else log_probabilities
+            self.log_probability[rows] += gains
         ended = np.zeros(len(owners), dtype=bool)
-        going, written = rows, chosen
+        going = rows
         ended[rows] = ends
         if stuck is not None:
             ended[rows[stuck]], ends = False, ends | stuck
@@ -150,117 +145,101 @@ class RowState:
         if self.forced_end:
             ends |= done
         if ends.any():
-            done, going, written, places = done | ends, rows[~ends], chosen[~ends], places[~ends]
-        self.written[going, places] = self.feed[going] = written
-        if self.restraints.live:
-            self.restraints.add(going, written)
-        if gains is not None and self.gains is not None and self.any_itemised:
-            self.gains[going, places] = gains = gains[~ends]
-            self._tell_scores(owners, told, going, gains)
-        for place, each in likeliest.items():
+            done, going, tokens, places = done | ends, rows[~ends], tokens[~ends], places[~ends]
+        self.written[going, places] = self.feed[going] = tokens
+        if self.repetition.active:
+            self.repetition.add(going, tokens)
+        if log_probabilities is not None and self.token_log_probabilities is not None and self._any_logprobs:
+            self.token_log_probabilities[going, places] = log_probabilities = log_probabilities[~ends]
+            shown = self.wants_logprobs[going] & self.streamed[going]
+            for row, log_probability in zip(going[shown].tolist(), log_probabilities[shown].tolist(), strict=True):
+                result.log_probabilities[owners[row].key] = log_probability
+        for place, likeliest in top.items():
             if not ends[place]:
-                self.likeliest[int(rows[place])].append(each)
+                self.top[int(rows[place])].append(likeliest)
                 if self.streamed[rows[place]]:
-                    told.likeliest[owners[rows[place]].key] = each
-        if self.any_streamed:
+                    result.top[owners[rows[place]].key] = likeliest
+        if self._any_streamed:
             shown = self.streamed[going]
-            pairs = zip(going[shown].tolist(), written[shown].tolist(), strict=True)
-            told.tokens.extend((owners[row].key, token) for row, token in pairs)
+            for row, token in zip(going[shown].tolist(), tokens[shown].tolist(), strict=True):
+                result.tokens.append((owners[row].key, token))
         return ended, rows[done]
 
-    def _tell_scores(
-        self,
-        owners: Sequence[RowOwner],
-        told: StreamedStep,
-        going: npt.NDArray[np.int64],
-        gains: npt.NDArray[np.float64],
-    ) -> None:
-        shown = self.itemised[going] & self.streamed[going]
-        nats = zip(going[shown].tolist(), gains[shown].tolist(), strict=True)
-        told.log_probabilities.update((owners[row].key, each) for row, each in nats)
-
-    def _choose(
-        self, logits: Tensor, rows: npt.NDArray[np.int64], shares: npt.NDArray[np.float64] | None
-    ) -> ChosenTokens:
-        """logits [N, V] of `rows`; shares [N], as in `advance`. The one place where the host waits for the device."""
-        changed = stuck = None
-        if self.restraints.live:
-            changed = self.restraints.write(logits, rows, self.written, self.lengths)
-        if not len(self.drawing):
-            chosen = argmax(logits)
-        elif self.native is not None and logits.dtype == torch.float32:
-            chosen = self.native(logits, torch.from_numpy(rows))
+    def _choose(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> ChosenTokens:
+        """logits [N, V] of `rows`; suppressed_logsumexp [N]. The one place where the host waits for the device."""
+        edits = stuck = None
+        if self.repetition.active:
+            edits = self.repetition.apply(logits, rows, self.written, self.lengths)
+        if not len(self._drawing):
+            tokens = argmax(logits)
+        elif self._chooser is not None and logits.dtype == torch.float32:
+            tokens = self._chooser(logits, torch.from_numpy(rows))
+        elif len(self._drawing) == len(rows):
+            tokens = sample(logits, self._sampling(rows))
         else:
-            chosen = self._one_by_one(logits, rows)
-        if changed is not None:
-            stuck = self._stuck(logits, chosen, changed)
-        if not len(self.scoring):
-            return ChosenTokens(chosen.cpu().numpy(), None, stuck, {})
-        if changed is not None:
-            changed.undo(logits)
-        likeliest = self._likeliest(logits, rows, shares) if len(self.listing) else {}
-        of = chosen
-        if len(self.scoring) < len(rows):
-            index = torch.from_numpy(self.scoring).to(self.device)
-            logits, of = logits[index], chosen[index]
-        found = logits.gather(1, of[:, None])[:, 0].double()
-        found -= logsumexp(logits, row_maxima(logits)).double()
-        both, gains = torch.cat([chosen.double(), found]).cpu().numpy(), np.zeros(len(rows))
-        gains[self.scoring] = both[len(rows) :]
-        return ChosenTokens(
-            both[: len(rows)].astype(np.int64), gains if shares is None else gains - shares, stuck, likeliest
-        )
+            tokens = argmax(logits)
+            index = torch.from_numpy(self._drawing).to(self.device)
+            tokens[index] = sample(logits[index], self._sampling(rows[self._drawing]))
+        if edits is not None:
+            stuck = self._stuck(logits, tokens, edits)
+        if not len(self._scoring):
+            return ChosenTokens(tokens.cpu().numpy(), None, stuck, {})
+        if edits is not None:
+            edits.undo(logits)
+        top = self._top_tokens(logits, rows, suppressed_logsumexp) if len(self._listing) else {}
+        scored = tokens
+        if len(self._scoring) < len(rows):
+            index = torch.from_numpy(self._scoring).to(self.device)
+            logits, scored = logits[index], tokens[index]
+        nats = logits.gather(1, scored[:, None])[:, 0].double()
+        nats -= logsumexp(logits, row_maxima(logits)).double()
+        both, log_probabilities = torch.cat([tokens.double(), nats]).cpu().numpy(), np.zeros(len(rows))
+        log_probabilities[self._scoring] = both[len(rows) :]
+        if suppressed_logsumexp is not None:
+            log_probabilities = log_probabilities - suppressed_logsumexp
+        return ChosenTokens(both[: len(rows)].astype(np.int64), log_probabilities, stuck, top)
 
-    def _stuck(self, logits: Tensor, chosen: Tensor, changed: LogitEdits) -> npt.NDArray[np.bool_] | None:
-        """Which rows were left nothing by their bans; None if there are none."""
-        if not len(changed.banned):
-            return None
-        index = torch.from_numpy(changed.banned).to(self.device)
-        nothing = (logits[index, chosen[index]] == -torch.inf).cpu().numpy()
-        stuck = np.zeros(len(chosen), dtype=bool)
-        stuck[changed.banned] = nothing
-        return stuck if nothing.any() else None
-
-    def _likeliest(
-        self, logits: Tensor, rows: npt.NDArray[np.int64], shares: npt.NDArray[np.float64] | None
-    ) -> dict[int, TopTokens]:
-        """By place among the rows; tokens that can never come are left out."""
-        counts = self.tops[rows[self.listing]].tolist()
-        of = logits[torch.from_numpy(self.listing).to(self.device)]
-        values, tokens = top_k(of, min(max(counts), of.size(1)))
-        nats = values.double() - logsumexp(of, values[:, :1])[:, None].double()
-        both = torch.cat([nats, tokens.double()], dim=1).cpu().numpy()
-        nats_of, tokens_of = both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :].astype(np.int64)
-        if shares is not None:
-            nats_of = nats_of - shares[self.listing][:, None]
-        found = {}
-        for at, (place, count) in enumerate(zip(self.listing.tolist(), counts, strict=True)):
-            pairs = zip(tokens_of[at, :count].tolist(), nats_of[at, :count].tolist(), strict=True)
-            found[place] = tuple((token, each) for token, each in pairs if each > -np.inf)
-        return found
-
-    def _one_by_one(self, logits: Tensor, rows: npt.NDArray[np.int64]) -> Tensor:
-        """As `_choose`, greedy rows and sampling ones apart."""
-        drawing = self.drawing
-        if len(drawing) == len(rows):
-            return sample(logits, self._draws(rows))
-        chosen = argmax(logits)
-        index = torch.from_numpy(drawing).to(self.device)
-        chosen[index] = sample(logits[index], self._draws(rows[drawing]))
-        return chosen
-
-    def _draws(self, rows: npt.NDArray[np.int64]) -> SamplingParameters:
+    def _sampling(self, rows: Ints) -> SamplingParameters:
         numbers = uniform(self.seed[rows], self.lengths[rows].astype(np.uint64))
         return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], numbers)
+
+    def _stuck(self, logits: Tensor, tokens: Tensor, edits: LogitEdits) -> Mask | None:
+        """Which rows were left nothing by their bans; None if there are none."""
+        if not len(edits.banned_rows):
+            return None
+        index = torch.from_numpy(edits.banned_rows).to(self.device)
+        nothing = (logits[index, tokens[index]] == -torch.inf).cpu().numpy()
+        stuck = np.zeros(len(tokens), dtype=bool)
+        stuck[edits.banned_rows] = nothing
+        return stuck if nothing.any() else None
+
+    def _top_tokens(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> dict[int, TopTokens]:
+        """By place among the rows; tokens that can never come are left out."""
+        counts = self.top_count[rows[self._listing]].tolist()
+        logits = logits[torch.from_numpy(self._listing).to(self.device)]
+        values, tokens = top_k(logits, min(max(counts), logits.size(1)))
+        found = values.double() - logsumexp(logits, values[:, :1])[:, None].double()
+        both = torch.cat([found, tokens.double()], dim=1).cpu().numpy()
+        width = both.shape[1] // 2
+        nats_of, tokens_of = both[:, :width], both[:, width:].astype(np.int64)
+        if suppressed_logsumexp is not None:
+            nats_of = nats_of - suppressed_logsumexp[self._listing][:, None]
+        top = {}
+        for at, (place, count) in enumerate(zip(self._listing.tolist(), counts, strict=True)):
+            pairs = zip(tokens_of[at, :count].tolist(), nats_of[at, :count].tolist(), strict=True)
+            top[place] = tuple(
+                (token, log_probability) for token, log_probability in pairs if log_probability > -np.inf
+            )
+        return top
 
     def result(self, row: int, options: DecodingOptions, *, finished: bool) -> Hypothesis:
         """What a row has written; an end token that it ended with is counted in its length and not among its tokens."""
         length = int(self.lengths[row])
         tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")
-        gains = None
-        if self.gains is not None and options.logprobs:
-            gains = tuple(self.gains[row, : len(tokens)].tolist())
+        each = None
+        if self.token_log_probabilities is not None and options.logprobs:
+            each = tuple(self.token_log_probabilities[row, : len(tokens)].tolist())
         score = log_probability / max(length, 1) ** options.length_exponent
-        likeliest = tuple(self.likeliest[row]) if options.top_logprobs else None
-        return Hypothesis(tokens, log_probability, score, finished, gains, likeliest)
+        top = tuple(self.top[row]) if options.top_logprobs else None
+        return Hypothesis(tokens, log_probability, score, finished, each, top)

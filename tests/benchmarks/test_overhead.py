@@ -9,6 +9,7 @@ from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
 from benchmarks import occupancy
 from benchmarks.overhead import device_s
+from models.decoding.hypothesis import Hypothesis
 
 
 def test_it_is_what_the_device_told() -> None:
@@ -17,7 +18,7 @@ def test_it_is_what_the_device_told() -> None:
     def ask(tokens: int, first_token_s: float, total_s: float) -> dict[str, float]:
         with metrics.request("demo@1", 5) as meter:
             meter.sent("cpu")
-            best = m.Hypothesis(list(range(tokens)), -1.0, True)
+            best = Hypothesis(tuple(range(tokens)), -1.0, -1.0, True)
             meter.answered(m.Finished(1, [best], m.Timing(0.001, first_token_s, total_s)))
         return occupancy.samples(generate_latest(metrics.scrape()).decode(), "demo")
 

@@ -110,7 +110,7 @@ def test_graphs_write_the_cpus_tokens_while_requests_come_and_go(tiny_checkpoint
     model, waiting, found = runner.models[name], list(range(len(prompts))), {}
     recorded = len(model.decoder.state.recordings)
     assert recorded > 0  # before the first request
-    while waiting or model.decoder.searches:
+    while waiting or model.decoder.requests:
         while waiting and options[waiting[-1]].beam <= model.decoder.free:
             number = waiting.pop()
             model.decoder.join([(number, prompts[number], options[number])])

@@ -130,7 +130,7 @@ class Dispatcher:
                 ) from None
             if output is not None and isinstance(answer, m.Finished) and answer.hypotheses:
                 best = answer.hypotheses[0]
-                output.finish(best.tokens, best.token_log_probabilities, best.top)
+                output.finish(best.tokens, best.token_log_probabilities or (), best.top or ())
                 if output.stopped:  # within the tokens that came with the answer
                     metrics.stopped(len(output.tokens))
             metrics.answered(answer)

@@ -14,8 +14,9 @@ from app.engine.output.detokenizer import Detokenizer
 from app.engine.output.stop_strings import StopStringMatcher
 from app.engine.output.token_texts import TokenTexts, WrittenToken
 from app.engine.output.token_views import text_after_others
-from app.engine.protocol.messages import Timing, TopTokens
+from app.engine.protocol.messages import Timing
 from models.checkpoint import Checkpoint
+from models.decoding.hypothesis import TopTokens
 
 NOT_FINITE = "gives a token a probability that is no number, so its weights are broken; load a sound checkpoint of it."
 ShowTokens = Callable[[str, Sequence[WrittenToken]], None]

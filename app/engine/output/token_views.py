@@ -19,6 +19,7 @@ from app.engine.output.word_spans import with_word_numbers
 from app.engine.protocol import messages as m
 from app.engine.protocol.inspection_messages import AttentionFindings, OutputStep
 from models.checkpoint import WEIGHTS, Checkpoint
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 from models.tokenizer import Tokenizer
 
@@ -170,7 +171,7 @@ class SentenceSides:
 
     source: SourceSide
     target: TargetSide
-    found: m.Hypothesis | None
+    found: Hypothesis | None
     decoding: DecodingOptions
     prefix: tuple[int, ...] = ()
 

@@ -24,10 +24,8 @@ from app.engine.protocol.inspection_messages import Trace as Trace
 from app.engine.protocol.inspection_messages import Traced as Traced
 from app.engine.protocol.inspection_messages import Values as Values
 from app.engine.protocol.inspection_messages import Walk as Walk
+from models.decoding.hypothesis import Hypothesis, TopTokens
 from models.decoding.options import DecodingOptions
-
-TopTokens = list[tuple[int, float]]  # tokens with their log-probabilities in nats, best first
-
 
 # To a device process ---------------------------------------------------------------------------------------
 
@@ -114,24 +112,12 @@ class LoadFailed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tokens(Message, frozen=True, tag=True, array_like=True):
-    """New tokens of one step or several, by the id of their request, and for those who asked their log-probabilities
+    """New tokens of one step or several, by the id of their request; where options want them, their log-probabilities
     (nats) and the likeliest tokens at their places. A request's last tokens are in `Finished`."""
 
     tokens: dict[int, list[int]]
     log_probabilities: dict[int, list[float]] = msgspec.field(default_factory=dict)
     top: dict[int, list[TopTokens]] = msgspec.field(default_factory=dict)
-
-
-class Hypothesis(Message, frozen=True, tag=True, array_like=True):
-    """token_log_probabilities: of each token, in nats, and top: the likeliest at its place, where they were asked for.
-    score: log-probability over length to the power of the length penalty; None where that was not computed."""
-
-    tokens: list[int]
-    log_probability: float
-    finished: bool
-    token_log_probabilities: list[float] = msgspec.field(default_factory=list)
-    score: float | None = None
-    top: list[TopTokens] = msgspec.field(default_factory=list)
 
 
 class Timing(Message, frozen=True, tag=True, array_like=True):

@@ -21,6 +21,7 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.request_limits import check_translation
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 
 DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translation that is there
@@ -163,9 +164,9 @@ class TranslationTask:
         return result
 
 
-def _scores(checkpoint: ModelVersion, hypotheses: Sequence[m.Hypothesis]) -> tuple[float, ...]:
+def _scores(checkpoint: ModelVersion, hypotheses: Sequence[Hypothesis]) -> tuple[float, ...]:
     """EngineFailed for one that is no number."""
-    scores = tuple(math.nan if each.score is None else each.score for each in hypotheses)
+    scores = tuple(each.score for each in hypotheses)
     if not all(map(math.isfinite, scores)):
         raise EngineFailed(f"{checkpoint.name} {NOT_FINITE}")
     return scores

@@ -364,7 +364,7 @@ class AblationSearch:
         self.asked, self._seen, question = asked, seen, asked.question
         prompt = Prompt(tuple(asked.source), (*config.target_prefix, *question.prefix))
         changed = without_heads(network, [Head(each.kind, each.layer, each.head) for each in question.masked])
-        self._decoder = Decoder(
+        self._decoder = Decoder[int](
             decodable(changed, "fp32"),
             rules,
             slots=question.decoding.beam,

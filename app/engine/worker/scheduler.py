@@ -7,7 +7,6 @@ heads."""
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -19,7 +18,6 @@ from app.engine.worker.model_runner import ModelRunner, out_of_memory
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.token_sender import TokenSender
 from models.checkpoint import CheckpointError
-from models.decoding.beam import Hypothesis
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -221,11 +219,11 @@ class Scheduler:
         else:
             now = time.monotonic()
             queue.stepped(rows, began, now)
-            self._sender.add(result.tokens, now, result.log_probabilities, result.likeliest)
+            self._sender.add(result.tokens, now, result.log_probabilities, result.top)
             finished: list[m.FromDevice] = []
             for request, hypotheses in result.finished:
                 timing = queue.finish(request).timing(now)
-                finished.append(m.Finished(request, [_hypothesis_message(found) for found in hypotheses], timing))
+                finished.append(m.Finished(request, hypotheses, timing))
                 self._sender.end(request)
             return [*self._sender.due(now, now - began), *finished]
         self.runner.check()  # here, where the error's frames no longer keep the slots
@@ -271,10 +269,3 @@ class Scheduler:
             reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
         self.runner.check()
         return m.Failed(message.id, "engine_failed", reason)
-
-
-def _hypothesis_message(found: Hypothesis) -> m.Hypothesis:
-    nats = list(found.token_log_probabilities or ())
-    score = None if math.isnan(found.score) else found.score
-    top = [list(each) for each in found.likeliest or ()]
-    return m.Hypothesis(list(found.tokens), found.log_probability, found.finished, nats, score, top)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from app.engine.protocol import messages as m
+from models.decoding.hypothesis import TopTokens
 
 
 class TokenSender:
@@ -21,7 +22,7 @@ class TokenSender:
         self._immediate: set[int] = set()  # requests whose tokens leave with each step
         self._held: defaultdict[int, list[int]] = defaultdict(list)
         self._log_probabilities: defaultdict[int, list[float]] = defaultdict(list)  # of held tokens, where wanted
-        self._top: defaultdict[int, list[m.TopTokens]] = defaultdict(list)  # likewise
+        self._top: defaultdict[int, list[TopTokens]] = defaultdict(list)  # likewise
         self._due = 0.0
 
     def add(
@@ -29,7 +30,7 @@ class TokenSender:
         tokens: Iterable[tuple[int, int]],
         now: float,
         log_probabilities: Mapping[int, float] | None = None,
-        top: Mapping[int, Sequence[tuple[int, float]]] | None = None,
+        top: Mapping[int, TopTokens] | None = None,
     ) -> None:
         """(request, token) of one step, and by request, where it wants them, the log-probability of its token and the
         likeliest tokens at its place."""
@@ -42,7 +43,7 @@ class TokenSender:
                 self._log_probabilities[request].append(log_probability)
         if top:
             for request, likeliest in top.items():
-                self._top[request].append(list(likeliest))
+                self._top[request].append(likeliest)
 
     def send_immediately(self, request: int) -> None:
         """From now on its tokens leave with each step."""
@@ -81,7 +82,7 @@ class TokenSender:
         if not tokens:
             return []
         log_probabilities: dict[int, list[float]] = {}
-        top: dict[int, list[m.TopTokens]] = {}
+        top: dict[int, list[TopTokens]] = {}
         if self._log_probabilities:
             log_probabilities = {r: self._log_probabilities.pop(r) for r in tokens if r in self._log_probabilities}
         if self._top:

@@ -52,11 +52,11 @@ def requests(count: int) -> list[m.Decode]:
     return made
 
 
-def alone(folder: Path, request: m.Decode) -> list[list[int]]:
+def alone(folder: Path, request: m.Decode) -> list[tuple[int, ...]]:
     checkpoint = checkpoints.read(folder / request.model)
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     prompt = Prompt(tuple(request.source), tuple(request.prefix))
-    return [list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], request.options)[0]]
+    return [h.tokens for h in decode(load_network(checkpoint), rules, [prompt], request.options)[0]]
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, times: int, error: Exception) -> None:

@@ -15,6 +15,7 @@ from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
+from models.decoding.hypothesis import Hypothesis
 from tests.request_builders import decode_message
 
 TIMES = ("request_queue_time_seconds", "time_to_first_token_seconds", "inter_token_latency_seconds")
@@ -89,7 +90,8 @@ def a_request(metrics: Metrics) -> RequestMetrics:
 
 
 def finished(request: int, tokens: int, ended: bool = True, timing: m.Timing | None = None) -> m.Finished:
-    return m.Finished(request, [m.Hypothesis([7] * tokens, -1.0, ended), m.Hypothesis([8] * 9, -2.0, ended)], timing)
+    hypotheses = [Hypothesis((7,) * tokens, -1.0, -1.0, ended), Hypothesis((8,) * 9, -2.0, -2.0, ended)]
+    return m.Finished(request, hypotheses, timing)
 
 
 def refusals(metrics: Metrics) -> dict[str, float]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import Decoder, decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from tests.models.scripted import Scripted

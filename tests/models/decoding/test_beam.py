@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from models.backends.top_k import Continuations
-from models.decoding.beam import Beams, Hypothesis
+from models.decoding.beam import Beams
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 
 EOS = 9
@@ -58,7 +59,7 @@ def advance(beam: Beam, candidates: list[Candidate]) -> list[tuple[int, int]]:
     values, parents, tokens = zip(*candidates, strict=True)
     found = np.array([parents]), np.array([tokens])
     beam.beams.advance(Continuations(np.array([values], dtype=np.float32), *found))
-    return list(zip(beam.beams.came[0].tolist(), beam.beams.last[0].tolist(), strict=True))
+    return list(zip(beam.beams.origins[0].tolist(), beam.beams.new_tokens[0].tolist(), strict=True))
 
 
 def test_candidates_become_live_or_finished() -> None:
@@ -170,7 +171,7 @@ def test_what_is_told_of_a_beam_is_what_cannot_change(width: int, penalty: float
         while not beam.done:
             before = beam.live
             advance(beam, candidates(beam, chance))
-            for row, parent in enumerate(beam.beams.came[0].tolist()):
+            for row, parent in enumerate(beam.beams.origins[0].tolist()):
                 same = beam.length - 1 if parent == row else common([before[parent], before[row]])
                 assert beam.beams.common[0, row] == same
             live, best = beam.live, [hypothesis.tokens for hypothesis in beam.ended[:1]]
@@ -180,7 +181,7 @@ def test_what_is_told_of_a_beam_is_what_cannot_change(width: int, penalty: float
             for i, j in itertools.combinations(range(width), 2):
                 shared = beam.beams.shared[0]
                 assert shared[i, j] == shared[j, i] == common([live[i], live[j]])
-            told += [token for _, token in beam.beams.news()]
+            told += [token for _, token in beam.beams.agreed_tokens()]
             assert told == list(live[0][:agreed])
         result = beam.results(1)[0]
         assert list(result.tokens[: len(told)]) == told
@@ -198,7 +199,7 @@ def test_hypotheses_that_cannot_be_are_never_said_to_agree_on_more_than_they_do(
     before = beam.live
     assert (before, beam.beams.agreed().tolist()) == ([(3,), (4,), (3,)], [0])
     advance(beam, [(-0.5, 0, 5), *[(-math.inf, 2, token) for token in (5, 6, 7, 8, 10)]])
-    for row, parent in enumerate(beam.beams.came[0].tolist()):
+    for row, parent in enumerate(beam.beams.origins[0].tolist()):
         assert beam.beams.common[0, row] <= common([before[parent], before[row]])
     assert beam.beams.agreed()[0] <= common(beam.live)
 
@@ -214,8 +215,8 @@ def test_beams_side_by_side_are_each_as_alone() -> None:
         chance = random.Random(seed)
         together, alone, news = Beams(width, EOS, room, 12), dict[int, Beam](), dict[int, list[int]]()
         number = 0
-        while number < 40 or len(together):
-            while number < 40 and len(together) < room and chance.random() < 0.7:
+        while number < 40 or len(together.keys):
+            while number < 40 and len(together.keys) < room and chance.random() < 0.7:
                 limit, penalty = chance.randint(1, 12), chance.choice([0.0, 0.6, 1.0])
                 alone[number] = Beam(width, penalty, limit, EOS)
                 options = DecodingOptions(
@@ -223,7 +224,7 @@ def test_beams_side_by_side_are_each_as_alone() -> None:
                 )
                 together.add(number, options)
                 number += 1
-            if not len(together):
+            if not len(together.keys):
                 continue
             beams = [alone[key] for key in together.keys if isinstance(key, int)]
             chosen = [candidates(beam, chance) for beam in beams]
@@ -231,23 +232,23 @@ def test_beams_side_by_side_are_each_as_alone() -> None:
                 advance(beam, each)
             values, parents, tokens = np.array(chosen).transpose(2, 0, 1)
             together.advance(Continuations(values.astype(np.float32), parents.astype(int), tokens.astype(int)))
-            for key, token in together.news():
+            for key, token in together.agreed_tokens():
                 assert isinstance(key, int)
                 news.setdefault(key, []).append(token)
             for place, beam in enumerate(beams):
                 assert together.common[place].tolist() == beam.beams.common[0].tolist()
-                assert together.last[place].tolist() == beam.beams.last[0].tolist()
+                assert together.new_tokens[place].tolist() == beam.beams.new_tokens[0].tolist()
                 assert together.done[place] == beam.done
             leaving = [key for key, done in zip(together.keys, together.done, strict=True) if done]
             for key in leaving:
                 assert isinstance(key, int)
-                told = [token for _, token in alone[key].beams.news()]
+                told = [token for _, token in alone[key].beams.agreed_tokens()]
                 assert news.pop(key, []) == (told if key % 3 else [])
                 found = together.results(together.keys.index(key), width)
                 assert found == alone[key].results(width)
-                ended_among_others += len(together) > 1 and found[0].finished
+                ended_among_others += len(together.keys) > 1 and found[0].finished
             for key in leaving:
                 together.remove(key)
-            if len(together) and chance.random() < 0.1:  # cancelled
+            if len(together.keys) and chance.random() < 0.1:  # cancelled
                 together.remove(chance.choice(together.keys))
     assert ended_among_others > 100

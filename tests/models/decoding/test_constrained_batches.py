@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 from models.interface import Prompt
 from tests.models import tiny
@@ -38,10 +38,10 @@ def test_a_term_that_can_never_come_is_refused_and_nobody_is_hurt(run: tuple[int
     decoder.join([("there", PROMPT, options(beam_size=2))])
     with pytest.raises(ValueError, match=r"A required term \([\d, ]+\) holds an end token or one that is never chosen"):
         decoder.join([("bad", PROMPT, options(beam_size=4, required=(((B,),), (run,))))])
-    assert (decoder.free, set(decoder.searches)) == (6, {"there"})
+    assert (decoder.free, set(decoder.requests)) == (6, {"there"})
     decoder.join([("good", PROMPT, options(beam_size=4, required=((run, (B,)),)))])  # by its other run
     done: dict[Any, Any] = {}
-    while decoder.searches:
+    while decoder.requests:
         done.update(decoder.step().finished)
     assert B in done["good"][0].tokens
     same(done["there"], one(Scripted(6), PROMPT, options(beam_size=2)))
@@ -86,7 +86,7 @@ def test_leaving_in_the_middle_leaves_nothing() -> None:
     decoder.leave(0)
     decoder.join([(5, PROMPT, chosen[1]), (6, PROMPT, chosen[0])])
     done: dict[Any, Any] = {}
-    while decoder.searches:
+    while decoder.requests:
         done.update(decoder.step().finished)
     for key, as_ in ((2, 2), (3, 3), (5, 1), (6, 0)):
         same(done[key], one(network, PROMPT, chosen[as_]))
@@ -102,7 +102,7 @@ def test_a_stream_is_the_beginning_of_the_answer() -> None:
         )
         told: list[int] = []
         done: list[Hypothesis] = []
-        while decoder.searches:
+        while decoder.requests:
             progress = decoder.step()
             told += [token for _, token in progress.tokens]
             done += [each for _, found in progress.finished for each in found]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import TokenRules
 from models.interface import Prompt
 from models.tokenizer.word_parts import WordParts

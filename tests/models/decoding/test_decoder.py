@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from tests.models.decoding.decoders import EOS, NO_END, PROMPT, RULES, one, options, same

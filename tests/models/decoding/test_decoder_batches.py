@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import Decoder, StepResult, decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 from models.interface import Prompt
 from tests.models.decoding.decoders import NO_END, PROMPT, RULES, decoder_of, one, options, same
@@ -19,7 +19,7 @@ from tests.models.scripted import Scripted
 def run(decoder: Decoder) -> StepResult:
     """Steps until all are done; all that happened."""
     whole = StepResult()
-    while decoder.searches:
+    while decoder.requests:
         progress = decoder.step()
         whole.tokens += progress.tokens
         whole.finished += progress.finished
@@ -69,8 +69,8 @@ def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
                 batch.pop()
             decoder.join([(n, prompts[n], chosen[n]) for n in batch])
             waiting = [n for n in waiting if n not in batch]
-        elif action == "leave" and decoder.searches:
-            key = list(decoder.searches)[number % len(decoder.searches)]
+        elif action == "leave" and decoder.requests:
+            key = list(decoder.requests)[number % len(decoder.requests)]
             decoder.leave(key)
             left.add(key)
         else:
@@ -79,7 +79,7 @@ def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
                 streamed.setdefault(key, []).append(token)
             finished.update(progress.finished)
         check_rows(decoder)
-    assert not decoder.searches, "ten steps finish everything"
+    assert not decoder.requests, "ten steps finish everything"
     assert set(finished) == set(range(14)) - set(waiting) - left
     for key, found in finished.items():
         assert isinstance(key, int)
@@ -90,9 +90,9 @@ def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
 
 def check_rows(decoder: Decoder) -> None:
     """Live rows are packed, and owner and owned agree."""
-    assert decoder.free == decoder.slots - sum(s.options.beam for s in decoder.searches.values())
-    assert sorted(row for s in decoder.searches.values() for row in s.rows) == list(range(len(decoder.owners)))
-    for search in decoder.searches.values():
+    assert decoder.free == decoder.slots - sum(s.options.beam for s in decoder.requests.values())
+    assert sorted(row for s in decoder.requests.values() for row in s.rows) == list(range(len(decoder.owners)))
+    for search in decoder.requests.values():
         assert all(decoder.owners[row] is search for row in search.rows)
 
 
@@ -153,7 +153,7 @@ def test_a_failed_prefill_leaves_the_others_alone() -> None:
     with pytest.raises(RuntimeError, match="poisoned"):
         decoder.join([("b", PROMPT, options()), ("c", Prompt((7,), (1,)), options(beam_size=2))])
     assert decoder.free == 4
-    assert set(decoder.searches) == {"a"}
+    assert set(decoder.requests) == {"a"}
     decoder.join([("b", PROMPT, options())])
     check_rows(decoder)
     finished = dict(run(decoder).finished)
@@ -184,7 +184,7 @@ def test_a_stream_joins_to_the_answer_and_of_a_beam_to_its_beginning(streamed: b
     decoder.join([(n, Prompt((n % 7, n % 5), (1,)), each) for n, each in enumerate(chosen)])
     told: dict[Any, list[int]] = {n: [] for n in range(24)}
     early = set()
-    while decoder.searches:
+    while decoder.requests:
         progress = decoder.step()
         done = dict(progress.finished)
         for key, token in progress.tokens:

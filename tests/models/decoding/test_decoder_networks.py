@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from models.backends import select
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import Decoder, decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from tests.models import tiny
@@ -86,7 +86,7 @@ def test_joining_and_leaving_in_the_middle(name: str) -> None:
     finished.update(decoder.step().finished)
     decoder.leave(2)
     decoder.join([(5, prompts[5], chosen(5)), (8, prompts[8], chosen(8))])
-    while decoder.searches:
+    while decoder.requests:
         finished.update(decoder.step().finished)
     assert set(finished) == {1, 3, 4, 5, 8}
     for n, found in finished.items():

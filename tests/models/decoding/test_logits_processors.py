@@ -156,11 +156,11 @@ def test_who_leaves_takes_its_bans_along() -> None:
     decoder.leave("c")
     decoder.join([("d", Prompt((5,), (1,)), options())])  # where another's bans have been
     done: dict[Any, Any] = {}
-    while decoder.searches:
+    while decoder.requests:
         done.update(decoder.step().finished)
     assert done["d"][0].tokens == one(network, Prompt((5,), (1,)), options())[0].tokens
     assert done["b"][0].tokens == one(network, Prompt((5,), (1,)), chosen["b"])[0].tokens
-    assert not decoder.rows.restraints.live
+    assert not decoder.rows.repetition.active
 
 
 @pytest.mark.parametrize("rules", [RULES, TokenRules(EOS, (0, 1), renormalise=False)], ids=["renormalised", "shares"])
@@ -179,18 +179,18 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
     )
     done: dict[Any, Any] = {}
     told: dict[Any, list[Any]] = {}
-    while decoder.searches:
+    while decoder.requests:
         progress = decoder.step()
         done.update(progress.finished)
-        for key, each in progress.likeliest.items():
+        for key, each in progress.top.items():
             told.setdefault(key, []).append(each)
-    assert done["quiet"][0].likeliest is None
+    assert done["quiet"][0].top is None
     assert told.keys() == {"two", "it"}
     for key, count in (("two", 2), ("it", 4), ("deaf", 4)):
         (found,) = done[key]
-        assert len(found.likeliest) == len(found.tokens) > 0
-        assert key == "deaf" or tuple(told[key]) == found.likeliest
-        for place, each in enumerate(found.likeliest):
+        assert len(found.top) == len(found.tokens) > 0
+        assert key == "deaf" or tuple(told[key]) == found.top
+        for place, each in enumerate(found.top):
             logits = torch.tensor(network.logits((prompt.source, (*prompt.prefix, *found.tokens[:place]))))
             own = logits.log_softmax(-1)
             if rules.renormalise:
@@ -204,11 +204,11 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
 
 def test_more_of_the_likeliest_than_there_are() -> None:
     (found,) = one(Scripted(5), Prompt((), (1,)), options(logprobs=True, top_logprobs=20), NO_END)
-    assert [len(each) for each in found.likeliest or ()] == [5] * 5
-    for each in found.likeliest or ():
+    assert [len(each) for each in found.top or ()] == [5] * 5
+    for each in found.top or ():
         assert sum(math.exp(nats) for _, nats in each) == pytest.approx(1, abs=1e-6)
     (found,) = one(Scripted(6), Prompt((), (1,)), options(logprobs=True, top_logprobs=20, max_new_tokens=2))
-    assert {token for each in found.likeliest or () for token, _ in each} == {2, 3, 4, 5}, "suppressed ones never come"
+    assert {token for each in found.top or () for token, _ in each} == {2, 3, 4, 5}, "suppressed ones never come"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -218,8 +218,8 @@ def test_networks_write_by_the_formulas_too(cell: str, precision: Any) -> None:
     for way in ({"repetition_penalty": 1.8, "no_repeat_ngram_size": 2}, {"frequency_penalty": 1.0}):
         chosen = options(max_new_tokens=14, logprobs=True, top_logprobs=20, **way)
         (found,) = decode(network, NO_END, [Prompt((), (5, 8))], chosen, precision=precision)[0]
-        assert found.likeliest is not None
-        for place, each in enumerate(found.likeliest):
+        assert found.top is not None
+        for place, each in enumerate(found.top):
             written, scores = list(found.tokens[:place]), torch.full((64,), -1e9)
             for token, nats in each:
                 scores[token] = nats

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from models.decoding.decoder import decode
+from models.decoding.hypothesis import StepResult
 from models.decoding.options import DecodingOptions, TokenRules
-from models.decoding.row_state import RowState, StreamedStep
+from models.decoding.row_state import RowState
 from models.interface import Prompt
 from tests.models.decoding.draws import number_of, sampled
 from tests.models.scripted import Scripted
@@ -45,13 +46,13 @@ def started(*chosen: DecodingOptions, eos: int | None = EOS) -> RowState:
     rows = RowState(6, 6, eos, CPU)
     for row, each in enumerate(chosen):
         rows.start(row, each)
-    rows.survey(range(len(chosen)))
+    rows.refresh(range(len(chosen)))
     return rows
 
 
 def advance(rows: RowState, logits: Tensor) -> tuple[list[bool], list[int], list[tuple[Any, int]]]:
     told: list[tuple[Any, int]] = []
-    ended, done = rows.advance(logits, OWNERS[: len(logits)], StreamedStep(told, {}, {}))
+    ended, done = rows.advance(logits, OWNERS[: len(logits)], StepResult(told))
     return ended.tolist(), done.tolist(), told
 
 
@@ -78,7 +79,7 @@ def test_without_an_end_token_nothing_ends() -> None:
 
 def test_rows_of_beams_are_passed_over() -> None:
     rows = started(options(), options(), options())
-    rows.survey([0, 2])
+    rows.refresh([0, 2])
     assert advance(rows, certain(3, 4, 5)) == ([False] * 3, [], [("a", 3), ("c", 5)])
     assert rows.lengths[:3].tolist() == [1, 0, 1]
     assert rows.feed[1] == 0
@@ -133,7 +134,7 @@ def test_rows_take_the_places_of_others_with_all_they_have() -> None:
     rows.move([], [])
     assert (rows.temperature[0], rows.top_k[0], rows.top_p[0], rows.seed[0], rows.limits[0]) == (0.9, 3, 0.8, 7, 4)
     assert (rows.feed[0], rows.lengths[0]) == (4, 1)
-    rows.survey([0])
+    rows.refresh([0])
     advance(rows, certain(6))
     assert rows.result(0, options(), finished=False).tokens == (4, 6)
     rows.move([0, 2], [2, 0])

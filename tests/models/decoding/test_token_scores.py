@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import pytest
-import torch
 
 from models.backends.top_k import row_maxima
 from models.decoding import row_state
@@ -116,7 +115,7 @@ def test_a_step_tells_of_those_who_ask_and_listen() -> None:
     told: dict[Any, list[float]] = {}
     listened: dict[Any, list[int]] = {}
     done: dict[Any, Any] = {}
-    while decoder.searches:
+    while decoder.requests:
         progress = decoder.step()
         assert progress.log_probabilities.keys() <= {key for key, _ in progress.tokens}
         for key, nats in progress.log_probabilities.items():
@@ -139,12 +138,12 @@ def test_nothing_is_kept_or_computed_until_somebody_asks(monkeypatch: pytest.Mon
     quiet = [(n, Prompt((n,), (1,)), options(logprobs=False, max_new_tokens=6)) for n in range(3)]
     decoder.join(quiet)
     decoder.step()
-    assert (looked, decoder.rows.gains) == ([], None)
+    assert (looked, decoder.rows.token_log_probabilities) == ([], None)
     decoder.join([(9, Prompt((9,), (1,)), options(max_new_tokens=2))])
     for _ in range(4):
         decoder.step()
     assert looked == [1, 1], "of four rows the one that asks, while it is there"
-    assert len(decoder.rows._arrays) == len(row_state.RowState(4, 9, None, torch.device("cpu"))._arrays) + 1
+    assert decoder.rows.token_log_probabilities is not None
 
 
 def test_a_beam_has_none() -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from models import scoring
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions, TokenRules
 from models.inspection.forced_pass import ForcedStep, forced_pass, forced_steps
 from models.interface import Prompt

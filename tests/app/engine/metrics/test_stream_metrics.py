@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.engine.protocol import messages as m
+from models.decoding.hypothesis import Hypothesis
 from tests.app.engine.scripted_device import Scripted, play
 
 
@@ -66,7 +67,7 @@ def test_whoever_leaves_has_what_was_told() -> None:
 
 
 def test_a_stop_string_among_the_tokens_that_come_with_the_answer_counts_as_one() -> None:
-    answer = m.Finished(1, [m.Hypothesis([1, 2, 3, 4, 5], -1.0, finished=False)], m.Timing(0.25, 0.5, 2.5))
+    answer = m.Finished(1, [Hypothesis((1, 2, 3, 4, 5), -1.0, -0.2, finished=False)], m.Timing(0.25, 0.5, 2.5))
 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Watch())

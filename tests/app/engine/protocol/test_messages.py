@@ -7,6 +7,7 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
+from models.decoding.hypothesis import Hypothesis
 from tests.request_builders import decode_message
 
 VALUES = m.Values([1, 2], b"\0" * 8)
@@ -31,8 +32,8 @@ def test_every_message_survives_the_crossing() -> None:
         m.Started("cpu"),
         m.Loaded("a", 0.5),
         m.LoadFailed("b", "why"),
-        m.Tokens({1: [7], 2: [9]}, {1: [-0.5]}, {1: [[(7, -0.5), (8, -1.5)]]}),
-        m.Finished(1, [m.Hypothesis([7, 8], -1.25, True, [-0.5, -0.75], -0.625, [[(7, -0.5)], []])]),
+        m.Tokens({1: [7], 2: [9]}, {1: [-0.5]}, {1: [((7, -0.5), (8, -1.5))]}),
+        m.Finished(1, [Hypothesis((7, 8), -1.25, -0.625, True, (-0.5, -0.75), (((7, -0.5),), ()))]),
         m.Failed(2, "invalid_request", "no", "layers"),
         m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),
         m.Traced(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),

@@ -16,6 +16,7 @@ from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.engine.worker.token_sender import TokenSender
+from models.decoding.hypothesis import Hypothesis
 from tests.app.engine.output.test_token_texts import BYTES, CHECKPOINTS, nats
 from tests.app.engine.scheduler_driver import FAR, run
 from tests.app.engine.scripted_device import Scripted, play
@@ -62,14 +63,14 @@ def test_they_are_what_a_look_at_the_same_text_says(precision: str, interval_s: 
         (scored,) = run(scheduler)
         expected = np.frombuffer(scored.expected.log_probabilities.data, "<f4")[len(request.prefix) - 1 :]
         if not request.options.logprobs:
-            assert end.token_log_probabilities == []
+            assert end.token_log_probabilities is None
             continue
         np.testing.assert_allclose(end.token_log_probabilities, expected, rtol=0, atol=TOLERANCES[precision])
         if request.options.streamed:
             heard = len(values[request.id])
             assert 0 < heard <= len(end.tokens)
-            assert tokens[request.id] == end.tokens[:heard]
-            assert values[request.id] == end.token_log_probabilities[:heard]
+            assert tuple(tokens[request.id]) == end.tokens[:heard]
+            assert tuple(values[request.id]) == end.token_log_probabilities[:heard]
 
 
 def test_who_asks_writes_what_it_would_have_written(scheduler: Scheduler) -> None:
@@ -111,7 +112,7 @@ def test_a_request_that_goes_to_another_device_hears_one_device_alone() -> None:
         await asyncio.sleep(0.01)
         on.board.reply(m.Tokens({1: ids[3:4]}, {1: [-73.0]}))  # on its way when the process ended
         on.board.reply(m.Tokens({2: ids[:2]}, {2: nats(2)}))
-        on.board.reply(m.Finished(2, [m.Hypothesis(ids, -1.0, True, nats(len(ids)))]))
+        on.board.reply(m.Finished(2, [Hypothesis(tuple(ids), -1.0, -1.0, True, tuple(nats(len(ids))))]))
         await asked
 
     play(scene)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from app.engine import errors
 from app.engine.output.text_stream import TextStream
 from app.engine.protocol import messages as m
 from models import checkpoint as checkpoints
-from models.decoding.beam import Hypothesis
 from models.decoding.decoder import decode
+from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
@@ -176,7 +176,7 @@ def test_a_score_that_is_no_number_is_not_told(tiny_checkpoints: Path) -> None:
         if not isinstance(reply, m.Finished):
             return reply
         best, *others = reply.hypotheses
-        return m.Finished(reply.id, [msgspec.structs.replace(best, score=None), *others], reply.timing)
+        return m.Finished(reply.id, [best._replace(score=math.nan), *others], reply.timing)
 
     inline = Inline(tiny_checkpoints, change=broken)
     with pytest.raises(errors.EngineFailed, match="tiny-de-en gives a token a probability that is no number"):

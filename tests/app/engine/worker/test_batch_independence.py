@@ -108,10 +108,10 @@ def loaded(folder: Path, precision: Precision) -> tuple[Ready, TokenRules]:
     return Ready(load_network(checkpoint), precision), rules
 
 
-def alone(folder: Path, r: m.Decode, precision: Precision) -> list[list[int]]:
+def alone(folder: Path, r: m.Decode, precision: Precision) -> list[tuple[int, ...]]:
     network, rules = loaded(folder / r.model, precision)
     (hypotheses,) = decode(network, rules, [Prompt(tuple(r.source), tuple(r.prefix))], r.options)
-    return [list(h.tokens) for h in hypotheses]
+    return [h.tokens for h in hypotheses]
 
 
 def check(folder: Path, count: int, seed: int, precision: Precision = "fp32", most_differing: float = 0.0) -> None:
@@ -121,7 +121,7 @@ def check(folder: Path, count: int, seed: int, precision: Precision = "fp32", mo
     assert len(differing) <= most_differing * count, f"{len(differing)} of {count} differ, the first of {differing[0]}"
     for request in asked:
         if request.options.streamed and request.options.beam == 1:
-            tokens, told = finished[request.id][0], streamed.get(request.id, [])
+            tokens, told = finished[request.id][0], tuple(streamed.get(request.id, []))
             assert told in (tokens, tokens[:-1]), request  # the token of the last step comes with the answer
 
 

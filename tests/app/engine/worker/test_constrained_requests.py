@@ -47,11 +47,11 @@ def asked(number: int, **given: Any) -> m.Decode:
     return decode_message(number, "tiny-de-en", [4 + number % 7, 5, 6, 3], [2], FAR, 14, **given)
 
 
-def alone(folder: Path, request: m.Decode) -> list[list[int]]:
+def alone(folder: Path, request: m.Decode) -> list[tuple[int, ...]]:
     checkpoint = checkpoints.read(folder / request.model)
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     prompt, parts = Prompt(tuple(request.source), tuple(request.prefix)), word_parts(checkpoint.tokenizers["target"])
-    return [list(h.tokens) for h in decode(load_network(checkpoint), rules, [prompt], request.options, parts=parts)[0]]
+    return [h.tokens for h in decode(load_network(checkpoint), rules, [prompt], request.options, parts=parts)[0]]
 
 
 def test_every_width_and_bound_answers_beside_the_others_as_alone(scheduler: Scheduler, tiny_checkpoints: Path) -> None:

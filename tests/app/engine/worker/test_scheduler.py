@@ -57,7 +57,7 @@ def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(schedule
     tokens = [token for _, request, token in streamed if request == 1]
     assert len(tokens) == len(streamed)  # the other did not ask for any
     assert len({i for i, *_ in streamed if i < end}) > 2
-    assert tokens == answer.hypotheses[0].tokens[: len(tokens)]
+    assert tuple(tokens) == answer.hypotheses[0].tokens[: len(tokens)]
     assert len(answer.hypotheses) == n_best
 
 

@@ -78,14 +78,14 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
     prompt, options = Prompt((5, 6, 7), (2,)), DecodingOptions(max_new_tokens=40)
     for number in range(3):
         decoder.join([((number, i), prompt, options) for i in range(5)])  # rounded up to 8 rows
-        while decoder.searches:
+        while decoder.requests:
             decoder.step()
     state = decoder.state
     assert set(state.recordings) == {StepShape(8, 1, 32, 8), StepShape(8, 1, 40, 8)}
     assert all(bool(layer.both.isfinite().all()) for layer in state.inner.own)
     decoder.join([(i, prompt, options) for i in range(8)])
     finished = []
-    while decoder.searches:
+    while decoder.requests:
         finished += decoder.step().finished
     (alone,) = decode(network, TokenRules(None, (0,)), [prompt], options)
     assert {h[0].tokens for _, h in finished} == {alone[0].tokens}
