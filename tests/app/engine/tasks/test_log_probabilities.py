@@ -32,7 +32,7 @@ def lyrics(number: int, **change: Any) -> m.Decode:
     return decode_message(number, "tiny-lyrics", [], [number % 20 + 1, 5], FAR, 12, **fields)
 
 
-def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float]], dict[int, m.Hypothesis]]:
+def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float]], dict[int, Hypothesis]]:
     """Tokens and log-probabilities that came before the end, and the ends."""
     tokens: dict[int, list[int]] = {}
     values: dict[int, list[float]] = {}
