@@ -111,6 +111,12 @@ def is_known(module: nn.Module, method: str) -> bool:
     return method not in module.__dict__ and fingerprint(getattr(kind, method)) == known
 
 
+def uncopyable(network: nn.Module) -> str | None:
+    """A module whose `forward` is a closure: in a copy it would go on running the module that it was made for."""
+    forwards = ((name, module.__dict__.get("forward")) for name, module in network.named_modules())
+    return next((name for name, own in forwards if isinstance(own, types.FunctionType) and own.__closure__), None)
+
+
 def fingerprint(function: object) -> str:
     """12 hexadecimal digits of what a function does: of its syntax tree without docstrings and annotations, and of the
     functions and constants of `models.networks` that it names, and of theirs. "": it has no source in Python."""

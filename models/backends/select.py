@@ -17,14 +17,14 @@ import torch
 from torch import nn
 
 from models.backends.native import build
-from models.backends.native.coverage import recurrent_difference, transformer_difference
+from models.backends.native.coverage import TRANSFORMER, recurrent_difference, transformer_difference
 from models.backends.native.fp32_recurrent import NativeRecurrent
 from models.backends.native.gru_scan import ScannedGru, gru_layers
 from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.torch.int8_linear import Int8Linear, exact_int8, quantize
 from models.backends.torch.recurrent_step import EagerRecurrent
 from models.backends.torch.transformer_step import EagerTransformer
-from models.exactness import is_known
+from models.exactness import is_known, uncopyable
 from models.interface import Decodable, Precision, Prompt, TeacherForced
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Projection, Transformer
@@ -117,22 +117,23 @@ def teacher_forced(network: TeacherForced) -> TeacherForced:
 
 def prepared(network: N, precision: Precision) -> N:
     """The network in evaluation mode, its weights in a precision: itself, or a copy that shares all other tensors."""
-    first = next(network.parameters())
+    dtype = DTYPES.get(precision, torch.float32)
+    cast = next(network.parameters()).dtype != dtype
+    if not cast and not network.training and precision != "int8":
+        return network
+    if name := uncopyable(network):
+        raise RefusedError(f"{name} has a forward that no copy can have: decode it in fp32 and in evaluation mode")
+    if cast:
+        copied = copy.deepcopy(network).to(dtype).eval()
+    else:
+        copied = copy.deepcopy(
+            network, {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
+        ).eval()
     if precision == "int8":
-        quantized = shared_copy(network).float().eval()
-        quantize(quantized, (nn.Linear, Projection))
-        if isinstance(quantized, Transformer) and quantized.output is None and is_known(quantized, "project"):
-            quantized.output = Int8Linear(quantized.target_embedding.weight, None)  # type: ignore[assignment]
-        return quantized
-    if first.dtype != DTYPES[precision]:
-        return copy.deepcopy(network).to(DTYPES[precision]).eval()
-    return shared_copy(network).eval() if network.training else network
-
-
-def shared_copy(network: N, changed: frozenset[int] = frozenset()) -> N:
-    """The network's modules anew over its own tensors, but for those whose id is in `changed`: these are copied."""
-    tensors = [*network.parameters(), *network.buffers()]
-    return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors if id(tensor) not in changed})
+        quantize(copied, {kind: TRANSFORMER[kind] for kind in (nn.Linear, Projection)})
+        if isinstance(copied, Transformer) and copied.output is None and is_known(copied, "project"):
+            copied.output = Int8Linear(copied.target_embedding.weight, None)  # type: ignore[assignment]
+    return copied
 
 
 def candidates(device: torch.device) -> tuple[Precision, ...]:

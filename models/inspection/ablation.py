@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from models.decoding.options import TokenRules
+from models.exactness import uncopyable
 from models.inspection.forced_pass import forced_pass, forced_steps
-from models.inspection.head_selection import Head, by_layer
+from models.inspection.head_selection import Head, SelectionError, by_layer
 from models.networks.transformer import MultiHeadAttention, Transformer
 
 
@@ -56,6 +57,8 @@ def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
         for kind, layers in by_layer(masked, network.config).items()
         for layer, heads in layers.items()
     }
+    if name := uncopyable(network):
+        raise SelectionError(f"Heads cannot be taken away here: {name} has a forward that no copy can have.", "masked")
     changed = {id(_attention(network, *place).output.weight) for place in found}
     tensors = [*network.parameters(), *network.buffers()]
     copied = copy.deepcopy(network, {id(each): each for each in tensors if id(each) not in changed})

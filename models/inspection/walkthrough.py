@@ -6,14 +6,14 @@ is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from models.backends.select import shared_copy
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import one_row, require_inspectable
@@ -104,15 +104,15 @@ def walkthrough(
     if most < 1 or most_keys < 1:
         raise SelectionError("At least one value must be told of each vector.", "most")
     place = _resolved_focus(network, side, layer, head, position, len(source if side == "encoder" else inputs))
-    network = shared_copy(network)  # whose hooks nobody else runs into
     layers, final = (
         (network.encoder, network.encoder_norm) if side == "encoder" else (network.decoder, network.decoder_norm)
     )
     embedding = network.source_embedding if side == "encoder" else network.target_embedding
-    seen, ends = _watched(dict(layers[place.layer].named_modules())), _watched({"first": layers[0], "final": final})
+    watched = dict(layers[place.layer].named_modules())
     captures = {kind: Capture(traced=place.layer) for kind in KINDS}
-    memory, readable = network.encode(one_row(source, network), captures["encoder"])
-    features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
+    with _watched(watched) as seen, _watched({"first": layers[0], "final": final}) as ends:
+        memory, readable = network.encode(one_row(source, network), captures["encoder"])
+        features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
     walk, ids = WalkRecorder(most, most_keys), source if side == "encoder" else inputs
     _embedded(network, walk, place, embedding, ids[place.position], ends["first"][0])
     recorder = LayerRecorder(walk, place, network.config.activation, layers[place.layer], seen)
@@ -142,16 +142,22 @@ def _resolved_focus(network: Transformer, side: str, layer: int, head: int, posi
     )
 
 
-def _watched(modules: Mapping[str, nn.Module]) -> dict[str, tuple[Tensor, Tensor]]:
-    """What each module reads first and gives, once it has run."""
+@contextlib.contextmanager
+def _watched(modules: Mapping[str, nn.Module]) -> Iterator[Seen]:
+    """What each module reads first and gives, while it runs."""
     seen: dict[str, tuple[Tensor, Tensor]] = {}
+    handles = []
     for name, module in modules.items():
 
         def hook(_: nn.Module, read: tuple[Tensor, ...], given: Tensor, name: str = name) -> None:
             seen[name] = read[0], given
 
-        module.register_forward_hook(hook)
-    return seen
+        handles.append(module.register_forward_hook(hook))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,13 @@ y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j].
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import cache
 
 import torch
 from torch import Tensor, nn
+
+from models.exactness import Known, difference
 
 LARGEST = 127.0
 ROWS = (1, 3, 6, 12, 24, 48, 96)
@@ -72,12 +75,11 @@ class Int8Linear(nn.Module):
         return found(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
 
 
-def quantize(network: nn.Module, linears: tuple[type[nn.Linear], ...]) -> None:
-    """Puts an `Int8Linear` in the place of every module that is one of `linears` and that nobody changed."""
+def quantize(network: nn.Module, linears: Mapping[type[nn.Module], Known]) -> None:
+    """Puts an `Int8Linear` in the place of every module that is one of `linears`, unless somebody changed it."""
     for module in list(network.modules()):
         for name, child in list(module.named_children()):
-            changed = child._forward_hooks or child._forward_pre_hooks or "forward" in child.__dict__
-            if type(child) in linears and not changed:
+            if isinstance(child, nn.Linear) and difference(child, linears) is None:
                 setattr(module, name, Int8Linear(child.weight, child.bias))
 
 

@@ -1,0 +1,259 @@
+"""A network that is edited is the network that runs: decoded, scored and looked into, by every backend."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import models
+from models.backends import select
+from models.backends.native import coverage
+from models.backends.torch.cuda_graph import Graphed
+from models.decoding.options import TokenRules
+from models.exactness import uncopyable
+from models.fingerprints import CODE
+from models.inspection.forced_pass import forced_pass
+from models.inspection.gate_traces import GateSelection, gate_trace
+from models.inspection.walkthrough import walkthrough
+from models.interface import Prompt
+from models.networks.cells import CELLS
+from models.networks.transformer import Transformer
+from models.scoring import score
+from tests.models import edits, tiny
+from tests.models.backends.torch.test_cuda_graph import rerun
+from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped
+
+TEXT = (3, 9, 4, 4, 12, 7, 1, 18, 2, 9, 15)
+SOURCE, TARGET = (3, 4, 5, 6, 7), (1, 9, 10, 11, 3, 3)
+ONE_OF_EACH_KIND = [f"{kind}, {way}" for kind, way in zip(edits.KINDS, [*edits.WAYS] * 3, strict=False)]
+
+
+def test_a_network_as_it_is_written_runs_in_our_kernels() -> None:
+    for options in tiny.OPTIONS.values():
+        assert coverage.transformer_difference(tiny.transformer(**options)) is None
+    for cell in CELLS:
+        for embedding in (0, 6):
+            assert coverage.recurrent_difference(tiny.recurrent(cell=cell, embedding=embedding)) is None
+
+
+def test_the_fingerprints_are_those_of_the_code() -> None:
+    """Where this fails, `models.networks` was edited. If the tests of the kernels still pass, no number has changed:
+    `python -m models.backends.native.coverage` writes the fingerprints down. If they do not, the kernels have to
+    learn the change first; until then they decline, and PyTorch runs the edited network."""
+    assert coverage.current_code() == CODE
+
+
+@pytest.mark.parametrize("name", edits.TRANSFORMER)
+def test_an_edited_transformer_is_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = full(tiny.transformer(), RAGGED, CONTINUATIONS)
+    network = edits.edited_transformer(name, monkeypatch)
+    expected = full(network, RAGGED, CONTINUATIONS)
+    assert (expected - before).abs().max() > 0.02, "the edit says something"
+    selection = select.select(network)
+    assert not selection.native
+    torch.testing.assert_close(stepped(selection.decodable, RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
+    if uncopyable(network):
+        for precision in ("int8", "bf16"):
+            with pytest.raises(ValueError, match="has a forward that no copy can have"):
+                select.select(network, precision)  # type: ignore[arg-type]
+        return
+    in_int8 = select.select(network, "int8")
+    assert not in_int8.native
+    assert in_int8.reason
+    found = stepped(in_int8.decodable, RAGGED, CONTINUATIONS)
+    assert (found - expected).norm() < 0.8 * (found - before).norm(), (
+        "it is rounded, and still nearer to the edited one"
+    )
+
+
+def by_graphs(network: Any) -> Any:
+    """Stepped as a GPU steps it, but that each step's logits are kept: a graph writes over them."""
+    graphed: Any = Graphed(select.decodable(network), rerun)  # type: ignore[arg-type]
+    step = graphed.step
+    graphed.step = lambda *given: step(*given).clone()
+    return graphed
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_an_edited_transformer_is_decoded_by_graphs_and_in_bf16(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = full(tiny.transformer(), RAGGED, CONTINUATIONS)
+    network = edits.edited_transformer(name, monkeypatch)
+    expected = full(network, RAGGED, CONTINUATIONS)
+    torch.testing.assert_close(stepped(by_graphs(network), RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
+    if uncopyable(network):
+        return
+    narrow = stepped(select.decodable(network, "bf16"), RAGGED, CONTINUATIONS)
+    assert (narrow - expected).norm() < 0.5 * (narrow - before).norm()
+
+
+@pytest.mark.parametrize("name", edits.TRANSFORMER)
+def test_an_edited_transformer_is_scored_and_looked_into(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = edits.edited_transformer(name, monkeypatch)
+    with torch.inference_mode():
+        logits = network(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
+    wanted = logits.double().log_softmax(-1)[range(5), TARGET[1:]]
+    scored = score(select.teacher_forced(network), SOURCE, TARGET)
+    torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
+    forced = forced_pass(network, SOURCE, TARGET)
+    torch.testing.assert_close(forced.logits, logits, rtol=0, atol=2e-5)
+    for layer in range(2):
+        place = {"side": "decoder", "layer": layer, "head": 1, "position": 4}
+        steps = walkthrough(network, SOURCE, TARGET, **place, rules=TokenRules(None), most=tiny.TARGET)  # type: ignore[arg-type]
+    (told,) = [step for step in steps if step.name == "logits"]
+    assert told.indices is not None
+    torch.testing.assert_close(torch.tensor(told.values), logits[4][list(told.indices)], rtol=0, atol=2e-5)
+    (sums,) = [step for step in steps if step.name == "softmax" and step.part == "self-attention"]
+    assert sum(sums.values) == pytest.approx(1, abs=1e-5)  # type: ignore[arg-type]
+
+
+def test_a_walk_through_an_edited_layer_tells_what_its_modules_read_and_gave() -> None:
+    network = tiny.transformer()
+    network.decoder[1].feed_forward.activation = lambda x: x.relu().square()
+    steps = walkthrough(
+        network, SOURCE, TARGET, side="decoder", layer=1, head=0, position=2, rules=TokenRules(None), most=99
+    )
+    told = {step.name: torch.tensor(step.values) for step in steps if step.part == "feed-forward"}
+    torch.testing.assert_close(told["activation"], told["widen"].relu().square())
+    narrow = network.decoder[1].feed_forward.narrow
+    torch.testing.assert_close(told["narrow"].float(), narrow(told["activation"].float()), rtol=0, atol=1e-5)
+
+
+def test_a_global_hook_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, seen = tiny.transformer(), list[nn.Module]()
+    handle = nn.modules.module.register_module_forward_hook(lambda module, read, given: seen.append(module))
+    try:
+        assert coverage.transformer_difference(network) == "every module has a global hook"
+        stepped(select.decodable(network, "int8"), RAGGED, CONTINUATIONS)
+        assert network.decoder[0].feed_forward.dropout in seen or seen
+    finally:
+        handle.remove()
+    assert coverage.transformer_difference(network) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("SwiGLU", "decoder.1 has a SwiGLU as its feed_forward"),
+        ("RMSNorm", "decoder.0.around_attention has a RMSNorm as its norm"),
+        ("feed-forward, class", "FeedForward.forward was edited"),
+        ("norm, class", "LayerNorm.forward was patched"),
+        ("feed-forward, instance", "decoder.0.feed_forward has a method of its own"),
+        ("residual, hook", "encoder.0.around_feed_forward has a hook"),
+        ("another activation", "encoder.1.feed_forward has another activation"),
+        ("a parametrized weight", "encoder.0.attention has a ParametrizedLinear as its output"),
+        ("a patched method", "MultiHeadAttention.query_key_value was edited"),
+        ("positions", "Transformer.embed was edited"),
+        ("another scale in one layer", "encoder.0.attention has heads of its own"),
+    ],
+)
+def test_the_reason_names_the_edit(name: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert coverage.transformer_difference(edits.edited_transformer(name, monkeypatch)) == reason
+
+
+def decoded_text(decodable: Any) -> Tensor:
+    """The logits of each token of TEXT: the first four are read as a prompt, the others stepped."""
+    state = decodable.allocate(3, 0, 20)
+    decodable.prefill(state, [0, 2], [Prompt((), TEXT[:4]), Prompt((), (5, 6))])
+    return torch.stack([decodable.step(state, torch.tensor([token]))[0] for token in TEXT[3:]])
+
+
+@pytest.mark.parametrize("name", edits.RECURRENT)
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_edited_recurrent_network_is_decoded_scored_and_looked_into(
+    cell: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with torch.inference_mode():
+        before = tiny.recurrent(cell=cell)(torch.tensor([TEXT]))[0][0]
+        network = edits.edited_recurrent(name, cell, monkeypatch)
+        state = network.zeros(1)
+        features, _ = network.run(torch.tensor([TEXT]), state, network.scan)
+        expected = network.project(network.dropped(features))[0]
+    assert (expected - before).abs().max() > 0.02, "the edit says something"
+    assert not select.select(network).native
+    torch.testing.assert_close(decoded_text(select.decodable(network)), expected[3:], rtol=0, atol=1e-5)
+    torch.testing.assert_close(decoded_text(by_graphs(network)), expected[3:], rtol=0, atol=1e-5)
+    with torch.inference_mode():
+        torch.testing.assert_close(network(torch.tensor([TEXT]))[0][0], expected, rtol=0, atol=1e-5)
+    if name != "a helper":  # before the output, where scoring in evaluation mode has no dropout
+        scored = score(select.teacher_forced(network), (), TEXT)
+        wanted = expected.double().log_softmax(-1)[range(10), TEXT[1:]]
+        torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
+    if name not in ("output", "a helper", "run"):
+        trace = gate_trace(network, TEXT, GateSelection(units=tuple(range(10))))
+        torch.testing.assert_close(trace.values["h"][-1], features[0], rtol=0, atol=1e-5)
+
+
+EDITS = {
+    "models/networks/transformer.py": ("self.activation(self.widen(x))", "self.activation(self.widen(x)).square()"),
+    "models/networks/cells.py": ("recurrent[:, 2 * width :]).tanh()", "recurrent[:, 2 * width :]).relu()"),
+}
+SCRIPT = """
+import torch
+from models.backends import select
+from models.interface import Prompt
+from tests.models import tiny
+from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped
+network = tiny.transformer()
+found = stepped(select.decodable(network, "fp32"), RAGGED, CONTINUATIONS)
+assert torch.allclose(found, full(network, RAGGED, CONTINUATIONS), atol=1e-5)
+print(select.select(network, "int8").reason)
+network = tiny.recurrent(cell="gru")
+print(select.select(network, "fp32").reason)
+print(float(found.sum()), float(network(torch.tensor([[3, 4, 5, 6, 7, 8]]))[0].sum()))
+"""
+
+
+def test_an_edit_of_the_source_is_what_runs(tmp_path: Path) -> None:
+    """The code of the classes, not what somebody did to them at run time."""
+    root = Path(str(models.__file__)).parents[1]
+    shutil.copytree(root / "models", tmp_path / "models", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").symlink_to(root / "tests")
+    outputs = []
+    for file, (old, new) in [("", ("", "")), *EDITS.items()]:
+        if file:
+            text = (tmp_path / file).read_text()
+            assert text.count(old) == 1
+            (tmp_path / file).write_text(text.replace(old, new))
+        run = [sys.executable, "-c", SCRIPT]
+        done = subprocess.run(
+            run,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout.splitlines())
+    plain, one, both = outputs
+    assert "FeedForward.forward was edited" in one[0]
+    assert "the cell gru was edited" in both[1]
+    assert len({plain[2].split()[0], one[2].split()[0]}) == 2
+    assert len({one[2].split()[1], both[2].split()[1]}) == 2
+
+
+def test_a_harmless_edit_of_a_comment_or_a_docstring_changes_no_fingerprint() -> None:
+    from models.exactness import fingerprint
+
+    def plain(x: Tensor) -> Tensor:
+        return x + 1
+
+    def told(x: Any) -> Any:
+        """What it does."""
+        return x + 1  # why
+
+    def other(x: Tensor) -> Tensor:
+        return x + 2
+
+    told.__code__ = told.__code__.replace(co_name="plain")
+    assert fingerprint(plain)
+    assert fingerprint(plain) != fingerprint(other)
+    assert fingerprint(Transformer.embed) == CODE["Transformer.embed"]
