@@ -135,13 +135,6 @@ def _linearised(tree: Tree, language: int) -> tuple[Word, ...]:
     return tuple(linearised_formula(tree, language))
 
 
-def _required() -> Iterator[Tree]:
-    """What is always trained on: the fixed phrases, and the examples of the documentation."""
-    yield from fixed_formulas()
-    yield Clause(PRONOUNS["i"], VERBS["want"], NounPhrase(NOUNS["beer"], "a"))
-    yield Clause(NounPhrase(NOUNS["Tom"]), VERBS["chase"], NounPhrase(NOUNS["Jerry"]))
-
-
 def _drawn(construction: Callable[[Dice], Tree | None], quota: int) -> dict[str, Tree]:
     """Different trees of the construction by their keys, up to the quota."""
     dice = Dice(f"phrasebook: {construction.__name__}")
@@ -155,37 +148,32 @@ def _drawn(construction: Callable[[Dice], Tree | None], quota: int) -> dict[str,
     return trees
 
 
-def _trees(required: dict[str, Tree]) -> dict[str, Tree]:
-    trees = dict(required)
-    for tree in greeting_formulas():
-        trees[tree.key] = tree
-    for construction, quota in _QUOTAS.items():
-        trees |= _drawn(construction, quota)
-    return trees
-
-
-def _is_held_out(key: str) -> bool:
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) % 10 == 0
-
-
 @cache
 def _phrases() -> tuple[Phrase, ...]:
     """The phrases without those of which a text in some language is taken already."""
-    required = {tree.key: tree for tree in _required()}
-    found: list[Phrase] = []
+    examples = (  # of the documentation
+        Clause(PRONOUNS["i"], VERBS["want"], NounPhrase(NOUNS["beer"], "a")),
+        Clause(NounPhrase(NOUNS["Tom"]), VERBS["chase"], NounPhrase(NOUNS["Jerry"])),
+    )
+    never_held_out: dict[str, Tree] = {tree.key: tree for tree in (*fixed_formulas(), *examples)}
+    trees = never_held_out | {tree.key: tree for tree in greeting_formulas()}
+    for construction, quota in _QUOTAS.items():
+        trees |= _drawn(construction, quota)
+    phrases: list[Phrase] = []
     taken: set[tuple[str, str]] = set()
-    for key, tree in _trees(required).items():
+    for key, tree in trees.items():
         lines = tuple(_linearised(tree, language) for language in range(len(LANGUAGES)))
-        phrase = Phrase(key, key not in required and _is_held_out(key), lines)
+        in_held_out_tenth = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) % 10 == 0
+        phrase = Phrase(key, in_held_out_tenth and key not in never_held_out, lines)
         texts = {(language, phrase.text(language)) for language in LANGUAGES}
         if taken.isdisjoint(texts):
             taken |= texts
-            found.append(phrase)
-    return tuple(found)
+            phrases.append(phrase)
+    return tuple(phrases)
 
 
 def phrases() -> Iterator[Phrase]:
-    """All phrases, always in the same order: first the required ones, then construction by construction."""
+    """All phrases, always in the same order: first the formulas, then construction by construction."""
     return iter(_phrases())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import yaml
 
-from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig
+from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.config.run_file import RUN_FILE
 from training.data.sentence_pairs import CorpusReport, Pairs
 from training.errors import pluralize
@@ -125,6 +125,9 @@ def model_card(facts: CardFacts) -> str:
     """Markdown."""
     config = facts.config
     licence = f"`{facts.licence}`" if facts.licence else "not stated; that of the training data decides"
+    timed = config.loop.max_minutes is not None
+    again = "Again, but for what a clock decided (`loop.max_minutes`)" if timed else "Again, exactly"
+    left_out = f"\n## Left out of the training data\n\n{facts.left_out}\n" if facts.left_out else ""
     return f"""{front_matter(facts.licence, facts.languages, facts.task)}
 # {facts.title}
 
@@ -142,12 +145,12 @@ def model_card(facts: CardFacts) -> str:
 - Data: {facts.data}
 - Recipe: `{config.recipe}`, {facts.parameters:,} parameters, seed {config.loop.seed}
 - Command: `{facts.command}`
-- {_reproduction(config.loop)}
+- {again}: `{RUN_FILE}` beside this file holds every option
 - {facts.training}
 - Hardware: {facts.hardware}; torch {torch.__version__}, Python {platform.python_version()}
 {f"- Backend: {facts.backend}{chr(10)}" if facts.backend else ""}- Source revision: {source_revision()}
 - Licence: {licence}
-{_dropped_section(facts.left_out)}{_memorisation_section(facts.memorised)}{_samples_section(facts.samples)}
+{left_out}{_memorisation_section(facts.memorised)}{_samples_section(facts.samples)}
 ## Configuration
 
 ```json
@@ -168,17 +171,6 @@ def front_matter(licence: str | None, languages: Sequence[str], task: str) -> st
         values["pipeline_tag"] = task
     values["library_name"] = "parlance"
     return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=math.inf)}---"
-
-
-def _reproduction(loop: LoopConfig) -> str:
-    holds = f"`{RUN_FILE}` beside this file holds every option"
-    if loop.max_minutes is None:
-        return f"Again, exactly: {holds}"
-    return f"Again, but for what a clock decided (`loop.max_minutes`): {holds}"
-
-
-def _dropped_section(table: str) -> str:
-    return f"\n## Left out of the training data\n\n{table}\n" if table else ""
 
 
 def _scores_table(scores: Scores) -> str:
@@ -229,8 +221,5 @@ def _samples_section(samples: Sequence[tuple[str, str, str]]) -> str:
 
 def _markdown_table(head: Sequence[str], rows: Iterable[list[str]]) -> str:
     lines = [list(head), ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(_markdown_cell(cell) for cell in line)} |\n" for line in lines)
-
-
-def _markdown_cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+    escapes = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": "<br>"})
+    return "".join(f"| {' | '.join(cell.translate(escapes) for cell in line)} |\n" for line in lines)
