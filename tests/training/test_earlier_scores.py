@@ -33,7 +33,7 @@ def scores(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return {name: {k: v for k, v in row.items() if k != "seconds"} for name, row in found.items()}
 
 
-def test_test_scores_of_the_same_weights_stay(
+def test_test_scores_of_unchanged_weights_are_kept(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert list(finished) == ["validation (greedy)", *TEST]
@@ -45,7 +45,7 @@ def test_test_scores_of_the_same_weights_stay(
     assert all(f"| {name} |" in card for name in TEST)
 
 
-def test_another_test_set_comes_beside_them_and_the_same_one_instead(
+def test_scores_of_another_test_set_are_added(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, *SHORT, "--resume", "--test", "other.tsv"]) == 0
@@ -58,7 +58,7 @@ def test_another_test_set_comes_beside_them_and_the_same_one_instead(
     assert [found[name]["sentences"] for name in TEST] == [2, 2]
 
 
-def test_test_scores_of_other_weights_go_and_that_is_said(
+def test_test_scores_of_changed_weights_are_dropped_with_a_note(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, "--max-epochs", "3", "--resume"]) == 0
@@ -69,7 +69,7 @@ def test_test_scores_of_other_weights_go_and_that_is_said(
 
 
 @pytest.mark.parametrize("moved", [0, 2, 9])
-def test_test_scores_outlive_a_kill_between_the_files_of_a_model(
+def test_test_scores_survive_a_kill_while_publishing(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str], moved: int
 ) -> None:
     """As `models.checkpoint.write` leaves its folders after so many files."""
@@ -85,7 +85,7 @@ def test_test_scores_outlive_a_kill_between_the_files_of_a_model(
     assert not staging.exists()
 
 
-def test_weights_that_are_not_those_of_the_scores_bring_none(
+def test_scores_of_weights_with_another_checksum_are_dropped(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A kill came before the weights were moved, and the run is resumed to those before them."""

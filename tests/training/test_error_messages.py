@@ -17,16 +17,14 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 
 
 @pytest.mark.slow
-def test_what_a_group_says_on_its_way_does_not_silence_its_error() -> None:
+def test_note_of_a_group_does_not_silence_its_error() -> None:
     first, second = together(2, group_runs.speak)
     assert "On the way.\n" in first
     assert "On the way.\n" not in second
     assert (first + second).count("error: The end.\n") == 1
 
 
-def test_a_folder_that_may_not_be_written_is_told_before_the_corpus_is_read(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_folder_is_checked_before_the_corpus_is_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (SING, [*TRANSLATE, "--train", "none.tsv"]):
         message = refused(
             capsys, *command, "--corpus" if command is SING else "--valid", "none.txt", "--out", "song.txt"
@@ -34,12 +32,14 @@ def test_a_folder_that_may_not_be_written_is_told_before_the_corpus_is_read(
         assert message == "song.txt is a file; --out names a folder."
 
 
-def test_a_wrong_number_of_processes_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_number_of_processes_is_reported_with_other_problems(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wanted = "This cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
     assert refused(capsys, *SING, "--processes", "-1", "--max-epochs", "0") == wanted
 
 
-def test_files_that_are_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_corpus_files_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "folder").mkdir()
     assert refused(capsys, *TRANSLATE, "--train", "folder") == "folder is a folder, and a file is needed."
     (here / "pairs.tsv.gz").write_bytes(b"a\tA\n")
@@ -50,20 +50,20 @@ def test_files_that_are_none(here: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "has 1 pair" in refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m")
 
 
-def test_no_marian_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_a_marian_model_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "folder").mkdir()
     wanted = "folder/config.json is missing: folder is not a whole Marian folder."
     assert refused(capsys, "import-marian", "folder", "--out", "m") == wanted
 
 
-def test_a_run_without_a_snapshot_leaves_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_run_without_a_snapshot_leaves_no_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e9", "--set", "optimizer.clip_norm=0"]
     wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
     assert " at update " in refused(capsys, *TRANSLATE, *wild)
     assert not (here / "m").exists()
 
 
-def test_a_smaller_vocabulary_than_asked_for_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_smaller_vocabulary_is_noted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kind = ["--set", "tokenizer.kind=sentencepiece", "--vocab-size", "90000"]
     assert main([*TRANSLATE, *SHORT, *kind]) == 0
     size = max(t.size for t in checkpoints.read(here / "m").tokenizers.values())
@@ -72,7 +72,7 @@ def test_a_smaller_vocabulary_than_asked_for_is_told(here: Path, capsys: pytest.
     assert sentence in capsys.readouterr().err.splitlines()
 
 
-def test_a_forgotten_folder_is_told_with_all_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_out_is_reported_with_other_problems(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = "This cannot start: --sead is no option, did you mean --seed?; --out is missing."
     assert refused(capsys, *SING[:3], "--sead", "3") == wanted
     assert refused(capsys, "translator", "--resume").endswith("; --train is missing; --out is missing.")

@@ -19,23 +19,23 @@ from training.report.environment import hardware_summary
     ("number", "wanted"),
     [(0, "0 epochs"), (1, "1 epoch"), (2000, "2,000 epochs"), (1.0, "1 epoch"), (0.5, "0.5 epochs")],
 )
-def test_a_number_and_its_noun(number: float, wanted: str) -> None:
+def test_pluralize(number: float, wanted: str) -> None:
     assert pluralize(number, "epoch") == wanted
 
 
-def test_limits_of_one() -> None:
+def test_limit_of_1_is_singular() -> None:
     assert looping(Counting(), max_epochs=1).run().ended_by == "the limit of 1 epoch"
     ended = looping(Counting([1.0, 2.0]), max_epochs=9, patience=1).run().ended_by
     assert ended == "1 validation without a gain"
 
 
-def test_a_machine_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardware_of_one_core_is_singular(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     assert ", 1 core, 1 thread, " in hardware_summary(torch.device("cpu"))
 
 
 @pytest.mark.usefixtures("no_curves")
-def test_a_card_of_one_epoch_and_one_pair_left_out(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_card_of_1_epoch_and_1_dropped_pair_is_singular(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (here / "pairs.tsv").read_text().splitlines()
     (here / "pairs.tsv").write_text("\n".join([*lines, lines[0]]))
     (here / "valid.tsv").write_text("zz yy\tYY ZZ\n")

@@ -13,7 +13,7 @@ from training.__main__ import main
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
-def test_out_that_holds_a_model_is_left_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_with_a_model_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SING, *SHORT]) == 0
     before = {path.name: path.read_bytes() for path in (here / "m").iterdir() if path.is_file()}
     capsys.readouterr()
@@ -21,7 +21,7 @@ def test_out_that_holds_a_model_is_left_alone(here: Path, capsys: pytest.Capture
     assert {path.name: path.read_bytes() for path in (here / "m").iterdir() if path.is_file()} == before
 
 
-def test_out_that_cannot_be_a_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_that_cannot_be_a_folder_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "m").write_text("a file")
     assert refused(capsys, *SING) == "m is a file; --out names a folder."
     wanted = "The run cannot go on: m/inside lies inside of something that is a file, not a folder."
@@ -31,19 +31,19 @@ def test_out_that_cannot_be_a_model(here: Path, capsys: pytest.CaptureFixture[st
     assert refused(capsys, *SING, "--out", "broken") == wanted
 
 
-def test_a_readme_of_ones_own_is_not_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_readme_is_not_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "README.md").write_text("mine")
     wanted = ". holds a README.md, which the model card would overwrite; choose another --out."
     assert refused(capsys, *SING, "--out", ".") == wanted
     assert (here / "README.md").read_text() == "mine"
 
 
-def test_resume_without_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_without_a_snapshot_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, *SING, "--resume") == "m has no run to resume; leave --resume out to start one."
     assert not (here / "m").exists()
 
 
-def test_resume_with_another_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_with_another_seed_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SING, *SHORT]) == 0
     capsys.readouterr()
     message = refused(capsys, *SING, "--resume", "--seed", "2")

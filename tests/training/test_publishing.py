@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 
 
 @pytest.mark.slow  # two whole runs
-def test_a_kill_in_the_middle_of_publishing_can_be_made_good(tmp_path: Path, whole: Callable[..., Path]) -> None:
+def test_kill_while_publishing_is_repaired_by_a_resume(tmp_path: Path, whole: Callable[..., Path]) -> None:
     replace_file, moved = Path.replace, []
 
     def dying(self: Path, target: Path) -> Path:

@@ -19,6 +19,7 @@ from typing import TypedDict, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from training.distributed.rendezvous import join_round
@@ -64,10 +65,36 @@ def restore_random_state(by_rank: list[RandomState], rank: int, device: torch.de
 
 
 class Workers:
-    """One process alone: the interface of `ProcessGroup`, and what it comes down to without peers."""
+    """The processes of a run as one of them sees it; without arguments, one process alone.
 
-    rank, count, local_rank, machines = 0, 1, 0, 1
-    synchronize = True  # whether the next backward pass averages gradients over the processes
+    Numbers and objects go over gloo on the CPU, so that none of them waits for a GPU; gradients go over NCCL where they
+    lie on GPUs."""
+
+    def __init__(self, rank: int = 0, count: int = 1) -> None:
+        self.rank, self.count = rank, count
+        self.local_rank, self.machines = int(os.environ.get("LOCAL_RANK", "0")), 1
+        self.synchronize = True  # whether the next backward pass averages gradients over the processes
+        self._store: Store | None = None
+        self._watchdog: Watchdog | None = None
+        self._rank_0_calls = 0
+
+    @classmethod
+    def join(cls, backend: str) -> Workers:
+        """A process of torchrun's group. TrainingError where the processes do not reach each other."""
+        try:
+            store, rank, count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
+            store = join_round(store, rank, count, PEER_TIMEOUT)
+            distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PEER_TIMEOUT)
+        except (RuntimeError, ValueError) as error:
+            raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
+        workers = cls(rank, count)
+        workers._store = store
+        own_connection = store.clone()  # type: ignore[attr-defined]
+        hosts = workers.gather(socket.gethostname())
+        workers.machines = len(set(hosts))
+        workers._watchdog = Watchdog(own_connection, rank, hosts)
+        workers._watchdog.watch()
+        return workers
 
     @property
     def writes(self) -> bool:
@@ -76,104 +103,62 @@ class Workers:
 
     def from_rank_0(self, value: float) -> float:
         """Rank 0's number on every process, for what clocks decide."""
-        return value
+        if self.count == 1:
+            return value
+        number = torch.tensor(value, dtype=torch.float64)
+        distributed.broadcast(number, src=0)
+        return number.item()
 
     def sum_numbers(self, values: Sequence[float]) -> list[float]:
-        return list(values)
+        if self.count == 1:
+            return list(values)
+        numbers = torch.tensor(values, dtype=torch.float64)
+        distributed.all_reduce(numbers)
+        return cast(list[float], numbers.tolist())
 
     def sum_tensor(self, value: Tensor) -> Tensor:
-        """The sum over all processes; on a GPU the host does not wait for it."""
+        """The sum over all processes, in place; on a GPU the host does not wait for it."""
+        if self.count > 1:
+            distributed.all_reduce(value)
         return value
 
     def gather(self, value: Value) -> list[Value]:
         """The values of all processes, by rank; on every process."""
-        return [value]
+        if self.count == 1:
+            return [value]
+        values: list[Value | None] = [None] * self.count
+        distributed.all_gather_object(values, value)
+        return cast(list[Value], values)
 
     def on_rank_0(self, make: Callable[[], Value]) -> Value:
         """What `make` returns on rank 0, the only one to call it. However long it takes, the other ranks wait."""
-        return make()
-
-    def print_error(self, sentence: str) -> None:
-        """Why the run ends, on standard error; of all processes' sentences only the first is printed."""
-        print(sentence, file=sys.stderr, flush=True)
+        if self._store is None:
+            return make()
+        self._rank_0_calls += 1
+        ready = f"ready/{self._rank_0_calls}"
+        value: list[Value | None] = [make() if self.rank == 0 else None]
+        if self.rank == 0:
+            self._store.set(ready, "")
+        else:
+            self._store.wait([ready], RANK_0_TIMEOUT)
+        distributed.broadcast_object_list(value, src=0)
+        return cast(Value, value[0])
 
     def note(self, sentence: str) -> None:
         """A message of a run that goes on, once for all processes."""
         if self.writes:
             print(sentence, file=sys.stderr, flush=True)
 
-    def exit_after_peer_failure(self) -> None:
-        """End this process, after `watchdog.is_peer_failure`."""
-
-    def device(self, kind: str) -> torch.device:
-        """The CPU, or this process's own GPU."""
-        return torch.device(kind)
-
-    def close(self) -> None:
-        """Leave the group at the end of a run."""
-
-
-class ProcessGroup(Workers):
-    """A process among torchrun's. Numbers and objects go over gloo on the CPU, so that none of them waits for a GPU;
-    gradients go over NCCL where they lie on GPUs."""
-
-    def __init__(self, backend: str) -> None:
-        try:
-            store, self.rank, self.count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
-            self.store = join_round(store, self.rank, self.count, PEER_TIMEOUT)
-            distributed.init_process_group(
-                backend, store=self.store, rank=self.rank, world_size=self.count, timeout=PEER_TIMEOUT
-            )
-        except (RuntimeError, ValueError) as error:
-            raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-        self._rank_0_calls = 0
-        own_connection = self.store.clone()  # type: ignore[attr-defined]
-        hosts = self.gather(socket.gethostname())
-        self.machines = len(set(hosts))
-        self.watchdog = Watchdog(own_connection, self.rank, hosts)
-        self.watchdog.watch()
-
-    def from_rank_0(self, value: float) -> float:
-        number = torch.tensor(value, dtype=torch.float64)
-        distributed.broadcast(number, src=0)
-        return number.item()
-
-    def sum_numbers(self, values: Sequence[float]) -> list[float]:
-        numbers = torch.tensor(values, dtype=torch.float64)
-        distributed.all_reduce(numbers)
-        return cast(list[float], numbers.tolist())
-
-    def sum_tensor(self, value: Tensor) -> Tensor:
-        distributed.all_reduce(value)
-        return value
-
-    def gather(self, value: Value) -> list[Value]:
-        values: list[Value | None] = [None] * self.count
-        distributed.all_gather_object(values, value)
-        return cast(list[Value], values)
-
-    def on_rank_0(self, make: Callable[[], Value]) -> Value:
-        self._rank_0_calls += 1
-        ready = f"ready/{self._rank_0_calls}"
-        value: list[Value | None] = [make() if self.rank == 0 else None]
-        if self.rank == 0:
-            self.store.set(ready, "")
-        else:
-            self.store.wait([ready], RANK_0_TIMEOUT)
-        distributed.broadcast_object_list(value, src=0)
-        return cast(Value, value[0])
-
     def print_error(self, sentence: str) -> None:
-        self.watchdog.print_once(sentence)
-
-    def exit_after_peer_failure(self) -> None:
-        self.watchdog.report_failure()
-        sys.stdout.flush()
-        os._exit(1)  # on the way out PyTorch would wait seconds for a peer that is dead
+        """Why the run ends, on standard error; of all processes' sentences only the first is printed."""
+        if self._watchdog is None:
+            print(sentence, file=sys.stderr, flush=True)
+        else:
+            self._watchdog.print_once(sentence)
 
     def device(self, kind: str) -> torch.device:
-        if kind != "cuda":
+        """The CPU, or this process's own GPU. TrainingError where there are fewer GPUs than processes."""
+        if kind != "cuda" or self.count == 1:
             return torch.device(kind)
         gpus = torch.cuda.device_count()
         if self.local_rank >= gpus:
@@ -184,19 +169,28 @@ class ProcessGroup(Workers):
         torch.cuda.set_device(device)
         return device
 
+    def exit_after_peer_failure(self) -> None:
+        """End this process, after `watchdog.is_peer_failure`."""
+        if self._watchdog is not None:
+            self._watchdog.report_failure()
+            sys.stdout.flush()
+            os._exit(1)  # on the way out PyTorch would wait seconds for a peer that is dead
+
     def close(self) -> None:
-        """Ends this process too: a thread of PyTorch's that is still there at the interpreter's exit would abort it."""
-        distributed.destroy_process_group()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        """Leave the group at the end of a run, and with it the process: a thread of PyTorch's that is still there at
+        the interpreter's exit would abort it."""
+        if self.count > 1:
+            distributed.destroy_process_group()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
 
 
 def join_group() -> Workers:
     """The group that torchrun has started this process in, or this process alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Workers()
-    return ProcessGroup("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    return Workers.join("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
 
 
 def check_same_run(workers: Workers, fingerprint: str) -> None:

@@ -98,9 +98,7 @@ def test_sources_that_a_server_would_refuse_are_left_out(
     assert json.loads(capsys.readouterr().out)["too_long"] == 1
 
 
-def test_what_fails_half_way_leaves_no_file(
-    here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failure_leaves_no_partial_file(here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distillation, "CHUNK_PAIRS", 2)
     choose, calls = Teacher.choose, [0]
 
@@ -115,14 +113,16 @@ def test_what_fails_half_way_leaves_no_file(
     assert sorted(path.name for path in here.iterdir()) == ["pairs.tsv"]
 
 
-def test_all_that_is_wrong_is_said_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_problems_are_reported_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(capsys, "distil", "m", "--beam", "0", "--processes", "0", "--out", "d.tsv", "--device", "cpu")
     for part in ("--train is missing", "--beam must be 1 to 64, not 0", "--processes must be at least 1, not 0"):
         assert part in said
     assert "--out must end in .jsonl or .jsonl.gz, not be d.tsv" in said
 
 
-def test_refusals(here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_teachers_and_corpora_are_refused(
+    here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     common = ("--train", "pairs.tsv", "--out", "d.jsonl", "--device", "cpu")
     lyricist = tiny_checkpoints / LYRICIST
     expected = f"{lyricist} is a lyricist, and only a translator can teach one."

@@ -27,7 +27,7 @@ def multi30k_like(pairs: int) -> list[tuple[int, int]]:
     return [(source, target) for source, target in lengths]
 
 
-def test_a_tenth_of_what_is_computed_at_most_is_padding() -> None:
+def test_at_most_a_tenth_of_computed_tokens_is_padding() -> None:
     lengths = multi30k_like(29_000)
     means = [sum(side) / len(lengths) for side in zip(*lengths, strict=True)]
     assert all(14 < mean < 17 for mean in means)

@@ -35,7 +35,7 @@ def segmentation(corpus: Pairs = SENTENCES, *, seed: int = 1, **options: Any) ->
 
 
 @pytest.mark.parametrize(("algorithm", "share"), [("bpe", 0.2), ("unigram", 0.3)])
-def test_each_epoch_cuts_anew_and_repeats_itself(algorithm: str, share: float) -> None:
+def test_each_epoch_samples_anew_and_reproducibly(algorithm: str, share: float) -> None:
     cut = segmentation(algorithm=algorithm, source_sampling=share, target_sampling=share)
     epochs = [cut.epoch(number) for number in (0, 1)]
     assert epochs[0] != epochs[1]
@@ -48,7 +48,7 @@ def test_each_epoch_cuts_anew_and_repeats_itself(algorithm: str, share: float) -
 
 
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
-def test_a_sampled_cut_stands_for_the_same_text_between_the_same_special_tokens(algorithm: str) -> None:
+def test_sampled_segmentation_decodes_to_the_same_text(algorithm: str) -> None:
     cut = segmentation(algorithm=algorithm, source_sampling=0.3, target_sampling=0.3)
     sources, targets = cut.epoch(0)
     for source, target, text, translation in zip(sources, targets, *cut.texts, strict=True):
@@ -59,7 +59,7 @@ def test_a_sampled_cut_stands_for_the_same_text_between_the_same_special_tokens(
     assert sum(map(len, sources)) > 1.05 * sum(map(len, cut.best[0]))
 
 
-def test_only_the_side_that_asks_is_sampled() -> None:
+def test_sampling_is_set_per_side() -> None:
     cut = segmentation(target_sampling=0.5)
     sources, targets = cut.epoch(3)
     assert sources == cut.best[0]
@@ -67,7 +67,7 @@ def test_only_the_side_that_asks_is_sampled() -> None:
     assert segmentation().epoch(3) == segmentation().best
 
 
-def test_how_many_merges_are_left_out() -> None:
+def test_sampling_share_of_left_out_merges() -> None:
     """One merge makes "ab": with a share of 0.3 left out, it stays in two pieces as often."""
     corpus = Pairs(["ab"] * 2000, ["ab"] * 2000)
     whole = segmentation(corpus, vocab_size=8).best[0][0]
@@ -78,7 +78,7 @@ def test_how_many_merges_are_left_out() -> None:
     assert kept == pytest.approx(0.7**merges, abs=0.04)
 
 
-def test_some_pairs_are_turned_in_the_first_epochs_alone() -> None:
+def test_pairs_are_swapped_in_the_first_epochs_alone() -> None:
     cut = segmentation(bidirectional_epochs=2)
     straight = list(zip(*cut.best, strict=True))
     turned = [(target[1:], (BOS, *source)) for source, target in straight]

@@ -35,7 +35,7 @@ def test_special_ids_are_the_same_in_every_vocabulary(kind: str, joint: bool) ->
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "word", "character"])
-def test_a_text_comes_back(kind: str) -> None:
+def test_tokenizers_round_trip_text(kind: str) -> None:
     source, target = fitted(kind=kind, vocab_size=60, joint=False)
     assert source.decode([2, *source.encode("Ein Bier, bitte!"), 3, 0]) == "Ein Bier, bitte!"
     assert target.decode(target.encode("two beers please")) == "two beers please"

@@ -26,7 +26,7 @@ def limited(epochs: int, *, dropout: bool) -> TranslatorConfig:
     return translator(loop=loop, **R_DROP) if dropout else plain(loop=loop, **R_DROP)
 
 
-def test_processes_that_die_go_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_run_of_killed_processes_resumes_bit_for_bit(tmp_path: Path) -> None:
     for name, seed in (("pairs", 0), ("others", 1)):
         given = pairs(41, seed=seed)
         lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]
@@ -64,7 +64,7 @@ def test_a_run_goes_on_with_fewer_or_more_processes(tmp_path: Path, before: int,
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_dropout_goes_on_with_the_streams_that_there_are(tmp_path: Path, before: int, after: int) -> None:
+def test_saved_dropout_streams_go_on_with_other_process_counts(tmp_path: Path, before: int, after: int) -> None:
     together(before, group_runs.translate, tmp_path, limited(2, dropout=True))
     parts = together(after, group_runs.translate, tmp_path, limited(4, dropout=True), True)
     assert_one_mind(parts)

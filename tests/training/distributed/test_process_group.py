@@ -34,7 +34,9 @@ def assert_one_mind(weights: list[dict[str, Tensor]]) -> None:
     ("count", "tokens_per_batch", "accumulate"),
     [pytest.param(2, 40, 1, marks=pytest.mark.slow), (2, 20, 2), pytest.param(3, 14, 3, marks=pytest.mark.slow)],
 )
-def test_processes_take_the_updates_of_one(tmp_path: Path, count: int, tokens_per_batch: int, accumulate: int) -> None:
+def test_several_processes_take_the_updates_of_one(
+    tmp_path: Path, count: int, tokens_per_batch: int, accumulate: int
+) -> None:
     """Batches of an odd number of rows, so that ranks have unlike tokens, or of fewer rows than there are ranks."""
     limits = LoopConfig(max_epochs=8, ema_decay=0.9, gradient_accumulation=accumulate, sample_translations=0)
     config = plain(tokens_per_batch=tokens_per_batch, loop=limits)
@@ -50,7 +52,7 @@ def test_processes_take_the_updates_of_one(tmp_path: Path, count: int, tokens_pe
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["consecutive", "random"])
-def test_strands_of_a_text_are_shared(tmp_path: Path, sampling: str) -> None:
+def test_lanes_of_a_text_are_shared(tmp_path: Path, sampling: str) -> None:
     """Three strands for two processes: the carried states go with their rows."""
     changes = {
         "network": {"embedding": 8, "hidden": 8, "layers": 2, "dropout": 0.0},
@@ -68,7 +70,7 @@ def test_strands_of_a_text_are_shared(tmp_path: Path, sampling: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_as_it_was_on_as_many_processes(tmp_path: Path) -> None:
+def test_resume_on_as_many_processes_is_bit_for_bit(tmp_path: Path) -> None:
     """With dropout: every rank has a stream of its own, and has it again."""
     changes = {"network": {"embedding": 8, "hidden": 8, "layers": 2, "dropout": 0.5}}
     whole = together(2, group_runs.sing, tmp_path / "whole", {**changes, "loop": LoopConfig(max_epochs=4)})
@@ -80,7 +82,7 @@ def test_a_run_goes_on_as_it_was_on_as_many_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_the_same_data_on_more_processes_or_fewer(tmp_path: Path) -> None:
+def test_resume_on_another_number_of_processes_sees_the_same_data(tmp_path: Path) -> None:
     def limited(epochs: int) -> dict[str, Any]:
         network = {"embedding": 8, "hidden": 8, "layers": 2, "dropout": 0.0}
         return {"network": network, "rows": 3, "loop": LoopConfig(max_epochs=epochs)}
@@ -92,7 +94,7 @@ def test_a_run_goes_on_with_the_same_data_on_more_processes_or_fewer(tmp_path: P
     assert_close(parts, one)
 
 
-def test_gradients_of_unlike_parts_weigh_by_their_tokens() -> None:
+def test_gradients_of_unequal_shards_weigh_by_their_tokens() -> None:
     """Also through two passes, a table used twice and parameters that are not used at all, and added up over several
     batches of an update; the last batch has a row for rank 0 only."""
     rows = torch.tensor([[1, 2, 3], [4, 0, 0], [5, 6, 0], [6, 0, 0], [2, 2, 2]])
@@ -110,21 +112,21 @@ def test_gradients_of_unlike_parts_weigh_by_their_tokens() -> None:
                     torch.testing.assert_close(found * 2, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_clock_counts() -> None:
+def test_rank_0s_clock_counts() -> None:
     """Rank 1's is far ahead, and faster."""
     found = together(2, group_runs.count_up, 50, 500.0, 0.2, -1)
     assert found[0] == found[1]
     assert 3 <= found[0][0] <= 12
 
 
-def test_a_loss_that_is_no_number_on_one_process_ends_all() -> None:
+def test_nan_loss_on_one_process_ends_all() -> None:
     errors = together(2, group_runs.count_up, 9, 0.0, None, 1)
     assert all(isinstance(error, TrainingError) for error in errors)
     assert str(errors[0]) == str(errors[1])
     assert "became nan at update 3" in str(errors[0])
 
 
-def test_every_process_must_read_the_same() -> None:
+def test_processes_with_different_corpora_are_refused() -> None:
     errors = together(3, group_runs.disagree)
     assert all(isinstance(error, TrainingError) for error in errors)
     assert "must be the same on every machine" in str(errors[0])

@@ -33,9 +33,7 @@ def met(arrivals: list[Future[Store]]) -> list[Store]:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-def test_a_second_start_sees_nothing_of_the_first(
-    store: Store, pool: ThreadPoolExecutor, order: tuple[int, ...]
-) -> None:
+def test_second_start_sees_no_keys_of_the_first(store: Store, pool: ThreadPoolExecutor, order: tuple[int, ...]) -> None:
     first = met([pool.submit(join_round, store, rank, 3, SOON) for rank in order])
     first[0].set("address", "of a dead process")
     assert all(part.get("address") == b"of a dead process" for part in first)
@@ -45,7 +43,7 @@ def test_a_second_start_sees_nothing_of_the_first(
     assert all(part.get("address") == b"new" for part in second)
 
 
-def test_who_has_died_while_it_waited_is_not_met(store: Store, pool: ThreadPoolExecutor) -> None:
+def test_process_that_died_while_waiting_is_not_in_the_round(store: Store, pool: ThreadPoolExecutor) -> None:
     """Rank 0 first calls the word of a process that is no more."""
     store.set("here/1", "of the dead")
     early = pool.submit(join_round, store, 0, 2, SOON)
@@ -58,6 +56,6 @@ def test_who_has_died_while_it_waited_is_not_met(store: Store, pool: ThreadPoolE
     assert there.get("greeting") == b"hello"
 
 
-def test_a_process_that_does_not_come_is_not_waited_for_without_end(store: Store) -> None:
+def test_missing_process_is_a_timeout(store: Store) -> None:
     with pytest.raises(TrainingError, match="Not all 2 processes"):
         join_round(store, 0, 2, timedelta(seconds=0.1))

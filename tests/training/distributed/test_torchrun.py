@@ -84,7 +84,7 @@ def test_torchrun_starts_a_run_again_that_then_goes_on_by_itself(folder: Path, a
     assert json.loads(died.stdout) == json.loads(whole.stdout)
 
 
-def test_a_translator(folder: Path) -> None:
+def test_translator_trains_under_torchrun(folder: Path) -> None:
     translate = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--valid", "others.tsv"]
     done = torchrun(folder, *translate, "--out", "m", "--max-epochs", "2", "--device", "cpu")
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_a_translator(folder: Path) -> None:
         ([*SING, "--out", "m", "--resume"], "m has no run to resume"),
     ],
 )
-def test_a_mistake_is_told_once(folder: Path, arguments: list[str], sentence: str) -> None:
+def test_user_mistake_is_printed_once(folder: Path, arguments: list[str], sentence: str) -> None:
     """And is none that another start could mend: `--max-restarts` repeats it and no more."""
     done = torchrun(folder, *arguments)
     assert done.returncode != 0
@@ -120,13 +120,13 @@ def test_a_finished_run_is_not_taken_for_one_that_died(folder: Path) -> None:
     assert weights(folder / "m") == before
 
 
-def test_an_unknown_option_is_told_once(folder: Path) -> None:
+def test_unknown_option_is_printed_once(folder: Path) -> None:
     done = torchrun(folder, *SING, "--out", "m", "--unheard-of", "3")
     assert done.returncode != 0
     assert done.stderr.count("--unheard-of is no option") == 1
 
 
-def test_processes_of_our_own_do_the_same(folder: Path) -> None:
+def test_processes_option_trains_as_torchrun_does(folder: Path) -> None:
     whole = torchrun(folder, *SING, "--out", "whole")
     done = processes(folder, *SING, "--out", "own")
     assert done.returncode == 0, done.stderr
@@ -137,7 +137,7 @@ def test_processes_of_our_own_do_the_same(folder: Path) -> None:
     assert again.stderr == "error: own already holds a model; choose another --out, or go on with --resume.\n"
 
 
-def test_a_killed_process_of_our_own_is_told_in_one_line(folder: Path) -> None:
+def test_killed_process_of_processes_option_is_reported_in_one_line(folder: Path) -> None:
     killed = processes(folder, *SING, "--out", "m", MORTAL_RANK="0", MORTAL_AT="5")
     assert killed.returncode == 1
     [said] = sentences(killed)

@@ -20,7 +20,7 @@ from training.report.progress_report import ProgressReport
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
-def test_samples_stand_by_sentence_and_in_order(tmp_path: Path) -> None:
+def test_samples_are_listed_by_sentence_in_order(tmp_path: Path) -> None:
     report = ProgressReport(tmp_path, "", quiet=True)
     report.samples(1, [])
     assert not (tmp_path / "samples.jsonl").exists()
@@ -35,7 +35,7 @@ def test_samples_stand_by_sentence_and_in_order(tmp_path: Path) -> None:
     assert "| 10 | (nothing) |\n| 20 | two<br>lines |\n" in readable
 
 
-def test_a_resumed_run_forgets_the_samples_that_come_again(tmp_path: Path) -> None:
+def test_resume_removes_later_samples(tmp_path: Path) -> None:
     report = ProgressReport(tmp_path, "", quiet=True)
     for update in (10, 20, 30):
         report.samples(update, [("a", "b", str(update))])
@@ -46,7 +46,7 @@ def test_a_resumed_run_forgets_the_samples_that_come_again(tmp_path: Path) -> No
     assert [(row["update"], row["samples"][0][2]) for row in rows] == [(10, "10"), (20, "20"), (30, "new")]
 
 
-def test_a_lyricists_samples_repeat_and_leave_the_random_numbers_alone(whole: Callable[..., Path]) -> None:
+def test_lyrics_samples_are_reproducible_and_leave_random_state_alone(whole: Callable[..., Path]) -> None:
     checkpoint = checkpoints.read(whole(sing))
     network = load_network(checkpoint)
     before = torch.get_rng_state()
@@ -68,7 +68,7 @@ class Clock:
         monkeypatch.setattr("tqdm.std.time", lambda: self.now)
 
 
-def test_speed_counts_this_sessions_tokens_and_no_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speed_excludes_earlier_sessions_and_validations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     report = ProgressReport(tmp_path, "", quiet=True)
     clock.now += 50  # the snapshot is read
@@ -84,7 +84,7 @@ def test_speed_counts_this_sessions_tokens_and_no_validation(tmp_path: Path, mon
     assert [row["tokens_per_second"] for row in rows if "loss" in row] == [50.0, 150.0]
 
 
-def test_the_time_left_is_right_under_validation_and_resume(
+def test_remaining_time_accounts_for_validation_and_resume(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock(monkeypatch)

@@ -135,7 +135,9 @@ def test_newlines_are_read_as_in_training(folders: dict[str, Path], capsys: pyte
     assert scored(capsys, folders["strict"], "--corpus", song) == found
 
 
-def test_the_wrong_kind_of_data(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_other_kind_of_model_are_refused(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     model, song, table = folders["translator"], folders["lyricist"], folders["test.tsv"]
     wanted = f"{model} is a translator: give --test SOURCE,TARGET"
     assert refused(capsys, model, "--corpus", table) == f"{wanted} and no --corpus."
@@ -158,7 +160,7 @@ def test_texts_that_cannot_be_scored(folders: dict[str, Path], capsys: pytest.Ca
     assert refused(capsys, folders["lyricist"], "--corpus", missing) == f"{missing} does not exist."
 
 
-def test_folders_that_are_no_models(
+def test_folders_without_a_model_are_named(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "config.json is missing" in refused(capsys, tmp_path, "--corpus", folders["song.txt"])
@@ -171,7 +173,7 @@ def test_folders_that_are_no_models(
 
 
 @pytest.mark.parametrize("beam", [0, -1, 65])
-def test_a_beam_of_none(folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int) -> None:
+def test_beam_out_of_bounds_is_refused(folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int) -> None:
     assert f"--beam must be at least 1 and at most 64, not {beam}" in refused(
         capsys, folders["translator"], "--beam", beam
     )

@@ -53,7 +53,7 @@ def test_accumulated_batches_equal_one_large_batch(name: str) -> None:
         torch.testing.assert_close(small[key], value, rtol=0, atol=1e-6, msg=key)
 
 
-def test_unequal_batches_would_differ_if_each_had_the_same_weight() -> None:
+def test_batches_weigh_by_their_tokens() -> None:
     """The test above can fail: these batches' means do not average to the mean of all."""
 
     class Unequal(Counting):
@@ -65,7 +65,7 @@ def test_unequal_batches_would_differ_if_each_had_the_same_weight() -> None:
     assert task.network.weight.item() == -1.0  # 4 of one token in four, not 2
 
 
-def test_the_last_group_of_an_epoch_may_be_smaller() -> None:
+def test_last_accumulation_of_an_epoch_may_have_fewer_batches() -> None:
     task = Counting(batches=5)
     outcome = looping(task, max_epochs=2, gradient_accumulation=2).run()
     assert (outcome.progress.update, task.network.weight.item()) == (6, 6.0)

@@ -27,7 +27,7 @@ def offer(candidates: BestWeights, *costs: float) -> list[bool]:
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_the_best_are_kept_best_first(tmp_path: Path, on_disk: bool) -> None:
+def test_best_weights_are_kept_best_first(tmp_path: Path, on_disk: bool) -> None:
     candidates = BestWeights(tmp_path if on_disk else None, 3)
     best = offer(candidates, 5.0, 3.0, 4.0, 3.0, float("nan"), 1.0, 9.0)
     assert [n for n, is_best in enumerate(best, start=1) if is_best] == [1, 2, 6]
@@ -40,7 +40,7 @@ def test_the_best_are_kept_best_first(tmp_path: Path, on_disk: bool) -> None:
     assert mean["weight"].dtype == torch.float32
 
 
-def test_one_that_is_not_among_the_best_is_not_even_made() -> None:
+def test_weights_that_are_not_among_the_best_are_not_copied() -> None:
     candidates = BestWeights(None, 1)
     offer(candidates, 1.0)
 
@@ -50,7 +50,7 @@ def test_one_that_is_not_among_the_best_is_not_even_made() -> None:
     assert not candidates.offer(2.0, 2, unwanted)
 
 
-def test_files_go_when_a_snapshot_without_them_is_in_place(tmp_path: Path) -> None:
+def test_files_are_removed_once_a_snapshot_no_longer_lists_them(tmp_path: Path) -> None:
     def files() -> list[str]:
         return sorted(path.name for path in (tmp_path / "resume").iterdir())
 
@@ -62,14 +62,14 @@ def test_files_go_when_a_snapshot_without_them_is_in_place(tmp_path: Path) -> No
     assert files() == ["best-2.pt", "best-3.pt"]
 
 
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_missing_weights_file_is_named(tmp_path: Path) -> None:
     looping(Counting([1.0]), tmp_path, max_epochs=1).run()
     (tmp_path / "resume" / "best-1.pt").unlink()
     with pytest.raises(TrainingError, match=r"best-1\.pt cannot be read"):
         looping(Counting([1.0]), tmp_path, max_epochs=2).run(resume=True)
 
 
-def test_the_mean_is_chosen_where_it_validates_better() -> None:
+def test_mean_of_best_weights_is_chosen_if_it_validates_better() -> None:
     """Four epochs whose weights are 1 to 4; the best two by what is said are 2 and 3."""
     task = Counting([9.0, 2.0, 1.0, 3.0, 0.5])
     outcome = looping(task, max_epochs=4, average_best=2).run()
@@ -81,7 +81,7 @@ def test_the_mean_is_chosen_where_it_validates_better() -> None:
     assert task.network.weight.item() == 4.0
 
 
-def test_the_best_single_one_is_chosen_where_the_mean_is_no_better() -> None:
+def test_best_weights_are_chosen_if_their_mean_is_no_better() -> None:
     task = Counting([9.0, 2.0, 1.0, 3.0, 1.0])
     outcome = looping(task, max_epochs=4, average_best=3).run()
     assert task.seen[-1] == 3.0  # of 2, 3 and 4
@@ -92,7 +92,7 @@ def test_the_best_single_one_is_chosen_where_the_mean_is_no_better() -> None:
 
 
 @pytest.mark.slow
-def test_the_best_go_on_after_a_kill(tmp_path: Path) -> None:
+def test_best_weights_survive_a_kill(tmp_path: Path) -> None:
     loop = LoopConfig(ema_decay=0.9, average_best=3, validate_every_updates=3)
     translate(tmp_path / "whole", loop=loop)
     kept = snapshot.load(tmp_path / "whole")["best"]

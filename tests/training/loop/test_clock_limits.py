@@ -42,7 +42,7 @@ class Timed:
 
 @pytest.mark.parametrize("dies_after", [9, 43, 91, 117])
 @pytest.mark.parametrize("seconds", [0.98, 1.0, 1.02])
-def test_a_resume_at_another_speed_repeats_the_rates_of_what_was_lost(
+def test_resume_at_another_speed_repeats_the_learning_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int, seconds: float
 ) -> None:
     """One that is not so far from the first that the schedule must follow it."""
@@ -55,7 +55,7 @@ def test_a_resume_at_another_speed_repeats_the_rates_of_what_was_lost(
     assert again[: len(lost)] == lost
 
 
-def test_many_epochs_meet_the_end_at_the_time_limit_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_ends_at_the_time_limit_over_any_number_of_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = Timed(monkeypatch, None, 1.0).run()
     assert len(rates) == 120
     gone = 6 / 40_000  # before the first look at the clock there were so many updates left

@@ -132,7 +132,7 @@ STAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_disk_that_fills_up(
+def test_full_disk_ends_the_run_with_one_sentence(
     disk: Disk,
     stage: str,
     capsys: pytest.CaptureFixture[str],
@@ -155,7 +155,7 @@ def test_a_disk_that_fills_up(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["first snapshot", "weights", "curves", "config"])
-def test_the_old_model_outlives_a_resume_that_finds_no_space(
+def test_published_model_survives_a_resume_on_a_full_disk(
     disk: Disk, stage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sing("--max-epochs", "1") == 0
@@ -172,7 +172,7 @@ def test_the_old_model_outlives_a_resume_that_finds_no_space(
     assert checkpoints.read(Path("disk/m")).config != before
 
 
-def test_another_fault_of_the_disk_is_given_as_it_is(
+def test_other_disk_errors_are_reported_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(recipes.LYRICISTS, "small", lambda: RECIPE)

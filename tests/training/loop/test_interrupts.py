@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
-def test_an_interrupt_is_said_and_resumable(
+def test_interrupt_prints_a_sentence_and_is_resumable(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
@@ -60,7 +60,7 @@ def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_a_process_that_fails_says_one_sentence(here: Path) -> None:
+def test_failing_process_prints_one_sentence(here: Path) -> None:
     process = start(here, *TRANSLATE, "--train", "missing.tsv")
     out, said = process.communicate(timeout=60)
     assert process.returncode == 2
@@ -70,7 +70,7 @@ def test_a_process_that_fails_says_one_sentence(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_is_interrupted_and_one_that_goes_on(here: Path) -> None:
+def test_interrupted_process_can_be_resumed(here: Path) -> None:
     (here / "song.txt").write_text(text(4000))
     arguments = [*SING, "--recipe", "d2l-adam", "--threads", "1"]
     process = start(here, *arguments)

@@ -38,7 +38,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_wherever_a_run_is_killed(tmp_path: Path, kind: str) -> None:
+def test_run_killed_at_any_moment_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
     generator = random.Random(kind)
     whole, *others = (tmp_path / str(number) for number in range(40))
     points = {out: [generator.randint(1, 70) for _ in range(generator.randint(1, 4))] for out in others}

@@ -25,7 +25,7 @@ def nats(network: RecurrentLanguageModel, text: Tensor, skipped: int) -> float:
 
 
 @pytest.mark.parametrize("length", [100, 101, 102, 103])
-def test_every_prediction_counts_once_after_its_lead(length: int) -> None:
+def test_every_prediction_counts_once_behind_its_lead(length: int) -> None:
     """Three strands of ceil((length - 1 - 10) / 3) predictions; the first counts its lead of 10 as well."""
     network = tiny.recurrent()
     text = tiny.ids((length,), 3, high=tiny.TARGET)
@@ -40,13 +40,13 @@ def test_every_prediction_counts_once_after_its_lead(length: int) -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_strand_is_the_whole_text() -> None:
+def test_one_lane_is_the_whole_text() -> None:
     network = tiny.recurrent()
     text = tiny.ids((90,), 3, high=tiny.TARGET)
     assert likelihood_in_lanes(network, text, 1, lead=5) == pytest.approx(negative_log_likelihood(network, text))
 
 
-def test_a_network_that_knows_nothing_gives_every_character_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uniform_network_gives_every_character_the_same_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the task, whose held-out text is long enough for strands."""
     network = tiny.recurrent()
     for parameter in network.parameters():

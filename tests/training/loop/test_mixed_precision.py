@@ -57,7 +57,7 @@ CLIPPED = OptimizerConfig(name="sgd", learning_rate=1.0, clip_norm=1.0)
 
 
 @pytest.mark.parametrize("wanted", ["fp32", "bf16", "fp16"])
-def test_gradients_are_clipped_as_they_are_and_not_as_they_are_scaled(wanted: str) -> None:
+def test_gradients_are_clipped_unscaled(wanted: str) -> None:
     """A norm of 5 becomes one of 1. Clipped before the scale is taken off, it would become 1/scale."""
     task = Slope([1.0])
     looping(task, optimizer=CLIPPED, max_epochs=1, precision=wanted).run()
@@ -65,13 +65,13 @@ def test_gradients_are_clipped_as_they_are_and_not_as_they_are_scaled(wanted: st
     assert task.dtypes == {{"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]}
 
 
-def test_small_gradients_are_left_alone_whatever_the_scale() -> None:
+def test_small_gradients_are_not_clipped_at_any_loss_scale() -> None:
     task = Slope([2.0**-8, 2.0**-8])
     looping(task, optimizer=CLIPPED, max_epochs=1, precision="fp16").run()
     assert task.weight() == pytest.approx([-6 / 256, -8 / 256])
 
 
-def test_an_update_that_overflows_is_skipped_counted_and_no_progress() -> None:
+def test_overflowing_update_is_skipped_and_counted() -> None:
     task = Slope([1.0, 2.0**14, 1.0])  # 3 · 2^14 · 2 tokens · 2^4 is too large for fp16
     loop = looping(task, optimizer=STEP_BY_ONE, max_epochs=1, precision="fp16")
     outcome = loop.run()
@@ -81,7 +81,7 @@ def test_an_update_that_overflows_is_skipped_counted_and_no_progress() -> None:
     assert outcome.progress.last_epoch_loss == pytest.approx((0 - 25) / 2)
 
 
-def test_no_scale_helps_forever(tmp_path: Path) -> None:
+def test_repeated_overflow_ends_the_run(tmp_path: Path) -> None:
     task = Slope([1.0, *[float("inf")] * 99])
     with pytest.raises(
         TrainingError, match=f"^The gradients overflowed fp16 in {MAX_CONSECUTIVE_SKIPS} updates in a row"
@@ -93,7 +93,7 @@ def test_no_scale_helps_forever(tmp_path: Path) -> None:
 FP16 = {"loop": LoopConfig(ema_decay=0.9, precision="fp16")}
 
 
-def test_the_scale_goes_on_after_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_scale_is_restored_at_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixed_precision, "INITIAL_SCALE", 2.0**20)  # overflows at first
     translate(tmp_path / "whole", **FP16)
     with pytest.MonkeyPatch.context() as patch:
@@ -131,7 +131,7 @@ def kernels_of(network: nn.Module) -> str:
     return getattr(network, "kernels", "")
 
 
-def test_each_device_gets_the_format_that_it_trains_fastest_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_precision_is_the_fastest_of_each_device(monkeypatch: pytest.MonkeyPatch) -> None:
     def has(amx: bool, avx512_bf16: bool, cuda_bf16: bool) -> None:
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
@@ -177,9 +177,7 @@ def test_kernels_in_fp32_are_preferred_to_amx_where_they_are_faster(
 
 
 @pytest.mark.parametrize("train", [translate, sing])
-def test_networks_tell_by_which_kernels_they_are_trained(
-    tmp_path: Path, train: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_networks_name_their_training_kernels(tmp_path: Path, train: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are small, and a GRU is one: with kernels fp32, without them bf16, whatever this CPU has."""
     compiled(training_backend.training_library())
     compiled(build.fp32_library())

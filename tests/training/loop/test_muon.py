@@ -56,11 +56,11 @@ def test_singular_values_come_close_to_one(shape: tuple[int, int, int]) -> None:
     torch.testing.assert_close(after.U @ after.Vh, before.U @ before.Vh, rtol=0, atol=1e-4)
 
 
-def test_no_gradient_is_no_step() -> None:
+def test_parameters_without_a_gradient_are_not_stepped() -> None:
     assert torch.equal(orthogonalize(torch.zeros(1, 3, 4)), torch.zeros(1, 3, 4))
 
 
-def test_it_steps_as_pytorchs_muon_and_adamw_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_equal_pytorchs_muon_and_adamw(monkeypatch: pytest.MonkeyPatch) -> None:
     """Theirs made to work in float32 as well."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     torch.manual_seed(1)

@@ -45,7 +45,7 @@ def test_cosine_warms_up_too() -> None:
 
 
 @pytest.mark.parametrize(("progress", "wanted"), [(0.125, 1.0), (0.2, 1.6), (0.5, 1.0)])
-def test_a_run_that_is_shorter_than_its_warm_up_has_a_quarter_of_itself_for_it(progress: float, wanted: float) -> None:
+def test_warm_up_takes_at_most_a_quarter_of_a_run(progress: float, wanted: float) -> None:
     config = OptimizerConfig(learning_rate=2.0, schedule="cosine", warmup_updates=10_000, final_fraction=0.0)
     assert learning_rate(config, 5, progress) == pytest.approx(wanted)
 
@@ -105,7 +105,7 @@ def one(value: float) -> nn.Linear:
     return network
 
 
-def test_the_average_by_hand() -> None:
+def test_moving_average_equals_the_formula() -> None:
     network = one(0.0)
     average = MovingAverage(network, 0.25)
     wanted = 0.0
@@ -117,7 +117,7 @@ def test_the_average_by_hand() -> None:
         assert average.values[0].item() == pytest.approx(wanted, rel=1e-6)
 
 
-def test_a_high_decay_starts_low() -> None:
+def test_decay_of_the_moving_average_starts_low() -> None:
     network = one(0.0)
     average = MovingAverage(network, 0.999)
     network.weight.data.fill_(11.0)
@@ -125,7 +125,7 @@ def test_a_high_decay_starts_low() -> None:
     assert average.values[0].item() == pytest.approx(9.0)  # 2/11 of the start
 
 
-def test_the_average_is_in_place_inside_the_block_only_and_whatever_happens() -> None:
+def test_moving_average_is_applied_inside_the_block_alone() -> None:
     network = Transformer(
         TransformerConfig(
             source_vocabulary=9,
@@ -156,7 +156,7 @@ def test_the_average_is_in_place_inside_the_block_only_and_whatever_happens() ->
     assert all(torch.equal(own[name], after[name]) for name in own)
 
 
-def test_no_decay_keeps_no_average() -> None:
+def test_decay_0_keeps_no_moving_average() -> None:
     network = one(3.0)
     average = MovingAverage(network, 0.0)
     average.update(1)

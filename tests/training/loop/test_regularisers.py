@@ -26,7 +26,7 @@ def divergence_by_hand(first: Tensor, second: Tensor) -> float:
 
 
 @pytest.mark.parametrize("kernels", [True, False])
-def test_three_tokens_and_their_pull(kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r_drop_divergence_of_three_tokens_equals_the_formula(kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether kernels or PyTorch compute it."""
     network = dropping().network
     if not kernels:
@@ -97,7 +97,7 @@ def test_r_drop_may_leave_the_first_epochs_out() -> None:
     assert doubled == [False, False, True, True, False]
 
 
-def test_words_are_dropped_as_often_as_asked_and_special_tokens_never() -> None:
+def test_word_dropout_has_its_rate_and_spares_special_tokens() -> None:
     torch.manual_seed(0)
     words = torch.randint(4, 1000, (100, 100))
     ids = words.clone()
@@ -112,9 +112,7 @@ def test_words_are_dropped_as_often_as_asked_and_special_tokens_never() -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_word_dropout_reads_the_unknown_word_on_its_side_and_leaves_the_wanted_tokens(
-    side: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_word_dropout_changes_inputs_and_no_targets(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     task = dropping(**{f"{side}_word_dropout": 0.5})
     seen = {}
 
@@ -132,7 +130,7 @@ def test_word_dropout_reads_the_unknown_word_on_its_side_and_leaves_the_wanted_t
     assert (loss.item(), tokens) == (pytest.approx(math.log(8)), 11)  # zero features: every token equally likely
 
 
-def test_validation_is_without_noise() -> None:
+def test_validation_has_no_dropout() -> None:
     noisy = dropping(r_drop=3.0, source_word_dropout=0.5, target_word_dropout=0.5)
     plain = dropping()
     with torch.inference_mode():

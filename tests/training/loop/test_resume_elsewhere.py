@@ -57,7 +57,7 @@ def test_a_snapshot_that_names_no_vocabulary_goes_on(tmp_path: Path) -> None:
         assert snapshot.load(out)["progress"]["epoch"] == 2
 
 
-def test_another_torch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_under_another_torch_version_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looping(Counting(), tmp_path, max_epochs=1).run()
     now = torch.__version__
     notes: list[str] = []
@@ -83,7 +83,7 @@ def test_another_torch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 @pytest.mark.parametrize("command", [TRANSLATE, SING])
-def test_equal_limits_are_no_change(
+def test_resume_with_equal_limits_changes_nothing(
     here: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], limits: list[str]
 ) -> None:
     notes: list[str] = []
@@ -114,7 +114,7 @@ def test_processes_with_other_limits_are_refused(tmp_path: Path) -> None:
     assert "must be the same on every machine" in str(errors[0])
 
 
-def test_a_loss_that_is_no_number_promises_no_snapshot(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nan_loss_before_the_first_snapshot_offers_no_resume(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e9", "--set", "optimizer.clip_norm=0"]
     wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
     said = refused(capsys, *TRANSLATE, *wild)

@@ -12,7 +12,7 @@ from tests.training.runs import Killed, kill_at, timeless
 from training.loop import trainer as loops
 
 
-def test_a_resume_that_has_nothing_left_to_train_names_the_update_of_what_it_logs(tmp_path: Path) -> None:
+def test_resume_with_nothing_left_to_train_logs_its_update(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         kill_at(patch, 8)
         with pytest.raises(Killed):
@@ -23,7 +23,7 @@ def test_a_resume_that_has_nothing_left_to_train_names_the_update_of_what_it_log
         assert timeless(tmp_path) == [{"update": 8, "epoch": 0, "rate": 1.0, "loss": -3.5}, measured]
 
 
-def test_a_validation_that_no_snapshot_knows_of_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_after_the_last_snapshot_is_logged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots at updates 1 and 2, a validation at 2 whose own snapshot does not come to be, and a resume."""
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
     loop = looping(Counting([5.0, 4.0], batches=2), tmp_path, max_epochs=1)

@@ -33,7 +33,7 @@ def test_a_trapezoid_falls_in_its_last_share(progress: float, wanted: float) -> 
     assert learning_rate(config, 50, progress) == pytest.approx(wanted)
 
 
-def test_a_plan_that_bends_does_not_jump() -> None:
+def test_plan_is_continuous_where_it_bends() -> None:
     plan = SchedulePlan()
     assert (plan.at(7), plan.remaining(7)) == (0.0, math.inf)
     plan.bend(0, 100)
@@ -154,9 +154,7 @@ def test_a_machine_that_slows_down_lets_the_rate_fall_faster(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("dies_after", [3, 40, 77, 119])
-def test_what_the_clock_decided_is_decided_still_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int
-) -> None:
+def test_clock_decisions_survive_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_after: int) -> None:
     """Snapshots come every 50 seconds; whatever the killed run did after its last one, the resumed one does again.
     `test_clock_and_epochs` resumes on a machine of another speed."""
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 50.0)
@@ -213,7 +211,7 @@ def test_the_moving_average_goes_back_to_the_best_weights_too() -> None:
 
 
 @pytest.mark.parametrize("options", [{"cooldown": 0.0}, {"schedule": "constant"}, {"schedule": "inverse_sqrt"}])
-def test_patience_ends_a_run_at_once_where_nothing_is_to_fall(options: dict[str, object]) -> None:
+def test_patience_ends_a_run_at_once_under_a_constant_rate(options: dict[str, object]) -> None:
     optimizer = replace(LINEAR, schedule=options.get("schedule", "linear"))  # type: ignore[arg-type]
     task = Counting([1.0] * 20)
     _, outcome = run(

@@ -24,7 +24,7 @@ def notes_of(loop: Trainer) -> tuple[list[tuple[int, str]], list[float]]:
 
 
 @pytest.mark.parametrize(("schedule", "peak"), [("cosine", 0.861), ("inverse_sqrt", 1.0), ("constant", 1.0)])
-def test_a_warm_up_that_a_run_has_no_room_for(schedule: str, peak: float) -> None:
+def test_warm_up_longer_than_a_quarter_is_noted(schedule: str, peak: float) -> None:
     optimizer = replace(WARM, schedule=schedule)  # type: ignore[arg-type]
     notes, rates = notes_of(looping(Counting(batches=20), optimizer=optimizer, max_epochs=4))
     said = "The learning rate warms up over 20 updates, a quarter of this run, and not over 30"
@@ -32,18 +32,18 @@ def test_a_warm_up_that_a_run_has_no_room_for(schedule: str, peak: float) -> Non
     assert (rates[10], rates[20]) == (pytest.approx(0.5), pytest.approx(peak, abs=1e-3))
 
 
-def test_a_warm_up_with_room_is_nothing_to_tell_of() -> None:
+def test_warm_up_that_fits_is_not_noted() -> None:
     assert notes_of(looping(Counting(batches=20), optimizer=WARM, max_epochs=6))[0] == []
     assert notes_of(looping(Counting(batches=20), optimizer=STEP_BY_ONE, max_epochs=1))[0] == []
 
 
-def test_one_update_is_no_updates() -> None:
+def test_note_says_1_update_in_the_singular() -> None:
     ((_, note),) = notes_of(looping(Counting(batches=4), optimizer=WARM, max_epochs=1))[0]
     assert note.startswith("The learning rate warms up over 1 update, a quarter of this run, and not over 30 ")
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "inverse_sqrt"])
-def test_a_clock_that_leaves_no_room(monkeypatch: pytest.MonkeyPatch, schedule: str) -> None:
+def test_short_time_limit_notes_its_warm_up(monkeypatch: pytest.MonkeyPatch, schedule: str) -> None:
     clock = Clock(monkeypatch)
     optimizer = replace(WARM, schedule=schedule, warmup_updates=60)  # type: ignore[arg-type]
     notes, rates = notes_of(looping(clock.task(), optimizer=optimizer, max_epochs=10_000, max_minutes=2.0))

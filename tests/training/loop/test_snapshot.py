@@ -37,9 +37,7 @@ def test_a_kill_before_the_rename_leaves_the_old_snapshot(tmp_path: Path, monkey
     assert [path.name for path in tmp_path.rglob("*.*")] == ["state.pt"]
 
 
-def test_a_snapshot_is_on_the_disk_before_it_gets_its_name_and_its_name_is_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshot_is_fsynced_before_and_after_its_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -77,7 +75,7 @@ def test_a_snapshot_cannot_run_code(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_folder_without_a_run(tmp_path: Path) -> None:
+def test_folder_without_a_snapshot_is_named(tmp_path: Path) -> None:
     assert not snapshot.exists(tmp_path)
     with pytest.raises(TrainingError, match="has no run to resume"):
         snapshot.load(tmp_path)

@@ -33,7 +33,7 @@ def counting_reads(patch: pytest.MonkeyPatch, loop: Trainer) -> list[int]:
     return reads
 
 
-def test_nothing_is_read_between_two_lines_of_the_log(tmp_path: Path) -> None:
+def test_device_is_not_read_between_two_log_lines(tmp_path: Path) -> None:
     reads = {}
     for name in ("eager", "lazy"):
         (tmp_path / name).mkdir()
@@ -48,9 +48,7 @@ def test_nothing_is_read_between_two_lines_of_the_log(tmp_path: Path) -> None:
     assert [row["update"] for row in timeless(tmp_path / "lazy")] == [50, 100, 130]
 
 
-def test_a_loss_that_is_no_number_is_found_before_the_next_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nan_loss_is_found_before_the_next_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Diverging(Counting):
         def loss(self, batch: int) -> tuple[Tensor, int]:
             loss, tokens = super().loss(batch)

@@ -31,7 +31,7 @@ def test_the_best_weights_are_kept_and_not_the_last() -> None:
     assert outcome.ended_by == "the limit of 4 epochs"
 
 
-def test_an_equal_loss_is_no_gain() -> None:
+def test_equal_validation_loss_is_no_gain() -> None:
     assert weight(looping(Counting([1.0, 1.0, 1.0]), max_epochs=3).run()) == 1.0
 
 
@@ -46,7 +46,7 @@ def test_without_validation_the_last_weights_are_kept() -> None:
     assert weight(looping(Counting(), max_epochs=3, patience=1).run()) == 3.0
 
 
-def test_a_validation_that_is_not_a_number_is_no_gain() -> None:
+def test_nan_validation_is_no_gain() -> None:
     outcome = looping(Counting([2.0, float("nan"), 1.0, float("nan")]), max_epochs=4).run()
     assert (weight(outcome), outcome.progress.without_gain) == (3.0, 1)
 
@@ -84,7 +84,7 @@ def test_minutes_end_a_run_in_the_middle_of_an_epoch(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_ends_the_run_and_spares_the_snapshot(tmp_path: Path, value: float) -> None:
+def test_nan_loss_ends_the_run_and_spares_the_snapshot(tmp_path: Path, value: float) -> None:
     class Diverging(Counting):
         def loss(self, batch: int) -> tuple[Tensor, int]:
             loss, tokens = super().loss(batch)
@@ -115,7 +115,7 @@ def test_a_snapshot_keeps_the_best_weights_as_they_were(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_gradient_that_is_no_number_ends_the_run_before_the_weights_follow_it(tmp_path: Path, value: float) -> None:
+def test_nan_gradient_ends_the_run_before_the_step(tmp_path: Path, value: float) -> None:
     class Steep(Counting):
         def loss(self, batch: int) -> tuple[Tensor, int]:
             loss, tokens = super().loss(batch)
@@ -132,7 +132,7 @@ def test_a_gradient_that_is_no_number_ends_the_run_before_the_weights_follow_it(
     assert snapshot.load(tmp_path)["network"]["weight"].item() == 2.0
 
 
-def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_weights_are_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However they came to be so."""
     task = Counting()
     average = MovingAverage.update

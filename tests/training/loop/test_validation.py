@@ -47,7 +47,7 @@ def test_validation_by_updates_and_by_epochs() -> None:
         translator(loop=LoopConfig(validate_every_epochs=0))
 
 
-def test_what_was_validated_is_not_validated_again_after_a_resume(tmp_path: Path) -> None:
+def test_validated_update_is_not_validated_again_after_a_resume(tmp_path: Path) -> None:
     looping(Counting([3.0, 1.0], batches=4), tmp_path, max_epochs=1, validate_every_updates=2).run()
     again = Counting([9.0], batches=4)
     outcome = looping(again, tmp_path, max_epochs=1, validate_every_updates=2).run(resume=True)
@@ -58,7 +58,7 @@ def test_what_was_validated_is_not_validated_again_after_a_resume(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("train", "task"), [(translate, TranslationTask), (sing, LyricsTask)])
-def test_training_does_not_notice_validation(
+def test_validation_leaves_training_unchanged(
     tmp_path: Path, train: Any, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its dropout draws the same numbers, though this validation draws some too."""
@@ -90,7 +90,7 @@ class Said:
         return Quality(next(self.scores), (("a", "b", "c"),))
 
 
-def test_bleu_chooses_where_it_is_to_choose(tmp_path: Path) -> None:
+def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_epochs": 9, "patience": 2}
     by_bleu = looping(Counting([1.0, 2.0, 3.0, 4.0]), tmp_path, validator=Said(5, 9, 8, 9), choose_by="bleu", **options)
     said = list[tuple[int, Any]]()
@@ -108,7 +108,7 @@ def test_bleu_chooses_where_it_is_to_choose(tmp_path: Path) -> None:
     assert by_loss.run().progress.best_update == 1
 
 
-def test_a_lyricist_is_not_chosen_by_bleu() -> None:
+def test_choose_by_bleu_is_refused_for_lyrics() -> None:
     with pytest.raises(TrainingError, match="choose_by must be loss for lyrics, not bleu"):
         lyricist(loop=LoopConfig(choose_by="bleu"))
 
@@ -121,7 +121,7 @@ def samples(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return said
 
 
-def test_the_bleu_of_a_validation_is_that_of_what_is_served(tmp_path: Path, samples: list[Any]) -> None:
+def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samples: list[Any]) -> None:
     """The last of the run's validations is of the weights that it publishes when there is but one."""
     valid = pairs(10, seed=1)
     loop = LoopConfig(max_epochs=1, choose_by="bleu", sample_translations=2)
@@ -134,7 +134,7 @@ def test_the_bleu_of_a_validation_is_that_of_what_is_served(tmp_path: Path, samp
     assert samples == [tuple((valid.sources[i], valid.targets[i], outputs[i]) for i in (0, 5))]
 
 
-def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path, samples: list[Any]) -> None:
+def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Path, samples: list[Any]) -> None:
     given = Pairs([str(n) for n in range(10)], [str(-n) for n in range(10)], 3, "made up")
     assert bleu_validator.subsample(given, 10) is given
     some = bleu_validator.subsample(given, 4)
@@ -155,7 +155,7 @@ def test_at_most_so_many_sentences_are_validated_always_the_same(tmp_path: Path,
     assert samples == [((valid.sources[0], valid.targets[0], valid.sources[0]),)] * 2
 
 
-def test_at_most_so_many_characters_are_validated(tmp_path: Path) -> None:
+def test_validate_characters_limits_validation(tmp_path: Path) -> None:
     given, lengths = text(300), list[int]()
 
     def counted(network: Any, ids: torch.Tensor) -> tuple[float, int]:

@@ -20,12 +20,12 @@ CPU = torch.device("cpu")
         (16, 2, "16 processes on 2 machines, of 1 thread each"),
     ],
 )
-def test_the_threads_of_every_process(processes: int, machines: int, wanted: str) -> None:
+def test_hardware_names_threads_per_process(processes: int, machines: int, wanted: str) -> None:
     cores = os.cpu_count() or 1
     assert f", {cores} core{'s' if cores > 1 else ''}, {wanted}, " in f"{hardware_summary(CPU, processes, machines)}, "
 
 
-def test_the_gpus_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardware_names_the_machines_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     class Properties:
         name, total_memory = "NVIDIA H100", 80 << 30
 

@@ -25,7 +25,7 @@ def journal(tmp_path: Path) -> JsonLines:
     return journal
 
 
-def test_a_torn_line_goes_even_where_it_ends_like_a_whole_one(journal: JsonLines) -> None:
+def test_torn_line_is_removed_even_if_it_ends_like_a_whole_one(journal: JsonLines) -> None:
     with journal.path.open("a") as file:
         file.write('{"update": 2, "text": "{}')
     journal.remove(later)
@@ -33,7 +33,7 @@ def test_a_torn_line_goes_even_where_it_ends_like_a_whole_one(journal: JsonLines
 
 
 @pytest.mark.parametrize("moment", ["write_text", "replace"])
-def test_a_kill_while_it_forgets_loses_nothing(
+def test_kill_while_removing_rows_loses_nothing(
     journal: JsonLines, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """Before the new file has its name, and in the middle of writing it."""
@@ -53,7 +53,7 @@ def test_a_kill_while_it_forgets_loses_nothing(
     assert [path.name for path in journal.path.parent.iterdir()] == ["metrics.jsonl"]
 
 
-def test_a_snapshot_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(path: Path, *given: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -64,9 +64,7 @@ def test_a_snapshot_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch
     assert os_error_reason(caught.value) == wanted
 
 
-def test_a_snapshot_that_fails_without_a_number_is_told_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_save_error_without_errno_keeps_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*given: Any) -> None:
         raise RuntimeError("no such thing")
 

@@ -40,7 +40,7 @@ def test_a_log_line_is_the_mean_over_tokens_since_the_last(tmp_path: Path) -> No
     ]
 
 
-def test_a_resumed_run_forgets_what_will_happen_again(tmp_path: Path) -> None:
+def test_resume_removes_lines_of_later_updates(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n{"update": 3, "loss": 1.0}\n{"upd')
     report = ProgressReport(tmp_path, "", quiet=True)
@@ -56,7 +56,7 @@ def test_a_resumed_run_without_a_log_starts_one(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
-def test_the_bar_says_loss_and_speed_and_validation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_shows_loss_speed_and_validation(capsys: pytest.CaptureFixture[str]) -> None:
     report = ProgressReport(None, "de→en")
     report.step(1, 0, 2.5, 10, 0.1, 0.25)
     report.validation(1, 0.0, 1.0)
@@ -69,7 +69,7 @@ def test_the_bar_says_loss_and_speed_and_validation(capsys: pytest.CaptureFixtur
     assert "held-out perplexity 1.00" in said
 
 
-def test_a_resumed_run_is_heard_of_as_often_as_any(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_of_a_resumed_run_refreshes_as_often(capsys: pytest.CaptureFixture[str]) -> None:
     report = ProgressReport(None, "")
     report.bar.mininterval = 0.0
     for update in range(5):
@@ -139,7 +139,7 @@ def test_a_run_leaves_these_files(model: Path) -> None:
     assert len([row for row in rows if "valid_loss" in row]) == 4
 
 
-def test_the_card_names_all_that_a_stranger_asks(model: Path) -> None:
+def test_card_states_data_recipe_scores_and_limits(model: Path) -> None:
     card = (model / "README.md").read_text()
     config = json.loads((model / "config.json").read_text())
     scores = config["scores"]["validation (greedy)"]
@@ -178,7 +178,7 @@ def test_the_configuration_on_the_card_is_the_whole_one(model: Path) -> None:
     assert shown["network"] == translator().network
 
 
-def test_a_tree_without_git_is_an_unknown_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_revision_without_git_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: object, **__: object) -> None:
         raise FileNotFoundError("git")
 

@@ -34,7 +34,7 @@ def read(folder: Path) -> dict[tuple[str, int], float]:
     return found
 
 
-def test_what_the_metrics_say_stands_in_the_events(tmp_path: Path) -> None:
+def test_events_hold_the_metrics(tmp_path: Path) -> None:
     pytest.importorskip("tensorboardX", reason="the tests' extra is not installed whole: tensorboardX is missing")
     report = ProgressReport(tmp_path, "", quiet=True, tensorboard=True)
     report.step(1, 0, 4.0, 10, 0.125, 0.0)
@@ -57,7 +57,7 @@ def test_what_the_metrics_say_stands_in_the_events(tmp_path: Path) -> None:
     assert {step for _, step in read(tmp_path / "events")} == {1}
 
 
-def test_without_the_package_nothing_starts(
+def test_tensorboard_without_its_package_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress_report, "find_spec", lambda name: None)
