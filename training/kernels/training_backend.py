@@ -176,5 +176,16 @@ def kernels_of(task: object) -> str:
     return backend.kernels if backend else ""
 
 
+def backend_description(task: object, number_format: str) -> str:
+    """Which backend computes the updates and why, for the console and the model card; "" where a task computes its
+    loss itself. number_format: of the forward pass."""
+    backend = backend_of(task)
+    if backend is None:
+        return ""
+    if number_format != "fp32":
+        return f"PyTorch in {number_format}, because our kernels train in fp32 on CPUs"
+    return f"{'kernels in C' if backend.kernels else 'PyTorch'} in fp32, because {backend.reason}"
+
+
 if __name__ == "__main__":
     sys.exit(build.build_beside_sources(TRAINING))

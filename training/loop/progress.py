@@ -90,3 +90,4 @@ class Outcome:
     epoch_losses: list[float] = field(default_factory=list)  # mean training loss of each epoch of this session
     chosen: str = "the last weights"
     validation: Validation | None = None  # of the chosen weights
+    backend: str = ""  # which one computed the updates, and why

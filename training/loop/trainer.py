@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -23,7 +23,7 @@ from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
 from training.distributed.torchrun import launch_name
 from training.errors import TrainingError, pluralize
-from training.kernels.training_backend import kernels_of
+from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
 from training.loop.optimizer_step import DIVERGENCE_ADVICE, OptimizerStep, StepMeasurement, StepMeter, all_finite
 from training.loop.progress import Outcome, Progress, Validator, validation_is_due
@@ -73,10 +73,15 @@ class Trainer:
             self._restore()
         self._started = time.monotonic() - self.progress.seconds
         self._saved = self.progress.seconds
+        if backend := self._backend():
+            self.report.note(f"Trains with {backend}.")
         ended_by = self._epochs()
         self._validate()  # what was learnt since the last validation counts too
         self._save(force=True)
-        return self.selection.outcome(ended_by, self.progress, self.epoch_losses)
+        return replace(self.selection.outcome(ended_by, self.progress, self.epoch_losses), backend=self._backend())
+
+    def _backend(self) -> str:
+        return backend_description(self.task, self.optimizer_step.precision.format)
 
     def _epochs(self) -> str:
         """The limit that ended the last one."""

@@ -106,6 +106,7 @@ def _facts_of_run(
         "scores": scores,
         "parameters": parameters,
         "training": _outcome_sentence(outcome),
+        "backend": outcome.backend,
         "hardware": hardware_summary(run.device, run.workers.count, run.workers.machines),
         "licence": run.licence,
     }

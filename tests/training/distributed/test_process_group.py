@@ -56,7 +56,7 @@ def test_lanes_of_a_text_are_shared(tmp_path: Path, sampling: str) -> None:
     """Three strands for two processes: the carried states go with their rows."""
     changes = {
         "network": {"embedding": 8, "hidden": 8, "layers": 2, "dropout": 0.0},
-        "rows": 3,
+        "batch_size": 3,
         "sampling": sampling,
         "loop": LoopConfig(max_epochs=4),
     }
@@ -85,7 +85,7 @@ def test_resume_on_as_many_processes_is_bit_for_bit(tmp_path: Path) -> None:
 def test_resume_on_another_number_of_processes_sees_the_same_data(tmp_path: Path) -> None:
     def limited(epochs: int) -> dict[str, Any]:
         network = {"embedding": 8, "hidden": 8, "layers": 2, "dropout": 0.0}
-        return {"network": network, "rows": 3, "loop": LoopConfig(max_epochs=epochs)}
+        return {"network": network, "batch_size": 3, "loop": LoopConfig(max_epochs=epochs)}
 
     [one] = together(1, group_runs.sing, tmp_path / "one", limited(6))
     together(2, group_runs.sing, tmp_path / "parts", limited(2))
