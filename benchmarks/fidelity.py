@@ -31,7 +31,7 @@ import sacrebleu
 from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
 from app.engine.interface import TranslationOptions
-from app.translation.text_request import TextRequest, TranslatedText
+from app.translation import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
 from benchmarks.fidelity_terms import holds, terms
 from benchmarks.fidelity_texts import Page, layout, layout_text, seen

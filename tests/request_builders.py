@@ -8,7 +8,7 @@ from typing import Any
 
 from app.engine.interface import DEFAULT_SAMPLING, GenerationRequest, TranslationOptions, TranslationRequest
 from app.engine.protocol import messages as m
-from app.translation.text_request import TextFormat, TextRequest
+from app.translation import TextFormat, TextRequest
 from models.decoding.options import DecodingOptions
 
 _DECODING = frozenset(field.name for field in fields(DecodingOptions))

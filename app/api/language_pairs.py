@@ -18,7 +18,7 @@ from app.engine.errors import EngineError, EngineUnavailable, UnknownPair
 from app.engine.interface import Engine, TranslationOptions
 from app.text.language_codes import base_language, closest_codes
 from app.text.language_detection import Detection, Detector
-from app.translation.text_request import TextFormat, TextRequest, TranslatedText
+from app.translation import TextFormat, TextRequest, TranslatedText
 
 _NAMED_PAIRS = 20
 _MARKUP = re.compile(r"(<[^<>]*>)")

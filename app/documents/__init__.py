@@ -10,7 +10,7 @@ from app.documents.open_document import OpenDocument
 from app.documents.text_files import PlainText, Subtitles, WebPage
 from app.documents.word_document import WordDocument
 from app.engine.errors import InvalidRequest
-from app.translation.text_request import TextFormat
+from app.translation import TextFormat
 
 TranslateTexts = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]
 

@@ -15,7 +15,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from app.engine.errors import InvalidRequest
 from app.text.html_passages import tokenize_page
-from app.translation.text_request import TextFormat
+from app.translation import TextFormat
 
 Element = TypeVar("Element")
 

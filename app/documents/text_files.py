@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.documents.document_reader import refusing_unreadable_files
 from app.engine.errors import InvalidRequest
-from app.translation.text_request import TextFormat
+from app.translation import TextFormat
 
 if TYPE_CHECKING:
     from srt import Subtitle

@@ -3,3 +3,44 @@
 `prepare` cuts a text into sentences, `text_translator` takes them through `cached_engine` and `repair`, `assemble`
 joins their translations.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.engine.interface import AlignedWord, FinishReason, TranslationOptions, Usage
+from app.engine.output.token_texts import WrittenToken
+
+NO_USAGE = Usage()
+TextFormat = Literal["text", "html"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """options: of all its sentences; the languages are codes of a loaded pair, and the translation of the first
+    sentence begins with the prefix. glossary: source terms, and what each becomes. split: whether the text is cut into
+    sentences; without it, only where it is too long for the model."""
+
+    text: str
+    options: TranslationOptions
+    format: TextFormat = "text"
+    glossary: Mapping[str, str] = field(default_factory=dict)
+    split: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedText:
+    """The whole text, with everything around its sentences as it was. finish_reason: the worst of its sentences'
+    ("repetition", then "length", then "stop"). scores: of the text and of each alternative, the mean of its sentences'.
+    Spans of the alignment count code points of the whole texts. model: "" where no model was asked."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    finish_reason: FinishReason = "stop"
+    model: str = ""
+    usage: Usage = NO_USAGE
+    scores: tuple[float, ...] | None = None
+    tokens: tuple[WrittenToken, ...] | None = None
+    alignment: tuple[AlignedWord, ...] | None = None

@@ -15,6 +15,7 @@ from app.engine.output.text_stream import ShowText, TextStream
 from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
+from app.translation import TextRequest, TranslatedText
 from app.translation.assemble import assembled, total_usage, worst_finish_reason
 from app.translation.cached_engine import CachedEngine, ModelKey, TranslationCache, in_thread_if_long
 from app.translation.prepare import (
@@ -29,7 +30,6 @@ from app.translation.prepare import (
 )
 from app.translation.repair.sentence_repair import or_source_text, translated_with_repair
 from app.translation.repair.text_edits import LayoutFilter, without_invented_layout
-from app.translation.text_request import TextRequest, TranslatedText
 
 TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslatedText]]]
 

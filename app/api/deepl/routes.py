@@ -34,7 +34,7 @@ from app.api.services import Services, ServicesDependency
 from app.engine.errors import EngineUnavailable, InvalidRequest
 from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
 from app.text.language_codes import base_language, language_name
-from app.translation.text_request import TextFormat
+from app.translation import TextFormat
 
 _REGIONAL_TARGETS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},

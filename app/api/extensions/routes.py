@@ -26,7 +26,7 @@ from app.api.extensions.schemas import (
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
 from app.api.services import Services, ServicesDependency
 from app.text.language_codes import chinese_name, closest_codes, code_of_chinese_name, google_code
-from app.translation.text_request import TextFormat
+from app.translation import TextFormat
 
 EXTENSION_ERRORS = documented(**TEXT_ERRORS)
 

@@ -17,7 +17,7 @@ from app.api.libretranslate.schemas import TranslationFields
 from app.api.services import Services
 from app.engine.errors import InvalidRequest, Overloaded
 from app.engine.interface import TranslationOptions
-from app.translation.text_request import TextFormat, TextRequest
+from app.translation import TextFormat, TextRequest
 
 _TEXTS_AT_ONCE = 64  # so that a book leaves room for other requests
 _CHARACTERS_AT_ONCE = 20_000

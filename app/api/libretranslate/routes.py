@@ -42,7 +42,7 @@ from app.engine.interface import TranslationOptions
 from app.storage.suggestion_store import Suggestion, SuggestionsFull
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection
-from app.translation.text_request import TextRequest
+from app.translation import TextRequest
 
 _NO_TERMS: Mapping[str, str] = {}
 _GLOSSARY: dict[str, object] = {"glossary": {"contentType": "application/json"}}

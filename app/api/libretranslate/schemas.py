@@ -35,7 +35,7 @@ from app.api.request_body import Upload
 from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer, round_nats
 from app.engine.interface import AlignedWord, FinishReason, TranslationDetail
 from app.text.language_detection import Detection
-from app.translation.text_request import TextFormat, TranslatedText
+from app.translation import TextFormat, TranslatedText
 from models.decoding.options import DecodingOptions
 
 MAX_GLOSSARY_TERMS = 1000

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 
 from app import documents
-from app.translation.text_request import TextFormat
+from app.translation import TextFormat
 from tests.app.text.scripted_translation import backwards, translated
 
 

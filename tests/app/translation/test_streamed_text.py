@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from app.engine.errors import EngineUnavailable, Overloaded
+from app.translation import TextRequest, TranslatedText
 from app.translation.cached_engine import TranslationCache
-from app.translation.text_request import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.repair.test_sentence_repair import without_symbols
 from tests.app.translation.word_engine import WordEngine

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.engine.errors import EngineUnavailable, Overloaded, TextTooLong
-from app.translation.text_request import TranslatedText
+from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request, translation_request

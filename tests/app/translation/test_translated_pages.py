@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult, Usage
-from app.translation.text_request import TextRequest, TranslatedText
+from app.translation import TextRequest, TranslatedText
 from app.translation.text_translator import Translator, translated_pages
 from tests.app.api.fake_engine import FakeEngine
 from tests.request_builders import changed, text_request

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.storage.glossary_store import Dictionary
-from app.translation.text_request import TextRequest
+from app.translation import TextRequest
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.test_event_stream import events

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
+from app.translation import TranslatedText
 from app.translation.repair.text_edits import LayoutFilter, strip_invented_layout
-from app.translation.text_request import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request

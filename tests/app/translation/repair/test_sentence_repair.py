@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.engine.errors import Overloaded
 from app.text.protected_spans import protected_spans
-from app.translation.text_request import TranslatedText
+from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
