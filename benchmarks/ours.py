@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.engine.protocol import messages as m
 from benchmarks.processes import Work
 from models.decoding.options import DecodingOptions
+from models.interface import Prompt
 
 if TYPE_CHECKING:
     from app.engine.worker.model_runner import LoadedModel
@@ -47,6 +48,9 @@ class Opened:
         self.model: LoadedModel = runner.models["raced"]
         self.slots = setting.slots
 
+    def join(self, requests: Sequence[m.Decode]) -> None:
+        self.model.decoder.join([(r.id, Prompt(tuple(r.source), tuple(r.prefix)), r.options) for r in requests])
+
     def requests(self, work: Work) -> Iterator[m.Decode]:
         config = self.model.config
         for number, (source, limit) in enumerate(zip(work.sources, work.limits, strict=True)):
@@ -69,7 +73,7 @@ class Opened:
             room = concurrent - active
             if waiting and (room * 8 >= concurrent or not active):
                 joining = [waiting.pop() for _ in range(min(room, len(waiting)))]
-                self.model.join(joining)
+                self.join(joining)
                 active += len(joining)
             for key, hypotheses in self.model.decoder.step().finished:
                 assert isinstance(key, int)

@@ -3,9 +3,9 @@
 Step time: wall-clock seconds of all steps of a batch after its prefill, over the number of tokens of each row; the
 clock stops when the device has ended. Host time: the CPU time of the whole process over the same steps, in a process
 whose CUDA context sleeps while it waits for the device instead of spinning (CU_CTX_SCHED_BLOCKING_SYNC). What is left
-is what the host computes inside `Model.step`: bookkeeping, launches, copies, reading the tokens, and the system calls
+is what the host computes inside `Decoder.step`: bookkeeping, launches, copies, reading the tokens, and the system calls
 of going to sleep and waking. It is therefore an upper bound of what a spinning process computes; the scheduler's own
-part and the messages, which are not in `Model.step`, are not in it.
+part and the messages, which are not in `Decoder.step`, are not in it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StepTime:
 
     def _once(self, engine: Opened) -> Steps:
         device, length = engine.model.network.device, self.work.limits[0]
-        engine.model.join(list(engine.requests(self.work)))
+        engine.join(list(engine.requests(self.work)))
         waiting = len(self.work.sources)
         synchronise(device)
         started, host = time.perf_counter(), time.process_time()

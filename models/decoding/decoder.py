@@ -210,7 +210,8 @@ class Decoder(Generic[Key]):
         for row, owner in enumerate(self.owners):
             if owner.options.beam == 1:
                 alone.append(row)
-        self.rows.refresh(alone)
+        if alone or len(self.rows.alone):
+            self.rows.refresh(alone)
         for width, beams in list(self.beams.items()):
             if not beams.keys:
                 del self.beams[width]

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.engine.metrics.collector import Metrics
+from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.protocol import messages as m
 from benchmarks import occupancy
 from benchmarks.overhead import device_s
@@ -16,7 +17,7 @@ def test_it_is_what_the_device_told() -> None:
     metrics = Metrics()
 
     def ask(tokens: int, first_token_s: float, total_s: float) -> dict[str, float]:
-        with metrics.request("demo@1", 5) as meter:
+        with RequestMetrics(metrics.by_model, "demo@1", 5) as meter:
             meter.sent("cpu")
             best = Hypothesis(tuple(range(tokens)), -1.0, -1.0, True)
             meter.answered(m.Finished(1, [best], m.Timing(0.001, first_token_s, total_s)))

@@ -33,7 +33,8 @@ class AccessLog:
             nonlocal status, size_bytes
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self.metrics.http(getattr(scope.get("route"), "path", "other"), _known(scope["method"]), status)
+                path = getattr(scope.get("route"), "path", "other")
+                self.metrics.http_series(path, _known(scope["method"]), str(status)).inc()
             elif message["type"] == "http.response.body":
                 size_bytes += len(message.get("body", b""))
             await send(message)

@@ -62,7 +62,7 @@ class Dispatcher:
         metrics: Metrics,
         retry_after_s: Callable[[str], int] = lambda model: 1,
     ) -> None:
-        self._supervisor, self._timeout_s, self._metrics = supervisor, timeout_s, metrics
+        self._supervisor, self._timeout_s, self._series = supervisor, timeout_s, metrics.by_model
         self._retry_after_s = retry_after_s
         self._pending: dict[int, PendingRequest] = {}
         self._ids = itertools.count(1)
@@ -110,8 +110,9 @@ class Dispatcher:
         siblings, deadline = _siblings.get(), time.monotonic() + self._timeout_s
         if siblings is not None and isinstance(message, m.Decode):
             message = msgspec.structs.replace(message, siblings=siblings.number)
-        tokens = 0 if part == "look" else m.read_tokens(message)
-        with self._metrics.request(message.model, tokens, final=part != "search", siblings=siblings) as metrics:
+        tokens = 0 if part == "look" else read_tokens(message)
+        final = part != "search"
+        with RequestMetrics(self._series, message.model, tokens, final=final, siblings=siblings) as metrics:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     try:
@@ -231,3 +232,18 @@ async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     finally:
         _siblings.reset(token)
     return [task.result() for task in tasks]
+
+
+def read_tokens(message: m.Decode | m.Look) -> int:
+    """How many tokens of given texts a device reads for it."""
+    match message:
+        case m.Decode():
+            return len(message.source) or len(message.prefix)
+        case m.Attend() | m.Walk():
+            return len(message.source)
+        case m.Trace():
+            return len(message.tokens)
+        case m.Score():
+            return len(message.source) + len(message.target)
+        case m.Align():
+            return sum(len(pair.source) + len(pair.target) for pair in message.pairs)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import FrameProtocol
+from app.engine.protocol.framing import FrameProtocol, frame
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class WorkerProcess:
     def send(self, messages: Sequence[m.ToDevice]) -> None:
         """Hand over without waiting: what is in flight is bounded by admission, not here."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(m.frame(messages))
+            self._transport.write(frame(m.encode(messages)))
 
     def _on_frame(self, body: bytes) -> None:
         for message in m.from_device(body):

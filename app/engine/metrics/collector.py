@@ -6,10 +6,9 @@ sends becomes a label.
 
 from __future__ import annotations
 
-import re
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -17,15 +16,9 @@ from prometheus_client.registry import Collector
 
 from app.engine.errors import EngineError
 from app.engine.interface import Engine
-from app.engine.metrics.families import LABELS, PREFIX, REFUSED, SeriesByModel
-from app.engine.metrics.request_metrics import RequestMetrics, SiblingGroup
+from app.engine.metrics.families import LABELS, PREFIX, REFUSED
+from app.engine.metrics.request_metrics import SeriesByModel
 from app.engine.protocol import messages as m
-
-
-@lru_cache(maxsize=1024)
-def served_name(model: str) -> str:
-    """The name that clients use of a loaded version: demo-de-en of demo-de-en@2."""
-    return re.sub(r"@\d+$", "", model)
 
 
 class EngineCollector(Collector):
@@ -110,13 +103,13 @@ class Metrics:
             "Messages about limits and quotas that Redis did not answer in time.",
             registry=self.registry,
         )
-        self._http = Counter(
+        http = Counter(
             f"{PREFIX}http_requests",
             "HTTP requests, by route, method and status.",
             ["route", "method", "status"],
             registry=self.registry,
         )
-        self._http_series = cache(self._http.labels)
+        self.http_series = cache(http.labels)  # by route (its template, never a client's path), method and status
         self.collector = EngineCollector(self.by_model.inflight)
         self.registry.register(self.collector)
 
@@ -130,12 +123,6 @@ class Metrics:
             self.by_model.series(model, device)
         return self.registry
 
-    def request(
-        self, model: str, tokens: int, *, final: bool = True, siblings: SiblingGroup | None = None
-    ) -> RequestMetrics:
-        """One sequence that is about to be sent to a model, which has so many tokens to read."""
-        return RequestMetrics(self.by_model, served_name(model), tokens, final=final, siblings=siblings)
-
     def refused(self, error: EngineError) -> None:
         """A request is answered with this error. One that reached a device has been counted there."""
         if not error.was_sent:
@@ -145,15 +132,11 @@ class Metrics:
         """Redis did not answer: this server counts for itself for a while."""
         self._sharing_failed.inc()
 
-    def http(self, route: str, method: str, status: int) -> None:
-        """route: its template, never a client's path."""
-        self._http_series(route, method, str(status)).inc()
-
     def heartbeat(self, device: str, beat: m.Heartbeat) -> None:
         """What the device has done since its last heartbeat, and how full it is now."""
         versions: dict[str, list[m.ModelStatistics]] = {}
         for statistics in beat.models:
-            name = served_name(statistics.model)
+            name = m.plain_name(statistics.model)
             versions.setdefault(name, []).append(statistics)
             series, done = self.by_model.series(name, device), statistics.done
             for seconds in done.step_seconds:

@@ -1,10 +1,6 @@
-"""The metric families, by the names that vLLM's operators know, and the time series of one model on one device."""
+"""The metric families, by the names that vLLM's operators know."""
 
 from __future__ import annotations
-
-from collections import Counter as Tally
-from collections.abc import Callable
-from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
@@ -52,45 +48,3 @@ class Families:
         self.step_rows = counter("step_rows", "Live sequences, summed over all steps.")
         self.prefill_tokens = counter("prefill_tokens", "Tokens that prefills read.")
         self.padded_tokens = counter("prefill_padded_tokens", "Tokens that prefills computed as padding, for nothing.")
-
-
-class ModelSeries:
-    """The series of one model on one device, all at 0 from the start, so that rates see the first event too."""
-
-    def __init__(self, families: Families, model: str, device: str) -> None:
-        def by_reason(family: Counter, reasons: tuple[str, ...]) -> Callable[[str], Counter]:
-            series = cache(lambda reason: family.labels(model, device, reason))  # reasons are ours, so they are few
-            for reason in reasons:
-                series(reason)
-            return series
-
-        self.prompt_tokens = families.prompt_tokens.labels(model, device)
-        self.generation_tokens = families.generation_tokens.labels(model, device)
-        self.cancelled_tokens = families.cancelled_tokens.labels(model, device)
-        self.queue = families.queue.labels(model, device)
-        self.first = families.first.labels(model, device)
-        self.gap = families.gap.labels(model, device)
-        self.whole = families.whole.labels(model, device)
-        self.step = families.step.labels(model, device)
-        self.step_rows = families.step_rows.labels(model, device)
-        self.prefill_tokens = families.prefill_tokens.labels(model, device)
-        self.padded_tokens = families.padded_tokens.labels(model, device)
-        self.success = by_reason(families.success, FINISHED)
-        self.failure = by_reason(families.failure, FAILED)
-        self.cancelled = by_reason(families.cancelled, CANCELLED)
-
-
-class SeriesByModel:
-    """The series of every model on every device, by its served name. inflight: (model, device) -> sequences that the
-    front end waits for, exact at any time."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._families = Families(registry)
-        self._series: dict[tuple[str, str], ModelSeries] = {}
-        self.inflight: Tally[tuple[str, str]] = Tally()
-
-    def series(self, model: str, device: str) -> ModelSeries:
-        key = (model, device)
-        if key not in self._series:
-            self._series[key] = ModelSeries(self._families, model, device)
-        return self._series[key]

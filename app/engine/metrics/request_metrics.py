@@ -1,13 +1,18 @@
-"""The metrics of one sequence, from its sending to its end."""
+"""The time series of each model on each device, and what one sequence adds to them from its sending to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter as Tally
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+
+from prometheus_client import CollectorRegistry, Counter
 
 from app.engine.errors import DeadlineExceeded, EngineError, Overloaded
-from app.engine.metrics.families import ModelSeries, SeriesByModel
+from app.engine.metrics.families import CANCELLED, FAILED, FINISHED, Families
 from app.engine.protocol import messages as m
 
 INSPECTIONS = {
@@ -17,6 +22,48 @@ INSPECTIONS = {
     m.Scored: "score",
     m.Aligned: "alignment",
 }
+
+
+class ModelSeries:
+    """The series of one model on one device, all at 0 from the start, so that rates see the first event too."""
+
+    def __init__(self, families: Families, model: str, device: str) -> None:
+        def by_reason(family: Counter, reasons: tuple[str, ...]) -> Callable[[str], Counter]:
+            series = cache(lambda reason: family.labels(model, device, reason))  # reasons are ours, so they are few
+            for reason in reasons:
+                series(reason)
+            return series
+
+        self.prompt_tokens = families.prompt_tokens.labels(model, device)
+        self.generation_tokens = families.generation_tokens.labels(model, device)
+        self.cancelled_tokens = families.cancelled_tokens.labels(model, device)
+        self.queue = families.queue.labels(model, device)
+        self.first = families.first.labels(model, device)
+        self.gap = families.gap.labels(model, device)
+        self.whole = families.whole.labels(model, device)
+        self.step = families.step.labels(model, device)
+        self.step_rows = families.step_rows.labels(model, device)
+        self.prefill_tokens = families.prefill_tokens.labels(model, device)
+        self.padded_tokens = families.padded_tokens.labels(model, device)
+        self.success = by_reason(families.success, FINISHED)
+        self.failure = by_reason(families.failure, FAILED)
+        self.cancelled = by_reason(families.cancelled, CANCELLED)
+
+
+class SeriesByModel:
+    """The series of every model on every device, by its served name. inflight: (model, device) -> sequences that the
+    front end waits for, exact at any time."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families = Families(registry)
+        self._series: dict[tuple[str, str], ModelSeries] = {}
+        self.inflight: Tally[tuple[str, str]] = Tally()
+
+    def series(self, model: str, device: str) -> ModelSeries:
+        key = (model, device)
+        if key not in self._series:
+            self._series[key] = ModelSeries(self._families, model, device)
+        return self._series[key]
 
 
 @dataclass(slots=True)
@@ -29,8 +76,9 @@ class SiblingGroup:
 
 class RequestMetrics:
     """One sequence until its end, which is exactly one of: answered, cancelled, failed; or never sent, which counts
-    nothing. A context manager: leaving it without an answer counts how the sequence ended. final: False for the search
-    that precedes an inspection; its tokens are counted, its latency is not."""
+    nothing. A context manager: leaving it without an answer counts how the sequence ended. model: a loaded version;
+    tokens: how many it reads. final: False for the search that precedes an inspection; its tokens are counted, its
+    latency is not."""
 
     def __init__(
         self,
@@ -41,7 +89,7 @@ class RequestMetrics:
         final: bool = True,
         siblings: SiblingGroup | None = None,
     ) -> None:
-        self._by_model, self._model, self._prompt_tokens = by_model, model, tokens
+        self._by_model, self._model, self._prompt_tokens = by_model, m.plain_name(model), tokens
         self._final, self._siblings = final, siblings
         self._received = self._written = 0  # tokens that came, and how many of them are in the answer
         self._stopped = False  # by a stop string

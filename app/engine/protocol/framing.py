@@ -17,6 +17,13 @@ HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 1 << 30
 
 
+def frame(body: bytes) -> bytes:
+    """ValueError if it is too long."""
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
+    return HEADER.pack(len(body)) + body
+
+
 class FrameSplitter:
     """The bodies of the frames in a stream of bytes that comes in parts of any size."""
 

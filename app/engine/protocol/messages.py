@@ -5,12 +5,12 @@ A frame holds one msgpack array of messages. Times are CLOCK_MONOTONIC seconds, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
-from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
 from app.engine.protocol.inspection_messages import Align as Align
 from app.engine.protocol.inspection_messages import Aligned as Aligned
 from app.engine.protocol.inspection_messages import Attend as Attend
@@ -204,34 +204,12 @@ Seen = Attention | Walked | Traced | Scored | Aligned
 ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
 FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Seen
 
-_encoder = msgspec.msgpack.Encoder()
+encode = msgspec.msgpack.Encoder().encode  # a list of messages -> the body of a frame
 to_device = msgspec.msgpack.Decoder(list[ToDevice]).decode  # the body of a frame -> its messages
 from_device = msgspec.msgpack.Decoder(list[FromDevice]).decode
 
 
-def read_tokens(message: Decode | Look) -> int:
-    """How many tokens of given texts a device reads for it."""
-    match message:
-        case Decode():
-            return len(message.source) or len(message.prefix)
-        case Attend() | Walk():
-            return len(message.source)
-        case Trace():
-            return len(message.tokens)
-        case Score():
-            return len(message.source) + len(message.target)
-        case Align():
-            return sum(len(pair.source) + len(pair.target) for pair in message.pairs)
-
-
+@lru_cache(maxsize=1024)
 def plain_name(key: str) -> str:
-    """The model's name for people, without its version."""
-    return key.rpartition("@")[0] or key
-
-
-def frame(messages: Sequence[ToDevice | FromDevice]) -> bytes:
-    """One frame, ready to be written."""
-    body = _encoder.encode(messages)
-    if len(body) > MAX_FRAME_BYTES:
-        raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
-    return HEADER.pack(len(body)) + body
+    """The name that people use of a loaded version: demo-de-en of demo-de-en@2."""
+    return re.sub(r"@\d+$", "", key)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.engine import input_processor
 from app.engine.admission import Admission, Demand
-from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
+from app.engine.dispatch.dispatcher import Dispatcher, Part, gather, read_tokens
 from app.engine.interface import AlignedWord
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.output.token_texts import WrittenToken
@@ -81,7 +81,7 @@ class AlignmentTask:
         async def together(numbers: Sequence[int]) -> None:
             group = [sentences[number] for number in numbers]
             message = m.Align(0, group[0].checkpoint.key, [each.pair() for each in group], links, nats)
-            result: m.Aligned = await self._dispatcher.ask(message, m.read_tokens(message), part=part)
+            result: m.Aligned = await self._dispatcher.ask(message, read_tokens(message), part=part)
             for place, (number, sentence) in enumerate(zip(numbers, group, strict=True)):
                 words = aligned_words(sentence, result.links[place]) if links else ()
                 found[number] = PairReading(words, written_tokens(sentence, result.nats[place]) if nats else ())

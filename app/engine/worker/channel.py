@@ -11,7 +11,7 @@ import socket
 import threading
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import FrameSplitter
+from app.engine.protocol.framing import FrameSplitter, frame
 from app.engine.worker.model_loader import LoadResult
 
 READ_BYTES = 1 << 16
@@ -47,7 +47,7 @@ class Channel:
 
     def send(self, messages: list[m.FromDevice]) -> None:
         if messages:
-            self._connection.sendall(m.frame(messages))
+            self._connection.sendall(frame(m.encode(messages)))
 
     def receive(self, wait_s: float | None) -> list[m.ToDevice | LoadResult]:
         """All messages that are there; if there is none, wait for one so long (None: for ever). ConnectionError if the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from app.engine.protocol.messages import Decode, Load, plain_name
+from app.engine.protocol.messages import Load, plain_name
 from models import checkpoint as checkpoints
 from models.backends.select import Network, candidates, fastest, select
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
-from models.interface import Precision, Prompt
+from models.interface import Precision
 from models.networks.loading import load_network
 from models.tokenizer.word_parts import WordParts, word_parts
 
@@ -78,9 +78,6 @@ class LoadedModel:
         before the new ones are made: both together may not fit."""
         del self.decoder
         self.decoder = self._new_decoder()
-
-    def join(self, requests: Sequence[Decode]) -> None:
-        self.decoder.join([(r.id, Prompt(tuple(r.source), tuple(r.prefix)), r.options) for r in requests])
 
 
 class ModelRunner:

@@ -20,6 +20,7 @@ from typing import Literal
 
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import LoadedModel
+from models.interface import Prompt
 
 MAX_OVERTAKES = 16
 MAX_EXAMINED = 256  # waiting sequences per choice: a queue of thousands must not cost time at every step
@@ -39,6 +40,7 @@ class Ticket:
     request: m.Decode
     number: int
     arrived: float
+    prompt: Prompt
     rows: int
     tokens: int
     group: int
@@ -217,7 +219,8 @@ class ModelQueue:
             self._idle_until = now
         tokens = len(request.source) + len(request.prefix)
         group = -request.siblings or request.id
-        ticket = Ticket(request, next(self._numbers), now, request.options.beam, tokens, group)
+        prompt = Prompt(tuple(request.source), tuple(request.prefix))
+        ticket = Ticket(request, next(self._numbers), now, prompt, request.options.beam, tokens, group)
         self.waiting.add(ticket)
         self._deadlines.add(request.deadline, ticket)
         if request.start_by:

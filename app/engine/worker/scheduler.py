@@ -185,7 +185,7 @@ class Scheduler:
     def _prefill(self, queue: ModelQueue, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
         """All together; if that fails, each half of them, so that in the end one bad request fails alone."""
         try:
-            queue.model.join([ticket.request for ticket in tickets])
+            queue.model.decoder.join([(t.request.id, t.prompt, t.request.options) for t in tickets])
         except Exception as raised:
             error = raised.with_traceback(None)  # whose frames would keep the tensors that did not fit
         else:
@@ -219,13 +219,15 @@ class Scheduler:
         else:
             now = time.monotonic()
             queue.stepped(rows, began, now)
-            self._sender.add(result.tokens, now, result.log_probabilities, result.top)
+            if result.tokens:
+                self._sender.add(result.tokens, now, result.log_probabilities, result.top)
             finished: list[m.FromDevice] = []
             for request, hypotheses in result.finished:
-                timing = queue.finish(request).timing(now)
-                finished.append(m.Finished(request, hypotheses, timing))
-                self._sender.end(request)
-            return [*self._sender.due(now, now - began), *finished]
+                ticket = queue.finish(request)
+                if ticket.request.options.streamed:
+                    self._sender.end(request)
+                finished.append(m.Finished(request, hypotheses, ticket.timing(now)))
+            return [*self._sender.due(now, now - began), *finished] if self._sender.held else finished
         self.runner.check()  # here, where the error's frames no longer keep the slots
         for request, ticket in queue.active.items():
             ticket.emitted = self._sender.has_begun(request)

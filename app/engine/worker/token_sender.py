@@ -13,14 +13,14 @@ class TokenSender:
     """Holds tokens until the first of them has waited for `interval_s`; 0: one message per step.
 
     One interval for all streams of the process: the front end wakes once for all of them, and a stream is written to as
-    often as the interval says, however fast the steps are. Times are CLOCK_MONOTONIC seconds.
+    often as the interval says, however fast the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request.
     """
 
     def __init__(self, interval_s: float = 0.0) -> None:
         self._interval_s = interval_s
         self._begun: set[int] = set()  # requests whose first tokens have left
         self._immediate: set[int] = set()  # requests whose tokens leave with each step
-        self._held: defaultdict[int, list[int]] = defaultdict(list)
+        self.held: defaultdict[int, list[int]] = defaultdict(list)
         self._log_probabilities: defaultdict[int, list[float]] = defaultdict(list)  # of held tokens, where wanted
         self._top: defaultdict[int, list[TopTokens]] = defaultdict(list)  # likewise
         self._due = 0.0
@@ -34,10 +34,10 @@ class TokenSender:
     ) -> None:
         """(request, token) of one step, and by request, where it wants them, the log-probability of its token and the
         likeliest tokens at its place."""
-        if not self._held:
+        if not self.held:
             self._due = now + self._interval_s
         for request, token in tokens:
-            self._held[request].append(token)
+            self.held[request].append(token)
         if log_probabilities:
             for request, log_probability in log_probabilities.items():
                 self._log_probabilities[request].append(log_probability)
@@ -55,7 +55,7 @@ class TokenSender:
 
     def end(self, request: int) -> None:
         """Forget a request that is over: what is still held is in its answer, or not wanted."""
-        self._held.pop(request, None)
+        self.held.pop(request, None)
         self._log_probabilities.pop(request, None)
         self._top.pop(request, None)
         self._begun.discard(request)
@@ -64,17 +64,17 @@ class TokenSender:
     def due(self, now: float, step_s: float) -> list[m.Tokens]:
         """What leaves now: everything, if the interval would be over before another step of that length; else the
         tokens of requests that have not begun, or may not wait."""
-        if not self._held:
+        if not self.held:
             return []
         if now + step_s >= self._due:
             return self.flush()
-        leaving = [r for r in self._held if r not in self._begun or r in self._immediate]
-        return self._message({request: self._held.pop(request) for request in leaving})
+        leaving = [r for r in self.held if r not in self._begun or r in self._immediate]
+        return self._message({request: self.held.pop(request) for request in leaving})
 
     def flush(self) -> list[m.Tokens]:
         """All that is held, whether or not it is due."""
-        held = dict(self._held)
-        self._held.clear()
+        held = dict(self.held)
+        self.held.clear()
         return self._message(held)
 
     def _message(self, tokens: dict[int, list[int]]) -> list[m.Tokens]:

@@ -20,6 +20,7 @@ from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.translation_task import TranslationTask
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from tests.app.engine.frames import framed
 from tests.app.engine.registries import read_registry
 from tests.request_builders import translation_request
 
@@ -49,7 +50,7 @@ class Inline:
         return self
 
     def send(self, messages: list[Any]) -> None:
-        crossed = m.to_device(m.frame(messages)[HEADER.size :])
+        crossed = m.to_device(framed(messages)[HEADER.size :])
         self.sent += crossed
         for message in crossed:
             self._tell(self.scheduler.handle(message))
@@ -61,7 +62,7 @@ class Inline:
             asyncio.get_running_loop().call_soon(self._work)
 
     def _tell(self, replies: Sequence[Any]) -> None:
-        for reply in m.from_device(m.frame([self.change(each) for each in replies])[HEADER.size :]):
+        for reply in m.from_device(framed([self.change(each) for each in replies])[HEADER.size :]):
             self.board.reply(reply)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -84,7 +84,7 @@ def play(scene: Callable[[Scripted], Awaitable[None]], timeout_s: float = 5.0) -
 
 
 def a_request(metrics: Metrics) -> RequestMetrics:
-    meter = metrics.request("demo@1", 4)
+    meter = RequestMetrics(metrics.by_model, "demo@1", 4)
     meter.sent("cpu")
     return meter
 

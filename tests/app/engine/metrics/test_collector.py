@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from app.engine import errors
 from app.engine.interface import ModelInfo, PoolStatus
-from app.engine.metrics.collector import Metrics, served_name
+from app.engine.metrics.collector import Metrics
+from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import GAUGES, a_request, finished, gauges_there, value
 
@@ -77,10 +78,10 @@ def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
 
 def test_models_go_by_the_name_that_clients_use() -> None:
     metrics = Metrics()
-    metrics.request("a@b@7@1", 4).sent("cpu")
+    RequestMetrics(metrics.by_model, "a@b@7@1", 4).sent("cpu")
     metrics.heartbeat("cpu", m.Heartbeat([lane("a@b@7@1")]))
     assert {model for model, _ in metrics.collector.loaded()} == {"a@b@7"}
-    assert [served_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
+    assert [m.plain_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
 
 
 def test_both_formats_parse_and_follow_the_conventions() -> None:
@@ -90,7 +91,7 @@ def test_both_formats_parse_and_follow_the_conventions() -> None:
         raise errors.EngineFailed("No.")
     metrics.heartbeat("cpu", m.Heartbeat([lane("demo@1", step_seconds=[0.1])]))
     metrics.refused(errors.UnknownModel("No."))
-    metrics.http("/translate", "POST", 200)
+    metrics.http_series("/translate", "POST", "200").inc()
     text = generate_latest(metrics.registry).decode()
     families = list(parse(text))
     assert {f.name for f in families} == {

@@ -10,6 +10,7 @@ import pytest
 from app.engine import errors
 from app.engine.dispatch.dispatcher import gather
 from app.engine.metrics.collector import Metrics
+from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import Scripted, a_request, gauges_there, play, refusals, value
 
@@ -69,7 +70,7 @@ def test_sequences_that_end_with_a_failed_one_did_not_disconnect(fails: bool, co
 def test_a_request_that_no_device_took_is_a_refusal_alone() -> None:
     metrics = Metrics()
     error = errors.EngineUnavailable("No device.")
-    with pytest.raises(errors.EngineUnavailable), metrics.request("demo@1", 4):
+    with pytest.raises(errors.EngineUnavailable), RequestMetrics(metrics.by_model, "demo@1", 4):
         raise error
     metrics.refused(error)
     assert refusals(metrics) == {"engine_unavailable": 1}

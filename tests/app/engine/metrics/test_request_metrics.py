@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from app.engine.metrics.collector import Metrics
+from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import TIMES, Scripted, finished, play, value
 
@@ -143,7 +144,7 @@ def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> 
 
 def test_a_request_that_moves_to_another_device_is_counted_where_it_ends() -> None:
     metrics = Metrics()
-    with metrics.request("demo@1", 4) as meter:
+    with RequestMetrics(metrics.by_model, "demo@1", 4) as meter:
         for device in ("cuda:0", "cuda:1"):
             meter.sent(device)
             meter.received(1)

@@ -10,6 +10,7 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES, FrameProtocol
 from models.decoding.hypothesis import Hypothesis
+from tests.app.engine.frames import framed
 
 MESSAGES = [
     [m.Started("cpu")],
@@ -50,13 +51,13 @@ def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
 
 @pytest.mark.parametrize("size", [1_000_000, 70_001, 4096])
 def test_pieces_of_any_size(size: int) -> None:
-    stream = b"".join(m.frame(each) for each in MESSAGES)
+    stream = b"".join(framed(each) for each in MESSAGES)
     pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
     assert heard(pieces) == ([message for each in MESSAGES for message in each], 1)
 
 
 def test_bytes_that_come_one_by_one() -> None:
-    stream = b"".join(m.frame(each) for each in MESSAGES if len(m.frame(each)) < 1000)
+    stream = b"".join(framed(each) for each in MESSAGES if len(framed(each)) < 1000)
     found, _ = heard([bytes([each]) for each in stream])
     assert len(found) == 4
 
@@ -64,7 +65,7 @@ def test_bytes_that_come_one_by_one() -> None:
 def test_what_cannot_be_understood_ends_the_connection_and_nothing_after_it_is_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    good = m.frame([m.Started("cpu")])
+    good = framed([m.Started("cpu")])
     found, ends = heard([good + HEADER.pack(3) + b"???" + good])
     assert (found, ends) == ([m.Started("cpu")], 1)
     assert "cannot be understood" in caplog.text
@@ -73,4 +74,4 @@ def test_what_cannot_be_understood_ends_the_connection_and_nothing_after_it_is_h
 
 
 def test_a_half_frame_at_the_end_is_no_message() -> None:
-    assert heard([m.frame([m.Started("cpu")])[:-1]]) == ([], 1)
+    assert heard([framed([m.Started("cpu")])[:-1]]) == ([], 1)

@@ -8,6 +8,7 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
 from models.decoding.hypothesis import Hypothesis
+from tests.app.engine.frames import framed
 from tests.request_builders import decode_message
 
 VALUES = m.Values([1, 2], b"\0" * 8)
@@ -41,14 +42,14 @@ def test_every_message_survives_the_crossing() -> None:
         m.Aligned(6, [[(0, 1, 0.5)], []], [[-0.25], []]),
     ]
     for messages, decode in ((down, m.to_device), (up, m.from_device)):
-        data = m.frame(messages)
+        data = framed(messages)
         (body,) = FrameSplitter().bodies(data)
         assert decode(body) == messages
 
 
 def test_a_message_of_the_other_direction_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
-        m.to_device(m.frame([m.Started("cpu")])[4:])
+        m.to_device(framed([m.Started("cpu")])[4:])
 
 
 def test_a_frame_that_announces_too_much_is_refused_before_anything_is_read() -> None:

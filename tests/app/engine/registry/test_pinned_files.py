@@ -22,6 +22,7 @@ from app.engine.registry.pinned_files import PinnedFiles
 from app.engine.worker.model_runner import ModelRunner, linked_folder
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
+from tests.app.engine.frames import framed
 from tests.request_builders import generation_request
 from tests.tiny import write_lyricist
 
@@ -73,7 +74,7 @@ def test_a_process_that_starts_anew_reads_the_served_edition_and_a_reload_does_n
 def test_the_message_says_where_the_files_are(tmp_path: Path) -> None:
     edition = ModelRegistry(tmp_path).read_version(folder_of(tmp_path))
     message = load_message(edition, pinned=True)
-    assert m.to_device(m.frame([message])[HEADER.size :]) == [message]
+    assert m.to_device(framed([message])[HEADER.size :]) == [message]
     assert set(message.pinned) == {checkpoints.CONFIG, *edition.config.files}
 
 

@@ -15,6 +15,7 @@ from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
 from app.engine.worker.channel import Channel
 from app.engine.worker.model_loader import LoadResult
+from tests.app.engine.frames import framed
 from tests.request_builders import decode_message
 
 TWO = [m.Cancel(7), m.Cancel(8)]
@@ -33,18 +34,18 @@ def ends() -> Iterator[tuple[socket.socket, Channel]]:
     ("data", "error"),
     [
         (b"", ConnectionError),
-        (m.frame([m.Cancel(1)])[:3], ConnectionError),
-        (m.frame([m.Cancel(1)])[:-1], ConnectionError),
+        (framed([m.Cancel(1)])[:3], ConnectionError),
+        (framed([m.Cancel(1)])[:-1], ConnectionError),
         (HEADER.pack(MAX_FRAME_BYTES + 1), ValueError),
         (HEADER.pack(1) + b"\xc1", msgspec.DecodeError),
-        (m.frame([m.Started("cpu")]), msgspec.ValidationError),
+        (framed([m.Started("cpu")]), msgspec.ValidationError),
     ],
 )
 def test_whole_messages_are_received_before_a_broken_or_closed_stream_raises(
     ends: tuple[socket.socket, Channel], data: bytes, error: type[Exception]
 ) -> None:
     ours, channel = ends
-    ours.sendall(m.frame(TWO))
+    ours.sendall(framed(TWO))
     assert channel.receive(None) == TWO
     assert channel.receive(0) == []
     ours.sendall(data)
@@ -55,7 +56,7 @@ def test_whole_messages_are_received_before_a_broken_or_closed_stream_raises(
 
 def test_last_messages_come_before_the_end_of_the_connection(ends: tuple[socket.socket, Channel]) -> None:
     ours, channel = ends
-    ours.sendall(m.frame(TWO))
+    ours.sendall(framed(TWO))
     ours.close()
     assert channel.receive(None) == TWO
     with pytest.raises(ConnectionError):
@@ -64,7 +65,7 @@ def test_last_messages_come_before_the_end_of_the_connection(ends: tuple[socket.
 
 def test_parts_of_a_message_are_put_together(ends: tuple[socket.socket, Channel]) -> None:
     ours, channel = ends
-    data = m.frame([decode_message(1, "a", list(range(70_000)), [2], 1.0, 5)]) + m.frame(TWO)
+    data = framed([decode_message(1, "a", list(range(70_000)), [2], 1.0, 5)]) + framed(TWO)
     sending = threading.Thread(target=ours.sendall, args=(data,))
     sending.start()
     received = list[object]()
@@ -95,7 +96,7 @@ def test_end_of_the_front_end_ends_the_process_in_the_middle_of_a_step(
     ended = threading.Event()
     monkeypatch.setattr(os, "_exit", lambda status: ended.set())
     channel.exit_with_front_end()
-    ours.sendall(m.frame(TWO))  # and nobody reads it
+    ours.sendall(framed(TWO))  # and nobody reads it
     assert not ended.wait(0.05)
     ours.close()
     assert ended.wait(10)

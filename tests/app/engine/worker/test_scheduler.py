@@ -79,8 +79,8 @@ def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler
 
 def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], time.monotonic() - 1, 5))
-    model = scheduler.queues["tiny-lyrics"].model
-    monkeypatch.setattr(model, "join", lambda requests: pytest.fail("prefilled an expired request"))
+    decoder = scheduler.queues["tiny-lyrics"].model.decoder
+    monkeypatch.setattr(decoder, "join", lambda requests: pytest.fail("prefilled an expired request"))
     (reply,) = scheduler.step()
     assert isinstance(reply, m.Failed)
     assert (reply.id, reply.code) == (1, "deadline_exceeded")
@@ -94,7 +94,9 @@ def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
         scheduler.handle(decode_message(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))
     scheduler.step()
     monkeypatch.setattr(time, "monotonic", lambda: now + 101)
-    monkeypatch.setattr(scheduler.queues["tiny-lyrics"].model, "join", lambda requests: pytest.fail("prefilled"))
+    monkeypatch.setattr(
+        scheduler.queues["tiny-lyrics"].model.decoder, "join", lambda requests: pytest.fail("prefilled")
+    )
     replies = run(scheduler)
     assert [(r.id, r.code) for r in replies if isinstance(r, m.Failed)] == [(8, "overloaded")]
     assert sorted(r.id for r in replies if isinstance(r, m.Finished)) == list(range(8))

@@ -12,6 +12,7 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.worker.channel import Channel
 from app.engine.worker.worker_main import run
+from tests.app.engine.frames import framed
 
 
 class FakeScheduler:
@@ -63,7 +64,7 @@ def test_the_main_loop_beats_idle_or_busy_but_not_while_it_hangs(busy: bool) -> 
         time.sleep(0.05)
         assert len(channel.sent) == count
         scheduler.may_step.set()
-        ours.sendall(m.frame([m.Stop()]))
+        ours.sendall(framed([m.Stop()]))
         loop.join(10)
         assert not loop.is_alive()
         assert scheduler.handled == [m.Cancel(1)]
@@ -77,7 +78,7 @@ def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
         loop = threading.Thread(target=run, args=(channel, FakeScheduler(), [], 60.0))
         loop.start()
         time.sleep(0.05)
-        ours.sendall(m.frame([m.Stop()]))  # heard at once, long before the next beat
+        ours.sendall(framed([m.Stop()]))  # heard at once, long before the next beat
         loop.join(10)
         assert not loop.is_alive()
         assert len(channel.sent) == 1

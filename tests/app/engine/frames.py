@@ -1,0 +1,12 @@
+"""Messages as they cross between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.engine.protocol import messages as m
+from app.engine.protocol.framing import frame
+
+
+def framed(messages: Sequence[m.ToDevice | m.FromDevice]) -> bytes:
+    return frame(m.encode(messages))
