@@ -65,10 +65,10 @@ def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
     origin = " + ".join(arguments.corpus)
     if not text.strip():
         raise TrainingError(f"{origin} has no text.")
-    found = corpus_statistics.text_statistics(text, origin)
+    statistics = corpus_statistics.text_statistics(text, origin)
     if arguments.json:
-        return found
-    print(*corpus_statistics.page_of_text(found), sep="\n")
+        return statistics
+    print(*corpus_statistics.page_of_text(statistics), sep="\n")
     if all("\t" in line for line in text.splitlines() if line.strip()):
         print(f"\nEvery line holds a tab. {AS_PAIRS}")
     return None
@@ -81,9 +81,9 @@ def _inspect_pairs(arguments: argparse.Namespace) -> dict[str, Any] | None:
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
     pairs = clean(read_corpora(arguments.corpus, languages, columns), cleaning, validation=valid, test=test)
-    found = corpus_statistics.pair_statistics(pairs, arguments.subwords)
+    statistics = corpus_statistics.pair_statistics(pairs, arguments.subwords)
     if arguments.json:
-        return found
+        return statistics
     sides = dict(zip(("source", "target"), languages or ("source", "target"), strict=True))
-    print(*corpus_statistics.page_of_pairs(found, pairs.reported(), sides), sep="\n")
+    print(*corpus_statistics.page_of_pairs(statistics, pairs.reported(), sides), sep="\n")
     return None

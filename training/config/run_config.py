@@ -253,7 +253,7 @@ class TranslatorConfig:
     def problems(self) -> Iterable[str]:
         """Without those of its parts."""
         for name in ("source_language", "target_language"):
-            code = getattr(self, name)  # a model whose languages nobody can ask for would be trained for nothing
+            code = getattr(self, name)  # no client could name another one
             if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
                 yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
         for name in ("label_smoothing", "source_word_dropout", "target_word_dropout"):

@@ -1,6 +1,6 @@
 """run.toml: configuration, data and machine of a run, to repeat it exactly; and any file that --config names.
 
-command = "translator"    the command whose options these are
+command = "translator"    the command that has these options
 complete = true           every option is stated: one that a later version adds keeps its neutral default
 recipe = "tiny"           otherwise the base of what is not stated
 ...                       the options, as `python -m training recipes --show tiny` lists them
@@ -138,9 +138,9 @@ def read_run_file(path: Path, command: str) -> RunFile:
         raise TrainingError(f"The run cannot start: {os_error_reason(error)}.") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TrainingError(f"{path} is no TOML file: {error}.") from error
-    whose = content.pop("command", command)
-    if whose != command:
-        raise TrainingError(f"{path} is for `python -m training {whose}`, not for {command}.")
+    recorded_command = content.pop("command", command)
+    if recorded_command != command:
+        raise TrainingError(f"{path} is for `python -m training {recorded_command}`, not for {command}.")
     complete, data, machine = (content.pop(name, {}) for name in ("complete", "data", "machine"))
     recorded = data.get("sha256", {}) if isinstance(data, dict) else {}
     for name, value in (("data", data), ("machine", machine), ("data.sha256", recorded)):

@@ -203,8 +203,8 @@ def _choose(path: Path, number: int, cells: list[str]) -> Columns:
     )
 
 
-def _other_width(path: Path, number: int, found: int, columns: Columns, width: int | None) -> TrainingError:
-    has = f"{path} line {number} has {found} column{'' if found == 1 else 's'}"
+def _other_width(path: Path, number: int, count: int, columns: Columns, width: int | None) -> TrainingError:
+    has = f"{path} line {number} has {count} column{'' if count == 1 else 's'}"
     if width == 2:
         return TrainingError(f"{has}; a pair is two texts with one tab between.")
     if width:
@@ -283,11 +283,11 @@ def dataset_rows(argument: str) -> Iterator[tuple[int, Record]]:
     except ImportError:
         raise TrainingError(f"{argument} needs the datasets library: pip install datasets.") from None
     try:
-        found = datasets.load_dataset(name, config, split=split)
+        data_set = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the library raises errors of many kinds, its own and those of its file readers
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise TrainingError(f"{argument} cannot be loaded ({reason}).") from error
-    yield from enumerate(found, start=1)
+    yield from enumerate(data_set, start=1)
 
 
 def parse_dataset_name(argument: str) -> tuple[str, str | None, str]:

@@ -31,8 +31,8 @@ def quantiles(values: NDArray[np.int64] | NDArray[np.float64]) -> dict[str, floa
     """{"median": …}; each is one of the values (the nearest below). {} of no values."""
     if not len(values):
         return {}
-    found = np.quantile(values, list(SHARES.values()), method="lower")
-    return {name: round(value, 3) for name, value in zip(SHARES, found.tolist(), strict=True)}
+    shares = np.quantile(values, list(SHARES.values()), method="lower")
+    return {name: round(value, 3) for name, value in zip(SHARES, shares.tolist(), strict=True)}
 
 
 def bin_width(all_values: Sequence[NDArray[np.int64]]) -> int:
@@ -63,8 +63,8 @@ def count_characters(texts: Iterable[str]) -> Counter[str]:
     remaining = iter(texts)
     while some := list(islice(remaining, 10_000)):
         points = np.frombuffer("".join(some).encode("utf-32-le"), np.uint32)
-        found = np.bincount(points)
-        totals[: len(found)] += found
+        counts = np.bincount(points)
+        totals[: len(counts)] += counts
     return Counter({chr(point): int(totals[point]) for point in np.flatnonzero(totals)})
 
 
@@ -188,9 +188,8 @@ def page_of_pairs(facts: Statistics, report: CorpusReport, sides: Mapping[str, s
     yield from (f"first pair, {sides[side]}: {_shown(text)}" for side, text in facts["first"].items())
     for unit, statistics in facts["lengths"].items():
         yield from _length_lines(unit, statistics)
-    yield ""
     ratios = ", ".join(f"{name} {value:g}" for name, value in facts["characters_per_source_character"].items())
-    yield f"target characters for each source character: {ratios}"
+    yield f"\ntarget characters for each source character: {ratios}"
     yield from _repetition_lines(facts["repeated"])
     yield f"sources with several targets: {facts['sources_with_several_targets']:,}"
     yield from _inventory_lines(facts["inventory"])
@@ -224,24 +223,23 @@ def _length_lines(unit: str, sides: Statistics) -> Iterator[str]:
 
 
 def _repetition_lines(sides: Statistics) -> Iterator[str]:
-    for side, found in sides.items():
-        yield f"distinct, {side}: {found['distinct']:,}"
-        for text in found["most"]:
+    for side, repetitions in sides.items():
+        yield f"distinct, {side}: {repetitions['distinct']:,}"
+        for text in repetitions["most"]:
             yield f"  {text['count']:>6,} times  {_shown(text['text'])}"
 
 
 def _inventory_lines(sides: Statistics) -> Iterator[str]:
-    for side, found in sides.items():
-        letters = ", ".join(f"{script} {count:,}" for script, count in list(found["scripts"].items())[:6]) or "none"
+    for side, facts in sides.items():
+        letters = ", ".join(f"{script} {count:,}" for script, count in list(facts["scripts"].items())[:6]) or "none"
         yield ""
-        yield f"characters, {side}: {found['characters']:,}, {found['distinct']:,} distinct; letters: {letters}"
-        for odd in found["odd"]:
+        yield f"characters, {side}: {facts['characters']:,}, {facts['distinct']:,} distinct; letters: {letters}"
+        for odd in facts["odd"]:
             yield f"  {odd['count']:>6,} times  {odd['character']} ({odd['kind']}), first in {odd['first']}"
-        more = found["odd_count"] - len(found["odd"])
-        if more:
+        if more := facts["odd_count"] - len(facts["odd"]):
             yield f"  {more:,} more odd characters"
-        if found["rare_count"]:
-            yield f"  {found['rare_count']:,} characters occur once or twice: {_shown(found['rare'])}"
+        if facts["rare_count"]:
+            yield f"  {facts['rare_count']:,} characters occur once or twice: {_shown(facts['rare'])}"
 
 
 def _shown(text: str) -> str:

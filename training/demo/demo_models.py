@@ -105,8 +105,7 @@ MODELS: dict[str, Callable[[Path, torch.device], dict[str, Any]]] = {
 
 
 def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Any]:
-    """Train what is not there yet under `out` (or just `only`); the scores of each new model on what it has not
-    seen. An interrupted run is gone on with."""
+    """Trains the models that `out` lacks, or just `only`; held-out scores by model. An interrupted run is continued."""
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
         return {only: MODELS[only](out / only, device)} if only in missing else {}

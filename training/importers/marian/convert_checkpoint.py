@@ -63,12 +63,12 @@ def _card_scores(lines: list[str]) -> Iterator[tuple[str, dict[str, float]]]:
             heads = [cell.lower() for cell in cells]
             continue
         row = dict(zip(heads, cells, strict=False))
-        found = {
+        scores = {
             CARD_METRICS[head]: number for head, cell in row.items() if head in CARD_METRICS if (number := _score(cell))
         }
         name = " ".join(row[head] for head in ("langpair", "testset") if row.get(head))
-        if name and found:
-            yield name, found
+        if name and scores:
+            yield name, scores
 
 
 def _score(cell: str) -> float | None:

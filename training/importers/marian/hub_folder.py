@@ -80,14 +80,14 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of pickles that are newer than torch's own
-            found = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         raise TrainingError(f"{path} is damaged, or holds more than tensors; nothing of it was run.") from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, AssertionError) as error:
         raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise TrainingError(f"{path} holds something other than named tensors.")
-    return dict(found)
+    return dict(tensors)
 
 
 def first_line(error: Exception) -> str:

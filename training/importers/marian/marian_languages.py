@@ -71,10 +71,10 @@ def _prefix(given: str | None, target: str, tokens: Sequence[str]) -> str | None
         if token not in tokens:
             raise TrainingError(f"The vocabulary holds no language token {token}; it holds {listed}.")
         return token
-    found = matching_tokens(target, tokens)
-    if len(found) == 1:
-        return found[0]
-    several = f"several language tokens for {target} ({', '.join(found)})" if found else "several target languages"
+    matches = matching_tokens(target, tokens)
+    if len(matches) == 1:
+        return matches[0]
+    several = f"several language tokens for {target} ({', '.join(matches)})" if matches else "several target languages"
     raise TrainingError(
         f"This model has {several}: give another --target or a --prefix, or --prefix {NO_PREFIX} to leave the choice"
         f" to each text; its language tokens are {listed}."
