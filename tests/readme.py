@@ -1,4 +1,4 @@
-"""README.md and docs/ as a test reads them: their commands, each with the answer that stands below it."""
+"""The commands of README.md and docs/, each with the answer that is shown below it."""
 
 from __future__ import annotations
 

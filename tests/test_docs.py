@@ -1,4 +1,4 @@
-"""What the documents say is held against what is there."""
+"""The documentation agrees with the settings, dependencies and endpoints."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PROTOCOLS = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
 DESIGN = (ROOT / "docs/design.md").read_text(encoding="utf-8")
 
 
-def test_every_setting_stands_in_the_documents_with_its_default() -> None:
+def test_every_setting_is_documented_with_its_default() -> None:
     for name, field in Settings.model_fields.items():
         line = f"| `{PREFIX}{name.upper()}` | `{field.default}` | {field.description} |"
         assert line in SERVING, f"docs/serving.md lacks: {line}"
 
 
-def test_every_dependency_has_its_reason_and_its_pin() -> None:
+def test_every_dependency_has_a_reason_and_a_pin() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     section = project.split("dependencies = [")[1].split("]\n")[0]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
@@ -38,7 +38,7 @@ def test_every_extra_is_pinned() -> None:
         assert re.search(rf"^{re.escape(name)}==", pins, re.MULTILINE), f"{name} is not pinned"
 
 
-def test_every_command_of_the_documents_is_one_that_a_test_runs() -> None:
+def test_every_documented_command_is_run_by_a_test() -> None:
     run_by = {
         "make serve": "tests/test_readme.py",
         "make test": ".ci/run",
@@ -52,7 +52,7 @@ def test_every_command_of_the_documents_is_one_that_a_test_runs() -> None:
         assert any(command.startswith(known) for known in run_by), f"no test runs: {command}"
 
 
-def test_every_endpoint_has_an_example_in_the_documents() -> None:
+def test_every_endpoint_has_a_documented_example() -> None:
     from app.main import create_app
     from tests.app.api.fake_engine import FakeEngine
 
@@ -63,7 +63,7 @@ def test_every_endpoint_has_an_example_in_the_documents() -> None:
         assert asked or f"{path}`" in PROTOCOLS, path
 
 
-def test_no_file_is_named_for_nothing() -> None:
+def test_no_module_has_a_generic_name() -> None:
     for path in ROOT.glob("[!.]*/**/*.py"):
         assert path.stem not in {"utils", "util", "common", "helpers", "misc"}, path
         assert (path.parent / "__init__.py").exists() or path.parent == Path(), f"{path.parent} is not a package"

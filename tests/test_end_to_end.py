@@ -43,7 +43,9 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.05)
 
 
-def test_http_says_what_offline_decoding_says_and_sigterm_ends_it(server: Server, tiny_checkpoints: Path) -> None:
+def test_http_answers_equal_offline_decoding_and_sigterm_ends_the_server(
+    server: Server, tiny_checkpoints: Path
+) -> None:
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     wanted = translate(checkpoint, load_network(checkpoint), GERMAN, beam=4)
     with ThreadPoolExecutor(8) as clients:  # many at once, and each as if alone
@@ -67,7 +69,7 @@ def test_http_says_what_offline_decoding_says_and_sigterm_ends_it(server: Server
 
 
 @pytest.mark.slow
-def test_no_worker_outlives_a_killed_server(server: Server) -> None:
+def test_workers_end_with_a_killed_server(server: Server) -> None:
     (worker,) = server.workers()
     server.process.kill()
     server.process.wait()
@@ -75,7 +77,7 @@ def test_no_worker_outlives_a_killed_server(server: Server) -> None:
 
 
 @pytest.mark.slow  # a process for each core, each of which measures its precision
-def test_the_defaults_serve_alike_on_every_device(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_default_settings_give_equal_answers_on_every_device(tiny_checkpoints: Path, tmp_path: Path) -> None:
     """A precision of its own choice and a process for each core, as shipped: whoever answers says the same."""
     with serving(tiny_checkpoints, tmp_path, PRECISION="auto", CPU_WORKERS="0") as server:
         end = time.monotonic() + 60

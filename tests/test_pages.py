@@ -1,4 +1,4 @@
-"""The documents as a reader follows them: every link leads somewhere, and both languages of the README say the same."""
+"""Links of the documentation exist, and both languages of the README agree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_the_documentation_exists(page: Path) -> None:
     for link in LINK.findall(BLOCK.sub("", text_of(page))):
         if re.match(r"https?:|mailto:", link):
             continue
@@ -44,5 +44,5 @@ def test_both_readmes_have_the_same_commands_answers_links_and_sections() -> Non
     assert levels[0] == levels[1]
 
 
-def test_the_readme_is_short_enough_to_be_read() -> None:
+def test_readme_is_short() -> None:
     assert len(text_of(ROOT / "README.md").splitlines()) <= 140

@@ -1,4 +1,4 @@
-"""No text, key or address that a client sends is in a log line or a metric's label, whatever goes wrong."""
+"""No log line or metric label contains a text, key or address of a client, also after failures."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def everything_is_asked(client: Client) -> None:
 
 
 @pytest.mark.parametrize("failure", [None, *quoting()], ids=lambda each: type(each).__name__)
-def test_nothing_of_a_request_is_logged_or_counted(
+def test_logs_and_metrics_contain_nothing_of_a_request(
     written: io.StringIO, tmp_path: Path, failure: BaseException | None
 ) -> None:
     keyed = {"keys_file": str(keys_file(tmp_path)), "rate_limit": "1000/minute"}
@@ -95,7 +95,7 @@ def test_nothing_of_a_request_is_logged_or_counted(
         assert hidden.lower() not in text.lower()
 
 
-def test_a_failure_tells_where_and_what_and_a_machines_words(written: io.StringIO) -> None:
+def test_failure_log_has_the_place_and_the_machine_message_only(written: io.StringIO) -> None:
     client = Client(FakeEngine(failure=RuntimeError("CUDA out of memory")))
     client.post("/generate", json={"prompt": "雨"})
     assert "RuntimeError: CUDA out of memory" in written.getvalue()
@@ -106,7 +106,7 @@ def test_a_failure_tells_where_and_what_and_a_machines_words(written: io.StringI
     assert "fake_engine.py" in text
 
 
-def test_a_json_line_says_what_was_answered(written: io.StringIO, tmp_path: Path) -> None:
+def test_json_log_line_describes_the_answer(written: io.StringIO, tmp_path: Path) -> None:
     if written.getvalue():
         pytest.fail("nothing has been asked yet")
     client = Client(keys_file=str(keys_file(tmp_path)))
@@ -133,13 +133,13 @@ def test_a_json_line_says_what_was_answered(written: io.StringIO, tmp_path: Path
     }
 
 
-def test_the_request_log_can_be_off(written: io.StringIO) -> None:
+def test_access_log_can_be_disabled(written: io.StringIO) -> None:
     client = Client(request_log=False)
     client.get("/health")
     assert "app.requests" not in written.getvalue()
 
 
-def test_uvicorns_own_line_of_each_request_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uvicorn_access_log_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     access = logging.getLogger("uvicorn.access")
     monkeypatch.setattr(access, "propagate", True)
     access.addHandler(logging.NullHandler())

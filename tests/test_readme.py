@@ -90,7 +90,7 @@ def ask(base: str, path: str, body: dict[str, Any]) -> Any:
         return json.load(answer)
 
 
-def test_make_serve_says_what_to_open(served: Served) -> None:
+def test_make_serve_prints_the_address(served: Served) -> None:
     said = served.output.read_text()
     port = served.base.rsplit(":", 1)[1]
     assert f"the page to look inside with     http://127.0.0.1:{port}\n" in said
@@ -99,7 +99,7 @@ def test_make_serve_says_what_to_open(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["demo-de-en", "demo-en-es"])
-def test_the_demo_translators_are_right_on_what_they_have_not_seen(served: Served, name: str) -> None:
+def test_demo_translators_translate_held_out_phrases(served: Served, name: str) -> None:
     config = checkpoints.read(served.checkpoints / name).config
     (scores,) = [s for part, s in config.scores.items() if "held-out" in part]
     assert scores["sentences"] > 2000
@@ -107,14 +107,14 @@ def test_the_demo_translators_are_right_on_what_they_have_not_seen(served: Serve
 
 
 @pytest.mark.parametrize("name", ["demo-de-en", "demo-en-es"])
-def test_the_demo_translators_align_the_held_out_phrases(served: Served, name: str) -> None:
+def test_demo_translators_align_held_out_phrases(served: Served, name: str) -> None:
     found = aligned.errors(served.checkpoints / name)
     assert found.chosen <= 0.10
     assert found.chosen == pytest.approx(found.stated, abs=1e-3)
     assert found.mislabelled >= 0.5, "rows named for the token that they read"
 
 
-def test_the_promised_sentences(served: Served) -> None:
+def test_sentences_of_the_readme_are_translated_as_shown(served: Served) -> None:
     for text, source, target, wanted in [
         ("ich möchte ein bier", "de", "en", "i want a beer"),
         ("Ich möchte ein Bier", "de", "en", "i want a beer"),
@@ -130,7 +130,7 @@ STREAMS = [command for example in examples() for command in example.commands if 
 
 
 @pytest.mark.parametrize("example", CURLS, ids=lambda e: re.search(r"8000(\S+)", e.commands[0])[1])
-def test_a_curl_example_answers_as_shown(served: Served, example: Example) -> None:
+def test_curl_example_answers_as_shown(served: Served, example: Example) -> None:
     assert len(example.answers) == len(example.commands)
     for command, shown in zip(example.commands, example.answers, strict=True):
         words = shlex.split(command.replace("http://127.0.0.1:8000", served.base))
@@ -141,8 +141,8 @@ def test_a_curl_example_answers_as_shown(served: Served, example: Example) -> No
             assert got["translatedText"] == shown["translatedText"]
 
 
-def test_metrics_have_the_lines_that_are_shown(served: Served) -> None:
-    test_the_promised_sentences(served)
+def test_documented_metrics_are_served(served: Served) -> None:
+    test_sentences_of_the_readme_are_translated_as_shown(served)
     with urllib.request.urlopen(f"{served.base}/metrics", timeout=60) as answer:
         got = {line.rsplit(" ", 1)[0] for line in answer.read().decode().splitlines()}
     shown = (ROOT / "docs/serving.md").read_text(encoding="utf-8").split("```text\n# HELP parlance:")[1].split("```")[0]
@@ -150,7 +150,7 @@ def test_metrics_have_the_lines_that_are_shown(served: Served) -> None:
 
 
 @pytest.mark.parametrize("command", STREAMS, ids=lambda command: command.split()[2].rsplit("8000", 1)[1])
-def test_the_tokens_of_a_streamed_example_join_to_its_answer(served: Served, command: str) -> None:
+def test_streamed_example_joins_to_its_answer(served: Served, command: str) -> None:
     words = shlex.split(command.replace("http://127.0.0.1:8000", served.base))
     result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True)
     *tokens, (last, done) = events(result.stdout.decode())
@@ -167,7 +167,7 @@ def test_the_tokens_of_a_streamed_example_join_to_its_answer(served: Served, com
         assert [*done, *done["usage"]] == [*shown, *shown["usage"]]
 
 
-def test_the_training_commands(tmp_path: Path) -> None:
+def test_training_commands_of_the_readme_run(tmp_path: Path) -> None:
     """In a folder with the files that they name; the quarter of an hour is cut to six seconds."""
     pairs = phrasebook.pairs("de", "en", held_out=False)[:3000]
     (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs))

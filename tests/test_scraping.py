@@ -1,4 +1,4 @@
-"""A real server, translated with and then scraped as Prometheus does it."""
+"""A real server is used and then scraped as Prometheus does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scrape(server: Server) -> Samples:
 
 
 @pytest.mark.slow
-def test_what_was_asked_is_what_is_counted(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_scraped_counts_equal_the_requests(tiny_checkpoints: Path, tmp_path: Path) -> None:
     of = ("cpu", "tiny-de-en")
     with serving(tiny_checkpoints, tmp_path) as server:
         before = scrape(server)

@@ -1,4 +1,4 @@
-"""Streams of a real server that collects tokens for longer than any of them lasts: the first token, and the rest."""
+"""Streams of a real server whose stream interval is longer than any stream: the first token, then the rest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def joined(tokens: list[tuple[str, Any]], index: int | None = None) -> str:
     return "".join(token["text"] for _, token in tokens if token.get("index") == index)
 
 
-def test_the_first_token_comes_alone_and_the_others_with_the_end(server: Server) -> None:
+def test_first_token_is_sent_at_once_and_the_rest_at_the_end(server: Server) -> None:
     *tokens, (last, done) = streamed(server, "/generate", LYRICS)
     assert last == "done"
     assert [len(token["text"]) for _, token in tokens] == [1, LENGTH - 1]
@@ -38,14 +38,14 @@ def test_the_first_token_comes_alone_and_the_others_with_the_end(server: Server)
     assert done["usage"] == {"prompt_tokens": 2, "new_tokens": LENGTH}
 
 
-def test_each_of_several_continuations_begins_at_once(server: Server) -> None:
+def test_first_token_of_every_continuation_is_sent_at_once(server: Server) -> None:
     *tokens, (_, done) = streamed(server, "/generate", {**LYRICS, "n": 3})
     for index, each in enumerate([done, *done["alternatives"]]):
         assert [len(token["text"]) for _, token in tokens if token["index"] == index] == [1, LENGTH - 1]
         assert joined(tokens, index) == each["text"]
 
 
-def test_a_stop_string_that_was_collected_ends_the_text_and_is_never_shown(server: Server) -> None:
+def test_stop_string_within_one_interval_ends_the_text_and_is_not_sent(server: Server) -> None:
     whole = server.ask("/generate", LYRICS)["text"]
     stop = whole[30:33]
     *tokens, (_, done) = streamed(server, "/generate", {**LYRICS, "stop": stop})
@@ -54,7 +54,7 @@ def test_a_stop_string_that_was_collected_ends_the_text_and_is_never_shown(serve
     assert (done["finish_reason"], done["usage"]["new_tokens"]) == ("stop", len(before) + len(stop))
 
 
-def test_a_beam_is_told_what_it_agreed_on(server: Server) -> None:
+def test_beam_stream_sends_the_common_prefix(server: Server) -> None:
     body = {"q": GERMAN[0], "source": "de", "target": "en"}
     *tokens, (_, done) = streamed(server, "/translate", body)
     assert 1 <= len(tokens) <= 2

@@ -1,4 +1,4 @@
-"""Streams through a real server process: what comes, and what becomes of readers who are slow or leave."""
+"""Streams of a real server process: their content, slow readers, and disconnects."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def all_room_is_free(server: Server) -> None:
 
 
 @pytest.mark.parametrize("alternatives", [0, 2, 5])
-def test_a_translation_by_beam_joins_to_the_answer_without_a_stream(server: Server, alternatives: int) -> None:
+def test_beam_stream_joins_to_the_unstreamed_answer(server: Server, alternatives: int) -> None:
     body = {"q": GERMAN[0], "source": "de", "target": "en", "alternatives": alternatives}
     *tokens, (last, done) = streamed(server, "/translate", body)
     whole = server.ask("/translate", body)
@@ -76,7 +76,7 @@ def test_a_translation_by_beam_joins_to_the_answer_without_a_stream(server: Serv
     assert 0 < done["timing"]["first_token_ms"] <= done["timing"]["total_ms"]
 
 
-def test_a_generation_comes_token_by_token_and_ends_before_its_stop_string(server: Server) -> None:
+def test_generation_streams_tokens_and_ends_before_its_stop_string(server: Server) -> None:
     body = {"prompt": "分开", "max_new_tokens": 200, "seed": 7, "n": 2}
     *tokens, (_, done) = streamed(server, "/generate", body)
     whole = server.ask("/generate", body)
@@ -91,14 +91,14 @@ def test_a_generation_comes_token_by_token_and_ends_before_its_stop_string(serve
     assert done["finish_reason"] == "stop"
 
 
-def test_what_is_refused_is_refused_with_its_status(server: Server) -> None:
+def test_refused_stream_has_an_error_status(server: Server) -> None:
     asked = {"q": "ich", "source": "de", "target": "en", "stream": True, "prefix": "i " * 40}
     with begun(server, "/translate", asked) as answer:
         assert (answer.status, answer.getheader("content-type")) == (422, "application/json")
         assert "has 40 tokens; the model takes 32" in json.load(answer)["error"]
 
 
-def test_a_reader_that_leaves_makes_room_for_the_next(server: Server) -> None:
+def test_disconnect_frees_the_slots_for_the_next_request(server: Server) -> None:
     """Only one of these fits at a time."""
     for _ in range(3):
         end, status = time.monotonic() + 20, 429
@@ -110,7 +110,7 @@ def test_a_reader_that_leaves_makes_room_for_the_next(server: Server) -> None:
         assert status == 200
 
 
-def test_a_reader_that_pauses_holds_up_nobody_and_gets_it_all(server: Server) -> None:
+def test_slow_reader_delays_no_other_and_receives_everything(server: Server) -> None:
     all_room_is_free(server)
     host, port = server.base.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port))

@@ -37,7 +37,7 @@ def test_transformer_from_scratch_is_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recipe", ["d2l-random", "d2l-consecutive", "d2l-adam"])
-def test_a_tutorials_lyricist_is_trained_and_writes(tmp_path: Path, recipe: str) -> None:
+def test_tutorial_lyricist_is_trained_and_generates(tmp_path: Path, recipe: str) -> None:
     """Few epochs of our own lyrics: that the whole way works. How well is for the benchmark."""
     (tmp_path / "songs.txt").write_text(lyrics())
     out = tmp_path / "checkpoints" / recipe

@@ -1,4 +1,4 @@
-"""A served app keeps what it was built of out of the garbage collector's way."""
+"""A served app freezes the objects of its start, so that garbage collections skip them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.settings import Settings
 from tests.app.api.fake_engine import FakeEngine
 
 
-def test_what_is_there_at_the_start_is_not_walked_through_again() -> None:
+def test_objects_of_the_start_are_frozen_for_the_garbage_collector() -> None:
     async def run() -> tuple[int, int]:
         app = create_app(Settings(), FakeEngine())
         async with app.router.lifespan_context(app):

@@ -1,4 +1,4 @@
-"""python -m app.keys."""
+"""The command `python -m app.keys`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.access.rate_limits import Quota, Rate
 from app.keys import main
 
 
-def test_a_key_is_printed_once_and_opens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_key_is_printed_once_and_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "keys"
     limits = ["--rate-limit", "60/minute", "--quota", "500/month"]
     assert main(["--file", str(file), "add", "web shop", *limits]) == 0
@@ -49,7 +49,7 @@ def test_a_key_is_printed_once_and_opens(tmp_path: Path, capsys: pytest.CaptureF
         (["remove", "b"], 'There is no key "b" in'),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_invalid_commands_are_refused_with_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     file = tmp_path / "keys"
@@ -62,7 +62,9 @@ def test_what_cannot_be_done_is_said(
     assert (said.out, file.read_text()) == ("", before)
 
 
-def test_without_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_missing_file_option_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     monkeypatch.delenv("PARLANCE_KEYS_FILE", raising=False)
     assert main(["list"]) == 1
     assert capsys.readouterr().err == "There is no keys file: set PARLANCE_KEYS_FILE, or give --file.\n"

@@ -1,4 +1,4 @@
-"""The log of a real server: every line of every process in the form that was asked for."""
+"""The log of a real server: every line of every process has the configured format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.serving import serving
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [("-m", "app"), ("-m", "uvicorn", "--factory", "app.main:create_app", "--port")])
-def test_every_line_is_json_and_none_has_a_query_or_a_key(
+def test_every_line_is_json_without_query_or_key(
     tiny_checkpoints: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     words = (*command, "{port}") if command[-1] == "--port" else command

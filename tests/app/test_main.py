@@ -1,4 +1,4 @@
-"""The wiring."""
+"""`create_app` wires the parts as the settings say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Startable(FakeEngine):
         self.events.append("stop")
 
 
-def test_the_engine_lives_as_long_as_the_app() -> None:
+def test_engine_is_started_and_stopped_with_the_app() -> None:
     engine = Startable()
     app = create_app(Settings(), engine)
 
@@ -47,7 +47,7 @@ def test_the_engine_lives_as_long_as_the_app() -> None:
     assert engine.events == ["start", "serve", "stop"]
 
 
-def test_an_engine_without_a_life_of_its_own_is_fine() -> None:
+def test_engine_without_lifespan_is_served() -> None:
     app = create_app(Settings(), FakeEngine())
 
     async def run() -> None:
@@ -57,7 +57,7 @@ def test_an_engine_without_a_life_of_its_own_is_fine() -> None:
     asyncio.run(run())
 
 
-def test_without_an_engine_the_pool_gets_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_engine_is_built_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("app.engine.async_engine")
     monkeypatch.setattr(module, "AsyncEngine", lambda options, metrics: options, raising=False)
     monkeypatch.setitem(sys.modules, "app.engine.async_engine", module)
@@ -67,14 +67,14 @@ def test_without_an_engine_the_pool_gets_its_settings(monkeypatch: pytest.Monkey
     assert asdict(options) == {name: getattr(settings, name) for name in asdict(options)}
 
 
-def test_wrong_settings_end_the_start_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_end_the_start_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_BEAM_SIZE", "x")
     with pytest.raises(SystemExit) as caught:
         create_app()
     assert caught.value.code == 'Parlance cannot start: PARLANCE_BEAM_SIZE is "x": it should be a valid integer.'
 
 
-def test_other_origins_are_allowed_only_by_setting() -> None:
+def test_cors_origins_are_those_of_the_setting() -> None:
     origin = {"Origin": "https://example.org"}
     assert "access-control-allow-origin" not in Client().get("/health", headers=origin).headers
     client = Client(cors_origins="https://example.org, https://example.net")
@@ -83,22 +83,22 @@ def test_other_origins_are_allowed_only_by_setting() -> None:
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (422, "https://example.org")
 
 
-def test_errors_of_ours_can_be_read_from_allowed_origins() -> None:
+def test_errors_have_cors_headers() -> None:
     client = Client(FakeEngine(failure=RuntimeError()), cors_origins="*")
     answer = client.post("/generate", json={"prompt": "a"}, headers={"Origin": "https://example.org"})
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, "*")
 
 
-def test_the_version_is_the_packages() -> None:
+def test_version_is_that_of_the_package() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
 
 
-def test_the_front_end_needs_no_torch() -> None:
+def test_front_end_does_not_import_torch() -> None:
     check = "import sys, app.main; sys.exit('torch' in sys.modules or 'py3langid' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
 
 
-def test_the_cache_has_the_memory_of_its_setting() -> None:
+def test_cache_size_is_that_of_its_setting() -> None:
     calls = []
     for megabytes in (0, 1):
         engine = FakeEngine()

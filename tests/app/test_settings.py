@@ -23,7 +23,7 @@ def test_defaults() -> None:
     assert (settings.max_body_bytes, settings.max_attention_values) == (2_000_000, 262_144)
 
 
-def test_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_overrides_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_DEVICES", "cpu, cuda:0")
     monkeypatch.setenv("PARLANCE_LENGTH_PENALTY", "0.6")
     monkeypatch.setenv("PARLANCE_LOG_LEVEL", "DEBUG")
@@ -34,7 +34,7 @@ def test_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_says_what_it_is(name: str) -> None:
+def test_every_setting_has_a_description(name: str) -> None:
     description = Settings.model_fields[name].description
     assert description
     assert description.endswith(".")
@@ -56,14 +56,14 @@ def test_every_setting_says_what_it_is(name: str) -> None:
         ("CORS_ORIGINS", "example.org", 'it takes "*" or origins such as "https://example.org", without a path'),
     ],
 )
-def test_a_wrong_value_is_one_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str) -> None:
+def test_invalid_value_raises_one_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str) -> None:
     monkeypatch.setenv(PREFIX + name, value)
     with pytest.raises(SettingsError) as caught:
         load_settings()
     assert str(caught.value) == f'Parlance cannot start: {PREFIX}{name} is "{value}": {words}.'
 
 
-def test_all_wrong_values_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_invalid_values_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_BEAM_SIZE", "x")
     monkeypatch.setenv("PARLANCE_CPU_THREADS", "-1")
     with pytest.raises(SettingsError, match=r"CPU_THREADS is .*; PARLANCE_BEAM_SIZE is"):
@@ -76,7 +76,7 @@ def test_slots_must_hold_one_translation(monkeypatch: pytest.MonkeyPatch) -> Non
         load_settings()
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError):
         load_settings().beam_size = 2  # type: ignore[misc]
 
@@ -92,7 +92,7 @@ def test_several_cpu_workers_need_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("key", ["too short", "a" * 15, "sixteen with spaces", "schlüssel-aus-umlauten"])
-def test_a_bad_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_invalid_admin_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("PARLANCE_ADMIN_KEY", key)
     with pytest.raises(SettingsError) as caught:
         load_settings()
@@ -100,7 +100,7 @@ def test_a_bad_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key
     assert key not in str(caught.value)
 
 
-def test_a_good_key_is_not_shown_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_admin_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_ADMIN_KEY", "a-long-secret-of-yours")
     settings = load_settings()
     assert settings.admin_key.get_secret_value() == "a-long-secret-of-yours"

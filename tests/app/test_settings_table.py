@@ -1,4 +1,4 @@
-"""The one table of settings."""
+"""The table of settings in the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.settings_table import END, START, main, table, with_table
 from tests.readme import ROOT
 
 
-def test_every_document_with_a_table_has_it_as_it_is_now() -> None:
+def test_documented_settings_tables_are_current() -> None:
     documents = [
         path
         for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"))
@@ -22,13 +22,13 @@ def test_every_document_with_a_table_has_it_as_it_is_now() -> None:
         assert main([str(path), "--check"]) == 0, f"python -m app.settings_table {path.relative_to(ROOT)}"
 
 
-def test_it_has_a_row_for_each_setting() -> None:
+def test_table_has_a_row_for_each_setting() -> None:
     rows = table().splitlines()[2:]
     assert len(rows) == len(Settings.model_fields)
     assert rows[0] == "| `PARLANCE_HOST` | `127.0.0.1` | Address to listen on; 0.0.0.0 is every IPv4 one. |"
 
 
-def test_it_is_written_between_its_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_is_written_between_its_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.md"
     file.write_text(f"# A\n\n{START}\nold\n{END}\n\nafter\n")
     assert main([str(file), "--check"]) == 1

@@ -18,9 +18,7 @@ PROMPT_TOKENS = 2
 BEFORE, BESIDE = 10, 40  # tokens of the clock: until the request comes, and until it is left
 
 
-def test_an_answer_that_nobody_waits_for_costs_two_steps_at_most(
-    slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disconnect_stops_decoding_within_two_steps(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It tells no tokens; a stream on the same rows, which takes part in the same steps, is its clock."""
     running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0))  # a beat is due four times as often
     try:

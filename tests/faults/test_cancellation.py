@@ -54,7 +54,7 @@ def computed(server: Server, before: Samples) -> int:
     return int(found["cancelled_tokens_total", *LYRICIST] - before["cancelled_tokens_total", *LYRICIST])
 
 
-def test_leaving_while_queued(server: Server) -> None:
+def test_disconnect_while_queued(server: Server) -> None:
     before = scrape(server)
     with connected(server) as running, connected(server) as queued:
         send(running, {**LONG, "n": 16, "stream": True})
@@ -69,7 +69,7 @@ def test_leaving_while_queued(server: Server) -> None:
     assert 0 < computed(server, before) < 16 * 1900
 
 
-def test_leaving_in_the_prefill(server: Server) -> None:
+def test_disconnect_during_prefill(server: Server) -> None:
     before = scrape(server)
     with connected(server) as connection:
         send(connection, {**LONG, "prompt": "分" * PROMPT_TOKENS})
@@ -81,7 +81,7 @@ def test_leaving_in_the_prefill(server: Server) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_leaving_while_it_is_written(stream: bool, server: Server) -> None:
+def test_disconnect_while_the_answer_is_written(stream: bool, server: Server) -> None:
     before = scrape(server)
     with connected(server) as connection:
         send(connection, {**LONG, "n": 4, "stream": stream})
@@ -94,7 +94,7 @@ def test_leaving_while_it_is_written(stream: bool, server: Server) -> None:
     assert 0 < tokens < 4 * 1000
 
 
-def test_400_clients_who_leave(server: Server) -> None:
+def test_400_clients_disconnect(server: Server) -> None:
     right = ask(server, LONG).text
     (worker,) = server.workers()
     chance = random.Random(8)
@@ -131,7 +131,7 @@ def test_400_clients_who_leave(server: Server) -> None:
             assert heard(connection).text == right
 
 
-def test_a_left_stream_costs_two_steps_at_most(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_stream_stops_decoding_within_two_steps(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what its reader has heard: the step that is going on, and the one that began while it was cancelled."""
     # each token is told at once, and a beat is due four times as often as the process may be silent
     running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0, stream_interval_ms=0.0))
@@ -249,7 +249,7 @@ async def cancel_many(pool: AsyncEngine, cycles: int, seed: int) -> None:
     await asyncio.gather(*map(cancel_on, range(TOGETHER)))
 
 
-def test_ten_thousand_cancelled_requests_leave_nothing(tiny_checkpoints: Path) -> None:
+def test_ten_thousand_cancelled_requests_leak_nothing(tiny_checkpoints: Path) -> None:
     # nobody is refused for the age of the queue, which is guessed in the first seconds: this is about what is left
     running = Running(options(tiny_checkpoints, max_queue_age_s=3600.0))
     try:

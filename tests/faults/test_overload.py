@@ -75,7 +75,7 @@ def token_events(server: Server) -> tuple[int, float, str]:
     return count, max(b - a for a, b in itertools.pairwise(times)), text
 
 
-def test_a_reader_of_a_byte_a_second_holds_up_no_neighbour(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_slow_reader_delays_no_other_request(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, STREAM_INTERVAL_MS="0") as server, ThreadPoolExecutor(4) as clients:
         right = ask(server, SHORT).text
         before = [found for _ in range(6) for found in clients.map(token_events, [server] * 4)]
@@ -92,9 +92,7 @@ def test_a_reader_of_a_byte_a_second_holds_up_no_neighbour(tiny_checkpoints: Pat
             assert max(gap for _, gap, _ in found) < NOT_HANGING_S
 
 
-def test_five_times_too_much_is_refused_quickly_and_leaves_nothing_behind(
-    tiny_checkpoints: Path, tmp_path: Path
-) -> None:
+def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints: Path, tmp_path: Path) -> None:
     job = {**SHORT, "max_new_tokens": 1000}
     with (
         serving(tiny_checkpoints, tmp_path, MAX_INFLIGHT_REQUESTS="8") as server,

@@ -41,9 +41,7 @@ def ready(server: Server) -> bool:
     return status_of(server, "/health/ready")[0] == 200
 
 
-def test_a_stopped_process_is_replaced_and_what_it_had_may_be_tried_again(
-    tiny_checkpoints: Path, tmp_path: Path
-) -> None:
+def test_stopped_worker_is_replaced_and_its_requests_are_retryable(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, WORKER_HANG_TIMEOUT_S="1") as server, ThreadPoolExecutor(16) as clients:
         (worker,) = server.workers()
         os.kill(worker, signal.SIGSTOP)
@@ -56,7 +54,7 @@ def test_a_stopped_process_is_replaced_and_what_it_had_may_be_tried_again(
         assert status_of(server, "/generate", LONG)[0] == 200
 
 
-def test_a_suspended_server_does_not_blame_its_processes(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_suspended_server_does_not_restart_its_workers(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, WORKER_HANG_TIMEOUT_S="1") as server:
         workers = server.workers()
         server.process.send_signal(signal.SIGSTOP)
@@ -67,7 +65,7 @@ def test_a_suspended_server_does_not_blame_its_processes(tiny_checkpoints: Path,
         assert ready(server)
 
 
-def test_one_of_two_cpu_processes_dies_and_the_other_serves(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_second_cpu_worker_serves_when_the_first_dies(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, CPU_WORKERS="2", CPU_THREADS="0") as server:
         wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
         assert server.ask("/models")[0]["devices"] == ["cpu:0", "cpu:1"]
@@ -80,7 +78,7 @@ def test_one_of_two_cpu_processes_dies_and_the_other_serves(tiny_checkpoints: Pa
         assert other in server.workers()
 
 
-def test_what_a_dead_process_had_is_answered_by_the_other(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_requests_of_a_dead_worker_are_answered_by_another(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, CPU_WORKERS="2", CPU_THREADS="0") as server, ThreadPoolExecutor(8) as all_:
         wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
         wanted = server.ask("/generate", LONG)["text"]
@@ -93,7 +91,7 @@ def test_what_a_dead_process_had_is_answered_by_the_other(tiny_checkpoints: Path
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_requests_finish_and_the_status_is_0(sign: int, tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_sigterm_drains_requests_and_exits_with_0(sign: int, tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path) as server, ThreadPoolExecutor(4) as clients:
         workers = server.workers()
         asked = [clients.submit(status_of, server, "/generate", LONG) for _ in range(4)]
@@ -104,7 +102,7 @@ def test_a_signal_lets_requests_finish_and_the_status_is_0(sign: int, tiny_check
         wait_for(lambda: all(map(gone, workers)))
 
 
-def test_what_is_not_done_by_the_deadline_is_told_so(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_requests_beyond_the_drain_deadline_get_an_error(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, DRAIN_TIMEOUT_S="0.5") as server, ThreadPoolExecutor(8) as clients:
         (worker,) = server.workers()
         os.kill(worker, signal.SIGSTOP)  # nothing will ever be done
@@ -120,7 +118,7 @@ def test_what_is_not_done_by_the_deadline_is_told_so(tiny_checkpoints: Path, tmp
         wait_for(lambda: gone(worker))
 
 
-def test_readiness_ends_with_the_signal(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_sigterm_ends_readiness(tiny_checkpoints: Path, tmp_path: Path) -> None:
     """A question that was half sent before the signal is answered after it; new connections are refused."""
     with serving(tiny_checkpoints, tmp_path, DRAIN_TIMEOUT_S="3") as server:
         (worker,) = server.workers()
@@ -147,7 +145,7 @@ def test_readiness_ends_with_the_signal(tiny_checkpoints: Path, tmp_path: Path) 
         assert server.process.wait(20) == 0
 
 
-def test_a_second_signal_ends_at_once(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_second_signal_exits_at_once(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, DRAIN_TIMEOUT_S="300") as server:
         (worker,) = server.workers()
         os.kill(worker, signal.SIGSTOP)
@@ -168,7 +166,7 @@ def test_a_second_signal_ends_at_once(tiny_checkpoints: Path, tmp_path: Path) ->
         wait_for(lambda: gone(worker))
 
 
-def test_uvicorn_itself_still_serves_the_factory(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_uvicorn_serves_the_factory(tiny_checkpoints: Path, tmp_path: Path) -> None:
     command = ("-m", "uvicorn", "--factory", "app.main:create_app", "--port", "{port}")
     with serving(tiny_checkpoints, tmp_path, command) as server:
         (worker,) = server.workers()
@@ -203,7 +201,7 @@ asyncio.run(main())
         ('m.Configure("cpu", 1, 8), m.Load("a", sys.argv[1]), decode_message(1, "a", [], [1], 1e12, 2000)', 4.0),
     ],
 )
-def test_no_process_outlives_its_parent_at_whatever_moment(
+def test_workers_end_with_their_parent_at_any_moment(
     first: str, pause: float, tiny_checkpoints: Path, tmp_path: Path
 ) -> None:
     code = SPAWN.format(first=first, pause=pause)
@@ -248,7 +246,7 @@ def test_reloads_under_load_over_http(tiny_checkpoints: Path, tmp_path: Path) ->
         assert [model["version"] for model in server.ask("/models") if model["name"] == "tiny-lyrics"] == [6]
 
 
-def test_a_stream_keeps_its_version_to_its_end(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_stream_keeps_its_model_version(tiny_checkpoints: Path, tmp_path: Path) -> None:
     """The old weights are still there for what had begun with them, however slowly it is read."""
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     key = {"Authorization": f"Bearer {KEY}"}

@@ -47,7 +47,7 @@ def last(ends: Sequence[End], since: float) -> float:
     return max(end.at for end in ends) - since
 
 
-def test_32_requests_of_a_killed_process_end_at_once(slow_lyricist: Path, tmp_path: Path) -> None:
+def test_32_requests_of_a_killed_worker_fail_at_once(slow_lyricist: Path, tmp_path: Path) -> None:
     with serving(slow_lyricist, tmp_path, MAX_NEW_TOKENS="2000") as server, ThreadPoolExecutor(32) as clients:
         right = {seed: ask(server, long(seed)).text for seed in SEEDS}
         (worker,) = server.workers()
@@ -74,7 +74,7 @@ def _ready(server: Server) -> bool:
         return connection.getresponse().status == 200
 
 
-def test_streams_of_a_stopped_process_end_too(slow_lyricist: Path, tmp_path: Path) -> None:
+def test_streams_of_a_stopped_worker_end(slow_lyricist: Path, tmp_path: Path) -> None:
     """Those that run are told in their stream, those that wait by a status."""
     settings = {"MAX_NEW_TOKENS": "2000", "SLOTS_PER_MODEL": "16", "WORKER_HANG_TIMEOUT_S": "1"}
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(32) as clients:
@@ -94,7 +94,7 @@ def test_streams_of_a_stopped_process_end_too(slow_lyricist: Path, tmp_path: Pat
         assert ask(server, long(1, stream=True)).text == right
 
 
-def test_a_killed_server_leaves_no_process_behind_while_streams_run(slow_lyricist: Path, tmp_path: Path) -> None:
+def test_killed_server_with_streams_leaves_no_process(slow_lyricist: Path, tmp_path: Path) -> None:
     settings = {"MAX_NEW_TOKENS": "2000", "CPU_WORKERS": "2", "CPU_THREADS": "0"}
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(8) as clients:
         wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
@@ -109,7 +109,7 @@ def test_a_killed_server_leaves_no_process_behind_while_streams_run(slow_lyricis
         print(f"SIGKILL of the server: no client and no process was left after {time.monotonic() - killed:.3f} s")
 
 
-def test_sigterm_lets_streams_come_to_their_end(slow_lyricist: Path, tmp_path: Path) -> None:
+def test_sigterm_drains_streams(slow_lyricist: Path, tmp_path: Path) -> None:
     with serving(slow_lyricist, tmp_path, DRAIN_TIMEOUT_S="60") as server, ThreadPoolExecutor(8) as clients:
         right = ask(server, long(1, max_new_tokens=1000)).text
         (worker,) = server.workers()
@@ -121,7 +121,7 @@ def test_sigterm_lets_streams_come_to_their_end(slow_lyricist: Path, tmp_path: P
         wait_for(lambda: gone(worker))
 
 
-def test_streams_that_outlast_the_drain_are_told_so(slow_lyricist: Path, tmp_path: Path) -> None:
+def test_streams_beyond_the_drain_deadline_get_an_error_event(slow_lyricist: Path, tmp_path: Path) -> None:
     settings = {"MAX_NEW_TOKENS": "2000", "DRAIN_TIMEOUT_S": "0.3"}
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(32) as clients:
         (worker,) = server.workers()

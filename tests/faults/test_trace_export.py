@@ -58,9 +58,7 @@ def until(true: Callable[[], bool], limit_s: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def test_a_server_with_traces_starts_and_sends_them(
-    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_sends_traces(tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")  # milliseconds
     # a device process that is forked as uvloop does it never gets past OpenTelemetry, and its server never gets ready
     with collector() as (endpoint, names), serving(tiny_checkpoints, tmp_path, OTLP_ENDPOINT=endpoint) as server:
