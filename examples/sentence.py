@@ -83,7 +83,7 @@ def look(folder: Path, text: str, target: str | None = None) -> Sentence:
         [reader.piece(each) for each in source],
         pieces[:-1],
         pieces[1:],
-        sum(step.log_probability for step in forced_steps(seen.logits, ids[1:], rules)),
+        sum(step.logprob for step in forced_steps(seen.logits, ids[1:], rules)),
         source_ended=bool(config.source_suffix),
         ended=ended,
     )

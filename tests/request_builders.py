@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from app.engine.interface import DEFAULT_SAMPLING, GenerationRequest, TranslationOptions, TranslationRequest
+import msgspec
+
+from app.engine.interface import (
+    DEFAULT_SAMPLING,
+    AttentionQuery,
+    GatesQuery,
+    GenerationRequest,
+    TranslationOptions,
+    TranslationRequest,
+    WalkthroughQuery,
+)
 from app.engine.protocol import messages as m
 from app.translation import TextFormat, TextRequest
 from models.decoding.options import DecodingOptions
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.head_selection import AttentionSelection, WalkthroughFocus
 
 _DECODING = frozenset(field.name for field in fields(DecodingOptions))
 
 
+def _split(names: Collection[str], options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of these names, and the others."""
+    own = {name: value for name, value in options.items() if name in names}
+    return own, {name: value for name, value in options.items() if name not in own}
+
+
 def _parts(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of `DecodingOptions`, and the others."""
-    decoding = {name: value for name, value in options.items() if name in _DECODING}
-    return decoding, {name: value for name, value in options.items() if name not in _DECODING}
+    return _split(_DECODING, options)
 
 
 def translation_options(
@@ -74,12 +91,50 @@ def decode_message(
     return m.Decode(number, model, list(source), list(prefix), deadline, made, **others)
 
 
+def attention_query(
+    source: str | None, target: str | None = None, model: str | None = None, **options: Any
+) -> AttentionQuery:
+    selection, others = _split(AttentionSelection.__struct_fields__, options)
+    return AttentionQuery(source, target, model, AttentionSelection(**selection), **others)
+
+
+def walkthrough_query(
+    source: str, target: str | None = None, model: str | None = None, **focus: Any
+) -> WalkthroughQuery:
+    return WalkthroughQuery(source, target, model, WalkthroughFocus(**focus))
+
+
+def gates_query(text: str, model: str | None = None, **options: Any) -> GatesQuery:
+    selection, others = _split(GateSelection.__struct_fields__, options)
+    return GatesQuery(text, model, GateSelection(**selection), **others)
+
+
+def inspect_attention(
+    number: int,
+    model: str,
+    source: list[int],
+    inputs: list[int],
+    outputs: list[int],
+    max_values: int = 1000,
+    **options: Any,
+) -> m.InspectAttention:
+    """Of cross-attention alone, unless the options name other kinds."""
+    selection, others = _split(AttentionSelection.__struct_fields__, {"kinds": ("cross",), **options})
+    chosen = AttentionSelection(**selection)
+    return m.InspectAttention(number, model, source, inputs, outputs, chosen, max_values, **others)
+
+
 def changed(request: Any, **options: Any) -> Any:
     """The request with other options, wherever in it they are."""
+    own = {name: value for name, value in options.items() if name in request.__slots__}
+    inner = {name: value for name, value in options.items() if name not in own}
     if isinstance(request, TranslationRequest | TextRequest):
-        own = {name: value for name, value in options.items() if name in request.__slots__}
-        decoding, others = _parts({name: value for name, value in options.items() if name not in own})
-        inner = replace(request.options, decoding=replace(request.options.decoding, **decoding), **others)
-        return replace(request, **{"options": inner, **own})
-    decoding, others = _parts(options)
-    return replace(request, decoding=replace(request.decoding, **decoding), **others)
+        decoding, others = _parts(inner)
+        own["options"] = replace(request.options, decoding=replace(request.options.decoding, **decoding), **others)
+    elif isinstance(request, GenerationRequest):
+        own["decoding"] = replace(request.decoding, **inner)
+    elif isinstance(request, WalkthroughQuery):
+        own["focus"] = msgspec.structs.replace(request.focus, **inner)
+    else:
+        own["selection"] = msgspec.structs.replace(request.selection, **inner)
+    return replace(request, **own)

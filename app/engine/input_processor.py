@@ -14,10 +14,8 @@ from typing import NamedTuple, TypeVar
 from app.engine import errors
 from app.engine.admission import Demand
 from app.engine.errors import InvalidRequest, UnknownCharacters
-from app.engine.interface import AttentionQuery, GatesQuery, GenerationRequest, TranslationRequest, WalkthroughQuery
-from app.engine.output.token_views import SentenceSides
+from app.engine.interface import GenerationRequest, TranslationRequest
 from app.engine.protocol import messages as m
-from app.engine.protocol.inspection_messages import AttentionOptions
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.request_limits import MOST_BEAM
 from models.checkpoint import Checkpoint, new_token_limit
@@ -329,75 +327,3 @@ def decode_message(
 ) -> m.Decode:
     """prefix: what the decoder starts from, start tokens included."""
     return m.Decode(0, checkpoint.key, list(source), list(prefix), 0.0, decoding, start_by, at_once=at_once)
-
-
-def attention_message(checkpoint: ModelVersion, job: AttentionQuery, sides: SentenceSides) -> m.Attend:
-    return m.Attend(
-        id=0,
-        model=checkpoint.key,
-        source=sides.source.ids,
-        inputs=[token.id for token in sides.target.inputs],
-        outputs=[token.id for token in sides.target.outputs],
-        kinds=list(job.kinds),
-        layers=None if job.layers is None else list(job.layers),
-        heads=None if job.heads is None else list(job.heads),
-        max_values=job.max_values,
-        question=_attention_options(job, sides),
-    )
-
-
-def _attention_options(job: AttentionQuery, sides: SentenceSides) -> AttentionOptions:
-    """The translation without heads is looked for as the one with them."""
-    source = sides.source
-    return AttentionOptions(
-        reduce_heads=job.reduce_heads,
-        reduce_layers=job.reduce_layers,
-        include=list(job.include),
-        top_k=job.top_k,
-        masked=list(job.masked),
-        row=job.row,
-        source_units=source.units,
-        target_units=[token.word for token in sides.target.outputs],
-        unit="word",
-        starts=source.starts,
-        ends=source.ends,
-        decoding=sides.decoding,
-        prefix=list(sides.prefix),
-    )
-
-
-def walkthrough_message(checkpoint: ModelVersion, job: WalkthroughQuery, sides: SentenceSides) -> m.Walk:
-    return m.Walk(
-        id=0,
-        model=checkpoint.key,
-        source=sides.source.ids,
-        inputs=[token.id for token in sides.target.inputs],
-        side=job.side,
-        layer=job.layer,
-        head=job.head,
-        position=job.position,
-        most=job.most,
-        most_keys=job.most_keys,
-    )
-
-
-def gates_message(checkpoint: ModelVersion, job: GatesQuery, tokens: tuple[int, ...]) -> m.Trace:
-    """tokens: what the network reads."""
-    return m.Trace(
-        id=0,
-        model=checkpoint.key,
-        tokens=list(tokens),
-        gates=None if job.gates is None else list(job.gates),
-        layers=None if job.layers is None else list(job.layers),
-        units=list(job.units) if not isinstance(job.units, int) else None,
-        most_varied=job.units if isinstance(job.units, int) else 0,
-        top_k=job.top_k,
-        max_values=job.max_values,
-    )
-
-
-def score_message(
-    checkpoint: ModelVersion, source: tuple[int, ...], target: list[int], *, top_k: int, by_rules: bool
-) -> m.Score:
-    """target: all tokens, the given one first."""
-    return m.Score(id=0, model=checkpoint.key, source=list(source), target=target, top_k=top_k, by_rules=by_rules)

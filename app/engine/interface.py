@@ -17,14 +17,18 @@ import numpy.typing as npt
 
 from app.engine.output.text_stream import TextStream
 from app.engine.output.token_texts import WrittenToken
-from app.engine.protocol.inspection_messages import AttentionFindings, HeadChoice, RowChoice, WalkthroughStep
 from app.engine.registry.training_curves import TrainingCurves
 from models.decoding.options import DecodingOptions
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.head_selection import AttentionKind, AttentionSelection, WalkthroughFocus
+from models.inspection.results import AttentionFindings, AttentionMap, Walkthrough
 
 GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
 FloatArray = npt.NDArray[np.float32]
 DEFAULT_DECODING = DecodingOptions()  # leaves every choice to the server
 DEFAULT_SAMPLING = DecodingOptions(max_new_tokens=100, temperature=0.8)
+ALL_GATES, ALL_MAPS = GateSelection(), AttentionSelection()
+DEFAULT_FOCUS, NO_FINDINGS = WalkthroughFocus(), AttentionFindings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +47,13 @@ class TokenView:
 
 @dataclass(frozen=True, slots=True)
 class GatesQuery:
-    """The gates of a lyricist over one text. gates, layers: None means all; layers and units count from 0, negative
-    numbers from the end. units: numbers, or how many of those that vary most in each layer."""
+    """The gates of a lyricist over one text. More gate values than max_values are refused."""
 
     text: str
     model: str | None = None
-    gates: tuple[GateName, ...] | None = None
-    layers: tuple[int, ...] | None = None
-    units: tuple[int, ...] | int = 16
+    selection: GateSelection = ALL_GATES
     top_k: int = 0
-    max_values: int = 262_144  # more gate values than these are refused
+    max_values: int = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,51 +139,26 @@ class ScoreResult:
     characters: int
 
 
-AttentionKind = Literal["encoder", "decoder", "cross"]
-NO_FINDINGS = AttentionFindings()
-
-
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """A look at one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target` None: the
-    model's own translation, which begins with `prefix`. Layers and heads count from 0; None means all, negative numbers
-    count from the end. decoding: of that translation."""
+    """An inspection of one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target`
+    None: the model's own translation, which begins with `prefix` and is searched for as `decoding` says.
+
+    More weights than max_values are refused; max_bytes of them would not be, were they returned as bytes. max_digits:
+    limit of what is digits in any encoding, the rollout. one_map: the answer has room for one map, of cross-attention.
+    """
 
     source: str | None
     target: str | None = None
     model: str | None = None
-    kinds: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
-    layers: tuple[int, ...] | None = None
-    heads: tuple[int, ...] | None = None
-    max_values: int = 262_144  # more weights than these are refused
-    max_bytes: int = 1_048_576  # so many would not be, were they asked for as bytes
-    max_digits: int = 262_144  # of what is digits in any encoding: the rollout
-    one_map: bool = False  # whether the answer has room for one only, of the cross-attention
+    selection: AttentionSelection = ALL_MAPS
+    max_values: int = 262_144
+    max_bytes: int = 1_048_576
+    max_digits: int = 262_144
+    one_map: bool = False
     source_ids: tuple[int, ...] | None = None
     prefix: str | None = None
     decoding: DecodingOptions = DEFAULT_DECODING
-    reduce_heads: Literal["none", "mean", "max"] = "none"
-    reduce_layers: Literal["none", "mean"] = "none"
-    include: tuple[Literal["alignment", "rollout", "stats", "steps"], ...] = ()
-    top_k: int = 0
-    masked: tuple[HeadChoice, ...] = ()
-    row: RowChoice | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionMap:
-    """weights [layer][head][query][key], little-endian float32 in C order; `layers` and `heads` say which ones, counted
-    from 0: where they were reduced, those that went into the one."""
-
-    layers: tuple[int, ...]
-    heads: tuple[int, ...]
-    shape: tuple[int, ...]
-    weights: bytes
-
-    @property
-    def values(self) -> npt.NDArray[np.float32]:
-        """[layers, heads, Q, K], which may not be written to."""
-        return np.frombuffer(self.weights, dtype="<f4").reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +175,8 @@ class NetworkFacts:
 
 @dataclass(frozen=True, slots=True)
 class InspectionTimings:
-    """Wall clock of the parts of a look: texts to tokens; the search for the model's own translation, None where there
-    was none; the pass that is shown. The last two with their waits for a device."""
+    """Wall clock of the parts of an inspection: texts to tokens; the search for the model's own translation, None where
+    there was none; the pass that is shown. The last two with their waits for a device."""
 
     encode_s: float = 0.0
     decode_s: float | None = None
@@ -232,34 +208,23 @@ class AttentionResult:
 
 @dataclass(frozen=True, slots=True)
 class WalkthroughQuery:
-    """One forward pass, as one place of a layer and a head sees it. target None: the model's own translation. Numbers
-    count from 0, negative ones from the end. most: values told of a vector; most_keys: places told of."""
+    """One forward pass, as the focus sees it. target None: the model's own translation."""
 
     source: str
     target: str | None = None
     model: str | None = None
-    side: Literal["encoder", "decoder"] = "decoder"
-    layer: int = 0
-    head: int = 0
-    position: int = 0
-    most: int = 8
-    most_keys: int = 64
+    focus: WalkthroughFocus = DEFAULT_FOCUS
 
 
 @dataclass(frozen=True, slots=True)
 class WalkthroughResult:
-    """layer, head, position: counted from 0."""
-
     model: str
     source_text: str
     target_text: str
     forced: bool
     source_tokens: tuple[TokenView, ...]
     input_tokens: tuple[TokenView, ...]
-    layer: int
-    head: int
-    position: int
-    steps: tuple[WalkthroughStep, ...]
+    walkthrough: Walkthrough
 
 
 FinishReason = Literal["stop", "length", "repetition"]

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from app.engine.errors import AnswerTooLarge, InvalidRequest
-from app.engine.interface import AttentionKind, AttentionQuery, TranslationRequest
+from app.engine.interface import AttentionQuery, TranslationRequest
 from models.checkpoint import CheckpointConfig
 from models.decoding.options import MAX_REQUIRED_TERMS
+from models.inspection.head_selection import AttentionSelection
 
 MOST_BEAM = 64
 
@@ -58,7 +61,7 @@ def check_attention_size(
     if size.fits(job):
         return
     suggest = fitting_changes(config, job, source_tokens, (max(likely, input_tokens), input_tokens))
-    rollout = "rollout" in job.include
+    rollout = "rollout" in job.selection.include
     if sum(size) <= job.max_values:
         values, limit, what = size.rollout, job.max_digits, "numbers in its rollout, always digits,"
         field, ways = "include", "leave it out"
@@ -91,54 +94,56 @@ def fitting_changes(
 def attention_size(
     config: CheckpointConfig, job: AttentionQuery, source_tokens: int, input_tokens: int
 ) -> AttentionSize:
+    selection = job.selection
     lengths = {
         "encoder": ("encoder_layers", source_tokens * source_tokens),
         "decoder": ("decoder_layers", input_tokens * input_tokens),
         "cross": ("decoder_layers", input_tokens * source_tokens),
     }
-    heads = selected_count(job.heads, config.architecture.get("heads"), "head")
-    heads = 1 if job.reduce_heads != "none" else heads
+    heads = selected_count(selection.heads, config.architecture.get("heads"), "head")
+    heads = 1 if selection.reduce_heads != "none" else heads
     weights = 0
-    for layers, size in (lengths[kind] for kind in dict.fromkeys(job.kinds)):
-        count = selected_count(job.layers, config.architecture.get(layers), "layer")
-        weights += (1 if job.reduce_layers != "none" else count) * heads * size
-    return AttentionSize(weights, source_tokens * (source_tokens + input_tokens) if "rollout" in job.include else 0)
+    for layers, size in (lengths[kind] for kind in dict.fromkeys(selection.kinds)):
+        count = selected_count(selection.layers, config.architecture.get(layers), "layer")
+        weights += (1 if selection.reduce_layers != "none" else count) * heads * size
+    rollout = source_tokens * (source_tokens + input_tokens) if "rollout" in selection.include else 0
+    return AttentionSize(weights, rollout)
 
 
 def smaller_requests(job: AttentionQuery) -> Iterator[tuple[dict[str, Any], AttentionQuery]]:
-    """Fields to change in the request, those that lose least first, and the job that it then is."""
+    """Fields to change in the request, those that lose least first, and the query that it then is."""
     as_bytes: tuple[dict[str, Any], AttentionQuery] = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
     packs = job.max_bytes > job.max_values
     if packs:
         yield as_bytes
     for change, start in [({}, job), as_bytes][: 1 + packs]:
-        for then in reductions(start):
-            yield change | changed_fields(job, then), then
+        for then in reductions(start.selection, one_map=job.one_map):
+            yield change | changed_fields(job.selection, then), replace(start, selection=then)
 
 
-def reductions(job: AttentionQuery) -> Iterator[AttentionQuery]:
-    without = replace(job, include=tuple(each for each in job.include if each != "rollout"))
-    means: dict[str, Any] = {
-        "reduce_heads": "mean" if job.reduce_heads == "none" else job.reduce_heads,
-        "reduce_layers": "mean",
-    }
-    if job.one_map:
-        many = [name for name, given in (("heads", job.heads), ("layers", job.layers)) if len(set(given or (0, 1))) > 1]
-        yield replace(without, kinds=("cross",), **{f"reduce_{name}": means[f"reduce_{name}"] for name in many})
+def reductions(selection: AttentionSelection, *, one_map: bool) -> Iterator[AttentionSelection]:
+    without = structs.replace(selection, include=tuple(name for name in selection.include if name != "rollout"))
+    heads = {"reduce_heads": "mean" if selection.reduce_heads == "none" else selection.reduce_heads}
+    layers = {"reduce_layers": "mean"}
+    if one_map:
+        changes: dict[str, str] = {}
+        for change, given in ((heads, selection.heads), (layers, selection.layers)):
+            changes |= change if len(set(given or (0, 1))) > 1 else {}
+        yield structs.replace(without, kinds=("cross",), **changes)
         return
-    kinds: list[AttentionKind] = sorted(job.kinds, key=lambda kind: kind != "cross")
-    for start in (job, without, *(replace(without, kinds=(kind,)) for kind in kinds)):
-        yield from (start, replace(start, reduce_heads=means["reduce_heads"]), replace(start, **means))
+    kinds = sorted(selection.kinds, key=lambda kind: kind != "cross")
+    for start in (selection, without, *(structs.replace(without, kinds=(kind,)) for kind in kinds)):
+        yield from (start, structs.replace(start, **heads), structs.replace(start, **heads, **layers))
 
 
-def changed_fields(job: AttentionQuery, then: AttentionQuery) -> dict[str, Any]:
+def changed_fields(selection: AttentionSelection, then: AttentionSelection) -> dict[str, Any]:
     """In the fields of a request."""
     found: dict[str, Any] = {}
-    if (then.reduce_heads, then.reduce_layers) != (job.reduce_heads, job.reduce_layers):
+    if (then.reduce_heads, then.reduce_layers) != (selection.reduce_heads, selection.reduce_layers):
         found["reduce"] = {"heads": then.reduce_heads, "layers": then.reduce_layers}
-    if then.include != job.include:
+    if then.include != selection.include:
         found["include"] = list(then.include)
-    if then.kinds != job.kinds:
+    if then.kinds != selection.kinds:
         found["kinds"] = list(then.kinds)
     return found
 

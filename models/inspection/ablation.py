@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -12,17 +11,8 @@ from models.decoding.options import TokenRules
 from models.exactness import uncopyable
 from models.inspection.forced_pass import forced_pass, forced_steps
 from models.inspection.head_selection import Head, SelectionError, by_layer
+from models.inspection.results import Ablation
 from models.networks.transformer import MultiHeadAttention, Transformer
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """Log-probabilities (nats) of the output tokens with all heads and without those: their sums, and how much each
-    token gained (negative: lost). A token that is never chosen has -inf before and after, and gained 0."""
-
-    before: float
-    after: float
-    deltas: tuple[float, ...]
 
 
 def ablation(
@@ -38,12 +28,10 @@ def ablation(
     scores = list[list[float]]()
     for heads in ((), masked):
         logits = forced_pass(network, source, inputs, (), masked=heads).logits
-        scores.append(
-            [step.log_probability for step in forced_steps(logits[len(logits) - len(outputs) :], outputs, rules)]
-        )
+        scores.append([step.logprob for step in forced_steps(logits[len(logits) - len(outputs) :], outputs, rules)])
     before, after = scores
-    deltas = tuple(0.0 if new == old else new - old for old, new in zip(before, after, strict=True))
-    return Ablation(sum(before), sum(after), deltas)
+    deltas = [0.0 if new == old else new - old for old, new in zip(before, after, strict=True)]
+    return Ablation(list(masked), sum(before), sum(after), deltas)
 
 
 def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:

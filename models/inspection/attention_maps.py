@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from models.inspection.head_selection import known_kinds, resolve
-from models.inspection.results import HeadStatistics, head_role
+from models.inspection.head_selection import AttentionSelection, known_kinds, resolve
+from models.inspection.results import AttentionMap, HeadStatistics, Rollout, head_role
 
 
 @runtime_checkable
@@ -42,6 +42,20 @@ def chosen_slice(
     chosen_layers, chosen_heads = resolve(layers, len(maps), "layer"), resolve(heads, len(maps[0]), "head")
     stacked = torch.stack([maps[layer][list(chosen_heads)] for layer in chosen_layers])
     return AttentionSlice(chosen_layers, chosen_heads, stacked.float().cpu())
+
+
+def reduced_map(maps: Sequence[Tensor], selection: AttentionSelection) -> AttentionMap:
+    """The chosen layers and heads of one kind; of those that are reduced, a dimension of one is left."""
+    chosen = chosen_slice(maps, selection.layers, selection.heads)
+    weights = chosen.weights
+    if selection.reduce_heads == "mean":
+        weights = weights.double().mean(dim=1, keepdim=True)
+    elif selection.reduce_heads == "max":
+        weights = weights.amax(dim=1, keepdim=True)
+    if selection.reduce_layers == "mean":
+        weights = weights.double().mean(dim=0, keepdim=True)
+    numbers = weights.float().contiguous().numpy()
+    return AttentionMap(chosen.layers, chosen.heads, numbers.shape, numbers.tobytes())
 
 
 def attention_maps(
@@ -117,16 +131,6 @@ ROLLOUT_CAVEAT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """encoder [S, S] and cross [T, S], whose rows sum to 1; source_share [T]: how much of a row of the decoder comes
-    from the source and not from its own inputs. float32."""
-
-    encoder: Tensor
-    cross: Tensor
-    source_share: Tensor
-
-
 def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]) -> Rollout:
     """One map [H, Q, K] a layer of each kind, as of a forced pass. A row that looks nowhere keeps to itself."""
     source = encoder_rollout(encoder)
@@ -139,7 +143,8 @@ def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequenc
     from_source = paths[:, inputs:]
     share = from_source.sum(dim=-1)
     rows = from_source / share.clamp(min=torch.finfo(share.dtype).tiny)[:, None]
-    return Rollout(source.float(), rows.float(), share.float())
+    encoder_rows, cross_rows, shares = (numbers.float().tolist() for numbers in (source, rows, share))
+    return Rollout(encoder_rows, cross_rows, shares, ROLLOUT_METHOD, ROLLOUT_CAVEAT)
 
 
 def encoder_rollout(maps: Sequence[Tensor]) -> Tensor:

@@ -14,36 +14,34 @@ from torch import Tensor
 
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
-from models.inspection.head_selection import KINDS, Head, Row, by_layer, known_kinds, resolve_head, within
+from models.inspection.head_selection import (
+    KINDS,
+    AttentionKind,
+    Head,
+    Row,
+    by_layer,
+    known_kinds,
+    resolve_head,
+    within,
+)
+from models.inspection.results import Candidate, OutputStep, WorkedRow
 from models.networks.transformer import Attended, Capture, Transformer
-from models.scoring import Expected, told
-
-
-@dataclass(frozen=True, slots=True)
-class WorkedRow:
-    """One softmax, worked: query [D] of this row, keys [K, D]; scores [K] = query·key·scale; readable [K]: where the
-    row may look; weights [K] = softmax of the scores there, 0 elsewhere. The weights are the map's own. On the CPU."""
-
-    row: Row
-    scale: float
-    query: Tensor
-    keys: Tensor
-    scores: Tensor
-    readable: Tensor
-    weights: Tensor
+from models.scoring import told
 
 
 @dataclass(frozen=True, slots=True)
 class ForcedPass:
     """source [S] and inputs [T]: what encoder and decoder read. maps: kind -> one [H, Q, K] a layer, float32; logits
-    [T, V] of the token behind each input, float32; readable [S]: where the source is no padding. All on the CPU."""
+    [T, V] of the token behind each input, float32; readable [S]: where the source is no padding. All on the CPU.
+    worked: one softmax row; attended: the tensors of its layer that it was computed from."""
 
     source: tuple[int, ...]
     inputs: tuple[int, ...]
     readable: Tensor
-    maps: dict[str, list[Tensor]]
+    maps: dict[AttentionKind, list[Tensor]]
     logits: Tensor
     worked: WorkedRow | None = None
+    attended: Attended | None = None
 
     def valid(self, kind: str) -> Tensor:
         """Where a query may look, [Q, K]."""
@@ -96,13 +94,14 @@ def forced_pass(
         {kind: [weights[0].float().cpu() for weights in captures[kind].weights] for kind in wanted},
         network.project(features)[0].float().cpu(),
         None if asked is None else _worked(asked, network, captures[asked.kind].trace),
+        None if asked is None else captures[asked.kind].trace,
     )
 
 
 def _resolved(row: Row, network: Transformer, source: int, inputs: int) -> Row:
     head = resolve_head(row, network.config, "row")
     count = source if head.kind == "encoder" else inputs
-    return Row(*head, within(row.row, count, "row", "row", f"this {head.kind} map"))
+    return Row(head.kind, head.layer, head.head, within(row.row, count, "row", "row", f"this {head.kind} map"))
 
 
 def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow:
@@ -111,39 +110,26 @@ def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow
     readable = torch.ones_like(scores, dtype=torch.bool)
     if trace.mask is not None:
         readable = trace.mask.expand(trace.scores.shape)[0, head, row.row]
+    weights = trace.weights[0, head, row.row]
     scale = network.decoder_layers[0].attention.scale
-    numbers = (trace.query[0, head, row.row], trace.key[0, head], scores)
-    query, keys, scores = (each.float().cpu() for each in numbers)
-    return WorkedRow(row, scale, query, keys, scores, readable.cpu(), trace.weights[0, head, row.row].float().cpu())
-
-
-@dataclass(frozen=True, slots=True)
-class ForcedStep:
-    """log_probability: nats; -inf for a token that is never chosen. rank: how many tokens are likelier. entropy: nats,
-    of the choice among the tokens that may be chosen. likeliest: (id, nats), best first."""
-
-    token: int
-    log_probability: float
-    rank: int
-    entropy: float
-    likeliest: tuple[tuple[int, float], ...]
+    numbers = scores.float().tolist(), readable.tolist(), weights.float().tolist()
+    return WorkedRow(row.kind, row.layer, row.head, row.row, scale, *numbers)
 
 
 @torch.inference_mode()
-def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[ForcedStep]:
-    """logits [T, V] of the forced pass at each output token, outputs [T]. The log-probabilities sum to that of the
-    hypothesis; where `rules.forced_end` made the end, the end is no output that counts: leave it out."""
+def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[OutputStep]:
+    """logits [T, V] of the forced pass at each output token, outputs [T], by the probabilities that decoding goes by.
+    The log-probabilities sum to that of the hypothesis; where `rules.forced_end` made the end, the end is no output
+    that counts: leave it out."""
     if len(logits) != len(outputs):
         raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
     if not outputs:
         return []
     found = told(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
-    columns = (found.log_probabilities, found.ranks - 1, found.entropies)
-    each = zip(outputs, *(column.tolist() for column in columns), likeliest_tokens(found), strict=True)
-    return [ForcedStep(*values) for values in each]
-
-
-def likeliest_tokens(found: Expected) -> list[tuple[tuple[int, float], ...]]:
-    """The likeliest tokens of each step with their nats, best first; suppressed ones are none."""
-    pairs = zip(found.tokens.tolist(), found.token_log_probabilities.tolist(), strict=True)
-    return [tuple((i, v) for i, v in zip(*row, strict=True) if v > -torch.inf) for row in pairs]
+    columns = (found.log_probabilities, found.ranks, found.entropies, found.tokens, found.token_log_probabilities)
+    return [
+        OutputStep(
+            logprob, rank, entropy, [Candidate(*pair) for pair in zip(*top, strict=True) if pair[1] > -torch.inf]
+        )
+        for logprob, rank, entropy, *top in zip(*(column.tolist() for column in columns), strict=True)
+    ]

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from models.networks.cells import CELLS
 
 SATURATED = 0.1  # a gate counts as saturated when it is nearer than this to an end of its bounds
+
+
+class GateSelection(msgspec.Struct, frozen=True):
+    """gates, layers: None for all; layers and units may count from the end. units: numbers, or how many of those whose
+    state h varies most over the text, chosen in each layer for itself."""
+
+    gates: tuple[str, ...] | None = None
+    layers: tuple[int, ...] | None = None
+    units: tuple[int, ...] | int = 16
 
 
 def fitting_units(gates: int, layers: int, steps: int, most: int) -> int:

@@ -11,20 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.inspection.gate_conventions import SATURATED, selected_gates
+from models.inspection.gate_conventions import SATURATED, GateSelection, selected_gates
 from models.inspection.head_selection import SelectionError, resolve
 from models.interface import Gated, GateShape
 from models.networks.cells import CELLS
-
-
-@dataclass(frozen=True, slots=True)
-class GateSelection:
-    """gates, layers: None for all; layers and units may count from the end. units: numbers, or how many of those whose
-    state h varies most over the text, chosen in each layer for itself."""
-
-    gates: tuple[str, ...] | None = None
-    layers: tuple[int, ...] | None = None
-    units: tuple[int, ...] | int = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from models.networks.transformer import TransformerConfig
+import msgspec
 
-KINDS = ("encoder", "decoder", "cross")
+AttentionKind = Literal["encoder", "decoder", "cross"]
+Side = Literal["encoder", "decoder"]
+KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
 
 
-class Head(NamedTuple):
-    kind: str
+class LayerCounts(Protocol):
+    """What `models.networks.transformer.TransformerConfig` says of its layers."""
+
+    @property
+    def encoder_layers(self) -> int: ...
+
+    @property
+    def decoder_layers(self) -> int: ...
+
+    @property
+    def heads(self) -> int: ...
+
+
+class Head(msgspec.Struct, frozen=True):
+    kind: AttentionKind
     layer: int
     head: int
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True):
     """One query of one head."""
 
-    kind: str
+    kind: AttentionKind
     layer: int
     head: int
     row: int
+
+
+class AttentionSelection(msgspec.Struct, frozen=True):
+    """What is shown of a forward pass: maps of these kinds, layers and heads (None: all), reduced if wished; further
+    findings; the top_k likeliest tokens of each step; the worth of the `masked` heads; one row, worked out."""
+
+    kinds: tuple[AttentionKind, ...] = KINDS
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+    reduce_heads: Literal["none", "mean", "max"] = "none"
+    reduce_layers: Literal["none", "mean"] = "none"
+    include: tuple[Literal["alignment", "rollout", "stats", "steps"], ...] = ()
+    top_k: int = 0
+    masked: tuple[Head, ...] = ()
+    row: Row | None = None
+
+
+class WalkthroughFocus(msgspec.Struct, frozen=True):
+    """The position of a layer and a head whose forward pass is recorded. most: how many values of each vector;
+    most_keys: how many keys of each matrix."""
+
+    side: Side = "decoder"
+    layer: int = 0
+    head: int = 0
+    position: int = 0
+    most: int = 8
+    most_keys: int = 64
 
 
 class SelectionError(ValueError):
@@ -52,16 +93,16 @@ def resolve(chosen: Sequence[int] | None, count: int, noun: str) -> tuple[int, .
     return tuple(dict.fromkeys(within(number, count, noun, f"{noun}s") for number in chosen))
 
 
-def known_kinds(kinds: Iterable[str], field: str = "kinds") -> tuple[str, ...]:
-    """Each once. SelectionError names those that there are."""
-    chosen = tuple(dict.fromkeys(kinds))
-    for kind in chosen:
-        if kind not in KINDS:
+def known_kinds(kinds: Iterable[str], field: str = "kinds") -> tuple[AttentionKind, ...]:
+    """Each once. SelectionError names the kinds."""
+    known: dict[str, AttentionKind] = {kind: kind for kind in KINDS}
+    for kind in (chosen := dict.fromkeys(kinds)):
+        if kind not in known:
             raise SelectionError(f"There is no attention kind {kind!r}; the kinds are {', '.join(KINDS)}.", field)
-    return chosen
+    return tuple(known[kind] for kind in chosen)
 
 
-def resolve_head(head: Head | Row, config: TransformerConfig, field: str) -> Head:
+def resolve_head(head: Head | Row, config: LayerCounts, field: str) -> Head:
     """Counted from 0. SelectionError names what there is."""
     (kind,) = known_kinds([head.kind], field)
     layers = config.encoder_layers if kind == "encoder" else config.decoder_layers
@@ -70,9 +111,10 @@ def resolve_head(head: Head | Row, config: TransformerConfig, field: str) -> Hea
     )
 
 
-def by_layer(masked: Iterable[Head], config: TransformerConfig) -> dict[str, Mapping[int, tuple[int, ...]]]:
+def by_layer(masked: Iterable[Head], config: LayerCounts) -> dict[str, Mapping[int, tuple[int, ...]]]:
     """kind -> layer -> heads, each once, all kinds present."""
     found: dict[str, Mapping[int, tuple[int, ...]]] = {kind: {} for kind in KINDS}
-    for kind, layer, head in dict.fromkeys(resolve_head(each, config, "masked") for each in masked):
-        found[kind] = {**found[kind], layer: (*found[kind].get(layer, ()), head)}
+    for head in dict.fromkeys(resolve_head(each, config, "masked") for each in masked):
+        layers = found[head.kind]
+        found[head.kind] = {**layers, head.layer: (*layers.get(head.layer, ()), head.head)}
     return found

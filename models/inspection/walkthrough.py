@@ -7,66 +7,61 @@ is recorded.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
+from models.inspection.finite_check import require_finite
 from models.inspection.forced_pass import one_row, require_inspectable
-from models.inspection.head_selection import KINDS, SelectionError, within
+from models.inspection.head_selection import KINDS, SelectionError, WalkthroughFocus, within
+from models.inspection.results import Walkthrough, WalkthroughStep
 from models.networks.transformer import Attended, Capture, MultiHeadAttention, Transformer
 
-Values = tuple[float, ...] | tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WalkedStep:
-    """part: "embedding", "layer input", "self-attention", "cross-attention", "feed-forward" or "output". formula: plain
-    text. shape: of the whole. values: a vector or the rows of a matrix, each row and their number cut where `shape`
-    says more; -inf stands for scores that are masked. indices: which entries of the vector these are; None: the first.
-    """
-
-    part: str
-    name: str
-    formula: str
-    shape: tuple[int, ...]
-    values: Values
-    indices: tuple[int, ...] | None = None
+STEPS_WITH_MINUS_INFINITY = ("masked scores", "logits")
 
 
 @dataclass(slots=True)
 class WalkRecorder:
-    """most: how many values of a vector are told; most_keys: of how many places."""
+    """most: how many values of a vector are recorded; most_keys: of how many keys."""
 
     most: int
     most_keys: int
-    steps: list[WalkedStep] = field(default_factory=list)
+    steps: list[WalkthroughStep] = field(default_factory=list)
     part: str = "embedding"
 
     def vector(self, name: str, formula: str, x: Tensor) -> None:
-        """x [n]: of one place."""
-        self._tell(name, formula, x, tuple(x[: self.most].double().tolist()))
+        """x [n]: at the recorded position."""
+        self._record(name, formula, x, x[: self.most])
 
     def keys(self, name: str, formula: str, x: Tensor) -> None:
         """x [K]: a number, or [K, n]: a vector, of each key."""
-        shown = x[: self.most_keys].double()
-        if x.dim() == 1:
-            self._tell(name, formula, x, tuple(shown.tolist()))
-        else:
-            self._tell(name, formula, x, tuple(tuple(row) for row in shown[:, : self.most].tolist()))
+        self._record(name, formula, x, x[: self.most_keys, : self.most] if x.dim() > 1 else x[: self.most_keys])
 
     def largest(self, name: str, formula: str, x: Tensor) -> None:
         """x [V]: the largest ones."""
         values, places = x.double().topk(min(self.most, len(x)))
-        step = WalkedStep(self.part, name, formula, (len(x),), tuple(values.tolist()), tuple(places.tolist()))
-        self.steps.append(step)
+        self._record(name, formula, x, values, tuple(places.tolist()))
 
-    def _tell(self, name: str, formula: str, x: Tensor, values: Values) -> None:
-        self.steps.append(WalkedStep(self.part, name, formula, tuple(x.shape), values))
+    def _record(
+        self, name: str, formula: str, x: Tensor, shown: Tensor, indices: tuple[int, ...] | None = None
+    ) -> None:
+        """NonFiniteOutput for what is no number; minus infinity, of masked scores and logits, becomes None."""
+        if name in STEPS_WITH_MINUS_INFINITY:
+            require_finite(logits=shown)
+        else:
+            require_finite(shown)
+        rows = [
+            [value if value > -math.inf else None for value in row]
+            for row in shown.double().view(len(shown), -1).tolist()
+        ]
+        values = tuple(map(tuple, rows)) if x.dim() > 1 else tuple(row[0] for row in rows)
+        self.steps.append(WalkthroughStep(self.part, name, formula, tuple(x.shape), values, indices))
 
 
 class Focus(NamedTuple):
@@ -77,33 +72,22 @@ class Focus(NamedTuple):
     position: int
 
 
-Side = Literal["encoder", "decoder"]
 Seen = Mapping[str, tuple[Tensor, Tensor]]
 """The name of a module in the layer, "" for the layer -> what it read and what it gave."""
 
 
 @torch.inference_mode()
 def walkthrough(
-    network: Transformer,
-    source: Sequence[int],
-    inputs: Sequence[int],
-    *,
-    side: Side,
-    layer: int,
-    head: int,
-    position: int,
-    rules: TokenRules,
-    most: int = 8,
-    most_keys: int = 64,
-) -> list[WalkedStep]:
-    """source: encoder ids; inputs: decoder ids. side: whose layer, head and position. Of each vector the first `most`
-    values are told, of matrices by key the first `most_keys` keys, of logits and probabilities the `most` largest.
+    network: Transformer, source: Sequence[int], inputs: Sequence[int], focus: WalkthroughFocus, rules: TokenRules
+) -> Walkthrough:
+    """source: encoder ids; inputs: decoder ids. Of logits and probabilities the `focus.most` largest are recorded.
     rules: by which probabilities are counted. What an edited layer does not have or do is left out. SelectionError for
-    what is not there."""
+    what is not there; NonFiniteOutput."""
     require_inspectable(network)
-    if most < 1 or most_keys < 1:
+    if focus.most < 1 or focus.most_keys < 1:
         raise SelectionError("At least one value must be told of each vector.", "most")
-    place = _resolved_focus(network, side, layer, head, position, len(source if side == "encoder" else inputs))
+    side = focus.side
+    place = _resolved_focus(network, focus, len(source if side == "encoder" else inputs))
     layers, final = (
         (network.encoder, network.encoder_norm) if side == "encoder" else (network.decoder, network.decoder_norm)
     )
@@ -113,7 +97,7 @@ def walkthrough(
     with _watched(watched) as seen, _watched({"first": layers[0], "final": final}) as ends:
         memory, readable = network.encode(one_row(source, network), captures["encoder"])
         features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
-    walk, ids = WalkRecorder(most, most_keys), source if side == "encoder" else inputs
+    walk, ids = WalkRecorder(focus.most, focus.most_keys), source if side == "encoder" else inputs
     _embedded(network, walk, place, embedding, ids[place.position], ends["first"][0])
     recorder = LayerRecorder(walk, place, network.config.activation, layers[place.layer], seen)
     if place.layer:
@@ -127,18 +111,18 @@ def walkthrough(
             recorder.vector("output", "final norm", f"x' = {type(final).__name__}(x)", ends["final"][1])
         if side == "decoder":
             _output(network, walk, network.project(features)[0, place.position], rules)
-    return walk.steps
+    return Walkthrough(*place, tuple(walk.steps))
 
 
-def _resolved_focus(network: Transformer, side: str, layer: int, head: int, position: int, length: int) -> Focus:
-    config = network.config
+def _resolved_focus(network: Transformer, focus: WalkthroughFocus, length: int) -> Focus:
+    config, side = network.config, focus.side
     if side not in ("encoder", "decoder"):
         raise SelectionError(f"There is no side {side!r}; the sides are encoder, decoder.", "side")
     depth = config.encoder_layers if side == "encoder" else config.decoder_layers
     return Focus(
-        within(layer, depth, f"{side} layer", "layer"),
-        within(head, config.heads, "head", "head"),
-        within(position, length, "position", "position", f"the {side}'s input"),
+        within(focus.layer, depth, f"{side} layer", "layer"),
+        within(focus.head, config.heads, "head", "head"),
+        within(focus.position, length, "position", "position", f"the {side}'s input"),
     )
 
 

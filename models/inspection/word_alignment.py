@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
-Convention = Literal["predicting", "input"]
+from models.inspection.results import Convention
+
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 Units = Sequence[int | None]
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 from app.api.inspection.attention_request import AttentionRequest, HeadChoice
 from app.api.inspection.encoded_arrays import encode_array
 from app.api.shared_schemas import Token, round_nats
-from app.engine.interface import AttentionKind, AttentionMap, AttentionResult, InspectionTimings
-from app.engine.protocol import inspection_messages as findings
+from app.engine.interface import AttentionResult, InspectionTimings
 from models.inspection import results
+from models.inspection.head_selection import AttentionKind
 
 BINARY_FACTOR = 4  # times as many weights fit into an answer of bytes as into one of digits
 SHARE_DECIMALS = 6  # of means of weights, and of scores: a network's float32 has no more
@@ -122,7 +122,7 @@ class Rollout(BaseModel):
     )
 
     @staticmethod
-    def fields_of(rollout: findings.Rollout, decimals: int) -> dict[str, object]:
+    def fields_of(rollout: results.Rollout, decimals: int) -> dict[str, object]:
         arrays = {
             name: encode_array(np.array(getattr(rollout, name), dtype=np.float32), "json", decimals=decimals)
             for name in ("encoder", "cross", "source_share")
@@ -158,7 +158,7 @@ class Alignment(BaseModel):
     )
 
     @staticmethod
-    def fields_of(alignment: findings.Alignment) -> dict[str, object]:
+    def fields_of(alignment: results.Alignment) -> dict[str, object]:
         links = [(source, target, round_share(weight)) for source, target, weight in alignment.links]
         return {**structs.asdict(alignment), "links": links}
 
@@ -186,7 +186,7 @@ class DecoderStep(BaseModel):
     )
 
     @staticmethod
-    def fields_of(step: findings.OutputStep) -> dict[str, object]:
+    def fields_of(step: results.OutputStep) -> dict[str, object]:
         return {
             "logprob": round_nats(step.logprob),
             "rank": step.rank,
@@ -213,7 +213,7 @@ class Ablation(BaseModel):
     text_after: str = Field(description="What the model writes without them.", examples=["i want beer"])
 
     @staticmethod
-    def fields_of(ablation: findings.Ablation) -> dict[str, object]:
+    def fields_of(ablation: results.Ablation) -> dict[str, object]:
         return {
             **structs.asdict(ablation),
             "logprob_sum_before": round_nats(ablation.logprob_sum_before),
@@ -235,7 +235,7 @@ class WorkedRow(BaseModel):
     softmax: list[float] = Field(description="The weights, as in a map of as many `decimals`.", examples=[[0.92, 0.08]])
 
     @staticmethod
-    def fields_of(row: findings.WorkedRow, decimals: int) -> dict[str, object]:
+    def fields_of(row: results.WorkedRow, decimals: int) -> dict[str, object]:
         """softmax has the digits of the map's row, where that is JSON."""
         return {
             **structs.asdict(row),
@@ -284,7 +284,7 @@ class Attention(BaseModel):
     )
 
     @staticmethod
-    def fields_of(kind: AttentionKind, attention: AttentionMap, request: AttentionRequest) -> dict[str, object]:
+    def fields_of(kind: AttentionKind, attention: results.AttentionMap, request: AttentionRequest) -> dict[str, object]:
         array = encode_array(attention.values, request.encoding, decimals=request.decimals, bounds=(0.0, 1.0))
         if "values" in array:
             array["weights"] = array.pop("values")
@@ -418,7 +418,7 @@ class AttentionAnswer(BaseModel):
         }
 
 
-def _findings_fields(found: findings.AttentionFindings, decimals: int) -> dict[str, object]:
+def _findings_fields(found: results.AttentionFindings, decimals: int) -> dict[str, object]:
     """The findings that were requested."""
     fields: dict[str, object] = {}
     if found.stats is not None:

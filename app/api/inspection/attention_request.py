@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from app.api.field_types import EncodableText, ModelName, RequestFields, check_not_blank, describe_value, field_error
-from app.engine.interface import AttentionKind
 from models.decoding.options import DecodingOptions
+from models.inspection.head_selection import AttentionKind
 
 _MAX_INDICES, LARGEST_INDEX = 256, 9999
 KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")

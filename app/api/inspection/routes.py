@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
+from msgspec import structs
 from starlette.responses import Response
 
 from app.api.errors import INSPECTION_ERRORS, documented
@@ -12,7 +13,7 @@ from app.api.event_stream import while_connected
 from app.api.field_types import describe_value
 from app.api.inspection.attention_answer import BINARY_FACTOR, AttentionAnswer, TimingMs
 from app.api.inspection.attention_formats import FORMATS
-from app.api.inspection.attention_request import AttentionRequest, HeadChoice, RowChoice, Search
+from app.api.inspection.attention_request import AttentionRequest, Search
 from app.api.inspection.schemas import (
     GatesAnswer,
     GatesRequest,
@@ -26,7 +27,8 @@ from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.engine.errors import InvalidRequest
 from app.engine.interface import AttentionQuery, GatesQuery, ScoreQuery, WalkthroughQuery
-from app.engine.protocol import inspection_messages
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.head_selection import AttentionSelection, Head, Row, WalkthroughFocus
 
 router = APIRouter(tags=["Inspect"], route_class=ApiRoute)
 
@@ -66,7 +68,8 @@ async def attention(body: AttentionRequest, request: Request, services: Services
     if form == "nematus":
         job = replace(job, one_map=True)
     if form == "pharaoh":
-        job = replace(job, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
+        one_map = structs.replace(job.selection, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
+        job = replace(job, selection=one_map)
     result = await while_connected(request, services.engine.attention(job))
     if form is not None:
         media_type, write = FORMATS[form]
@@ -108,30 +111,24 @@ def _attention_request(body: AttentionRequest, limit: int, *, digits: bool, enco
         source=body.source,
         target=body.target,
         model=body.model,
-        kinds=tuple(body.kinds),
-        layers=None if body.layers == "all" else tuple(body.layers),
-        heads=None if body.heads == "all" else tuple(body.heads),
+        selection=AttentionSelection(
+            kinds=tuple(body.kinds),
+            layers=None if body.layers == "all" else tuple(body.layers),
+            heads=None if body.heads == "all" else tuple(body.heads),
+            reduce_heads=body.reduce.heads,
+            reduce_layers=body.reduce.layers,
+            include=tuple(body.include),
+            top_k=body.top_k,
+            masked=tuple(Head(head.kind, head.layer, head.head) for head in body.mask_heads),
+            row=None if body.qk is None else Row(body.qk.kind, body.qk.layer, body.qk.head, body.qk.row),
+        ),
         max_values=limit if digits else limit * BINARY_FACTOR,
         max_bytes=limit * BINARY_FACTOR if encodes else 0,
         max_digits=limit,
         source_ids=None if body.source_ids is None else tuple(body.source_ids),
         prefix=body.prefix,
         decoding=(body.decode or Search()).decoding,
-        reduce_heads=body.reduce.heads,
-        reduce_layers=body.reduce.layers,
-        include=tuple(body.include),
-        top_k=body.top_k,
-        masked=tuple(_head_choice(each) for each in body.mask_heads),
-        row=None if body.qk is None else _row_choice(body.qk),
     )
-
-
-def _head_choice(choice: HeadChoice) -> inspection_messages.HeadChoice:
-    return inspection_messages.HeadChoice(choice.kind, choice.layer, choice.head)
-
-
-def _row_choice(choice: RowChoice) -> inspection_messages.RowChoice:
-    return inspection_messages.RowChoice(choice.kind, choice.layer, choice.head, choice.row)
 
 
 @router.post(
@@ -153,12 +150,7 @@ async def walkthrough(body: WalkthroughRequest, request: Request, services: Serv
         source=body.source,
         target=body.target,
         model=body.model,
-        side=body.side,
-        layer=body.layer,
-        head=body.head,
-        position=body.position,
-        most=body.values,
-        most_keys=body.places,
+        focus=WalkthroughFocus(body.side, body.layer, body.head, body.position, body.values, body.places),
     )
     result = await while_connected(request, services.engine.walkthrough(job))
     return await large_response(request, lambda: WalkthroughAnswer.fields_of(result, body.side))
@@ -182,9 +174,11 @@ async def gates(body: GatesRequest, request: Request, services: ServicesDependen
     job = GatesQuery(
         text=body.text,
         model=body.model,
-        gates=None if body.gates == "all" else tuple(body.gates),
-        layers=None if body.layers == "all" else tuple(body.layers),
-        units=body.units if isinstance(body.units, int) else tuple(body.units),
+        selection=GateSelection(
+            gates=None if body.gates == "all" else tuple(body.gates),
+            layers=None if body.layers == "all" else tuple(body.layers),
+            units=body.units if isinstance(body.units, int) else tuple(body.units),
+        ),
         top_k=body.top_k,
         max_values=services.limits.max_attention_values,
     )

@@ -15,7 +15,7 @@ from app.api.inspection.attention_request import Index, Indices
 from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import TOP, Step, Token, round_nats
 from app.engine.interface import FloatArray, GateName, GatesResult, GateSummary, ScoreResult, WalkthroughResult
-from app.engine.protocol.inspection_messages import WalkthroughStep
+from models.inspection.results import WalkthroughStep
 
 WALKTHROUGH_SCHEMA = "walkthrough/1"
 MAX_EXPONENT = 700.0  # e to that power is still a float
@@ -398,7 +398,7 @@ class WalkedStep(BaseModel):
     def fields_of(step: WalkthroughStep) -> dict[str, object]:
         fields = {name: value for name, value in structs.asdict(step).items() if value is not None}
         values = [
-            [round_float32(value) for value in row] if isinstance(row, list) else round_float32(row)
+            [round_float32(value) for value in row] if isinstance(row, tuple) else round_float32(row)
             for row in step.values
         ]
         return {**fields, "values": values, "why": STEP_REASONS[step.name]}
@@ -431,13 +431,16 @@ class WalkthroughAnswer(BaseModel):
 
     @staticmethod
     def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:
-        names = ("layer", "head", "position", "source_text", "target_text", "forced", "source_tokens", "input_tokens")
+        names, shown = ("source_text", "target_text", "forced", "source_tokens", "input_tokens"), result.walkthrough
         return {
             "schema": WALKTHROUGH_SCHEMA,
             "model": result.model,
             "side": side,
+            "layer": shown.layer,
+            "head": shown.head,
+            "position": shown.position,
             **{name: getattr(result, name) for name in names},
-            "steps": [WalkedStep.fields_of(step) for step in result.steps],
+            "steps": [WalkedStep.fields_of(step) for step in shown.steps],
         }
 
 

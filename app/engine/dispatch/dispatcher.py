@@ -43,7 +43,7 @@ class PendingRequest:
 
     device: str
     model: str
-    future: asyncio.Future[m.Finished | m.Seen | None]
+    future: asyncio.Future[m.Finished | m.Inspected | None]
     metrics: RequestMetrics
     output: OutputProcessor | None = None
 
@@ -79,26 +79,28 @@ class Dispatcher:
     ) -> m.Finished | None: ...
 
     @overload
-    async def ask(self, message: m.Attend, work: int, *, part: Part = "whole") -> m.Attention: ...
+    async def ask(self, message: m.InspectAttention, work: int, *, part: Part = "whole") -> m.AttentionInspected: ...
 
     @overload
-    async def ask(self, message: m.Walk, work: int, *, part: Part = "whole") -> m.Walked: ...
+    async def ask(
+        self, message: m.InspectWalkthrough, work: int, *, part: Part = "whole"
+    ) -> m.WalkthroughInspected: ...
 
     @overload
-    async def ask(self, message: m.Trace, work: int) -> m.Traced: ...
+    async def ask(self, message: m.InspectGates, work: int) -> m.GatesInspected: ...
 
     @overload
-    async def ask(self, message: m.Score, work: int) -> m.Scored: ...
+    async def ask(self, message: m.ScoreTokens, work: int) -> m.TokensScored: ...
 
     @overload
-    async def ask(self, message: m.Align, work: int, *, part: Part = "whole") -> m.Aligned: ...
+    async def ask(self, message: m.AlignPairs, work: int, *, part: Part = "whole") -> m.PairsAligned: ...
 
     @overload
-    async def ask(self, message: m.Look, work: int, *, part: Part = "whole") -> m.Seen: ...
+    async def ask(self, message: m.Inspection, work: int, *, part: Part = "whole") -> m.Inspected: ...
 
     async def ask(
-        self, message: m.Decode | m.Look, work: int, output: OutputProcessor | None = None, part: Part = "whole"
-    ) -> m.Finished | m.Seen | None:
+        self, message: m.Decode | m.Inspection, work: int, output: OutputProcessor | None = None, part: Part = "whole"
+    ) -> m.Finished | m.Inspected | None:
         """Send to the device with the least work and wait for the answer, up to the time limit; leaving early frees
         the slots. None: a stop string has ended the text of `output`; with an answer that text is finished. work:
         tokens to read and, probably, to write. The id and the deadline of the message are set here.
@@ -139,18 +141,18 @@ class Dispatcher:
 
     async def _exchange(
         self,
-        message: m.Decode | m.Look,
+        message: m.Decode | m.Inspection,
         deadline: float,
         work: int,
         output: OutputProcessor | None,
         metrics: RequestMetrics,
-    ) -> m.Finished | m.Seen | None:
+    ) -> m.Finished | m.Inspected | None:
         device = self._supervisor.least_busy(message.model)
         if device is None or device.process is None:
             name = m.plain_name(message.model)
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, process = next(self._ids), device.process
-        future: asyncio.Future[m.Finished | m.Seen | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[m.Finished | m.Inspected | None] = asyncio.get_running_loop().create_future()
         self._pending[request] = PendingRequest(device.name, message.model, future, metrics, output)
         device.outstanding_tokens += work
         answer = None
@@ -178,7 +180,14 @@ class Dispatcher:
             case m.Failed():
                 if pending := self._pending.get(message.id):
                     pending.fail(self._error(message, pending.model))
-            case m.Finished() | m.Attention() | m.Walked() | m.Traced() | m.Scored() | m.Aligned():
+            case (
+                m.Finished()
+                | m.AttentionInspected()
+                | m.WalkthroughInspected()
+                | m.GatesInspected()
+                | m.TokensScored()
+                | m.PairsAligned()
+            ):
                 pending = self._pending.get(message.id)
                 if pending is not None and not pending.future.done():
                     pending.future.set_result(message)
@@ -234,16 +243,16 @@ async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def read_tokens(message: m.Decode | m.Look) -> int:
+def read_tokens(message: m.Decode | m.Inspection) -> int:
     """How many tokens of given texts a device reads for it."""
     match message:
         case m.Decode():
             return len(message.source) or len(message.prefix)
-        case m.Attend() | m.Walk():
+        case m.InspectAttention() | m.InspectWalkthrough():
             return len(message.source)
-        case m.Trace():
+        case m.InspectGates():
             return len(message.tokens)
-        case m.Score():
+        case m.ScoreTokens():
             return len(message.source) + len(message.target)
-        case m.Align():
+        case m.AlignPairs():
             return sum(len(pair.source) + len(pair.target) for pair in message.pairs)

@@ -16,11 +16,11 @@ from app.engine.metrics.families import CANCELLED, FAILED, FINISHED, Families
 from app.engine.protocol import messages as m
 
 INSPECTIONS = {
-    m.Attention: "attention",
-    m.Walked: "walkthrough",
-    m.Traced: "gates",
-    m.Scored: "score",
-    m.Aligned: "alignment",
+    m.AttentionInspected: "attention",
+    m.WalkthroughInspected: "walkthrough",
+    m.GatesInspected: "gates",
+    m.TokensScored: "score",
+    m.PairsAligned: "alignment",
 }
 
 
@@ -129,7 +129,7 @@ class RequestMetrics:
         answer."""
         self._written, self._stopped = tokens, True
 
-    def answered(self, answer: m.Finished | m.Seen | None) -> None:
+    def answered(self, answer: m.Finished | m.Inspected | None) -> None:
         """None: a stop string has ended the text, and the rest is not wanted."""
         assert self._series is not None, "the sequence was never sent"
         series, timing = self._series, None

@@ -13,14 +13,14 @@ from functools import cache
 import numpy as np
 from msgspec.structs import replace
 
-from app.engine.interface import AttentionMap, FloatArray, LikelyToken, NetworkFacts, TokenExpectation, TokenView
+from app.engine.interface import FloatArray, LikelyToken, NetworkFacts, TokenExpectation, TokenView
 from app.engine.output.detokenizer import REPLACEMENT_CHARACTER, Detokenizer, find_anchor
 from app.engine.output.word_spans import with_word_numbers
 from app.engine.protocol import messages as m
-from app.engine.protocol.inspection_messages import AttentionFindings, OutputStep
 from models.checkpoint import WEIGHTS, Checkpoint
 from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
+from models.inspection.results import AttentionFindings, OutputStep, Walkthrough, WalkthroughStep
 from models.tokenizer import Tokenizer
 
 
@@ -51,10 +51,6 @@ def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
     return [TokenView(i, tokenizer.piece(i), "", None, None, special=True) for i in ids]
 
 
-def attention_map(part: m.Slice) -> AttentionMap:
-    return AttentionMap(tuple(part.layers), tuple(part.heads), tuple(part.shape), part.data)
-
-
 def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> AttentionFindings:
     """With the texts of tokens, which devices know by number alone."""
     writer = checkpoint.tokenizers["target"]
@@ -68,6 +64,18 @@ def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> Attention
     if without is not None:
         without = replace(without, text_after=checkpoint.decode(without.tokens))
     return replace(findings, steps=steps, ablation=without)
+
+
+def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> Walkthrough:
+    """With the texts of the tokens that values are of."""
+    writer = checkpoint.tokenizers["target"]
+
+    def read(step: WalkthroughStep) -> WalkthroughStep:
+        if step.indices is None:
+            return step
+        return replace(step, texts=tuple(text_alone(writer, token) for token in step.indices))
+
+    return replace(walkthrough, steps=tuple(map(read, walkthrough.steps)))
 
 
 def text_alone(tokenizer: Tokenizer, token: int) -> str:
@@ -91,11 +99,11 @@ def network_facts(checkpoint: Checkpoint) -> NetworkFacts:
 TokenNames = Callable[[int], tuple[str, str]]  # of a token: its piece, and how it reads by itself
 
 
-def float_array(part: m.Values) -> FloatArray:
+def float_array(part: m.FloatTensor) -> FloatArray:
     return np.frombuffer(part.data, dtype="<f4").reshape(part.shape)
 
 
-def token_expectations(tokenizer: Tokenizer, expected: m.Expected) -> tuple[TokenExpectation, ...]:
+def token_expectations(tokenizer: Tokenizer, expected: m.ExpectedTokens) -> tuple[TokenExpectation, ...]:
     """One for each place; where nothing came, it has no rank."""
     came: list[float | None] = [float(each) for each in float_array(expected.log_probabilities)]
     ranks: list[int | None] = list(expected.ranks)

@@ -11,19 +11,22 @@ from typing import Literal
 
 import msgspec
 
-from app.engine.protocol.inspection_messages import Align as Align
-from app.engine.protocol.inspection_messages import Aligned as Aligned
-from app.engine.protocol.inspection_messages import Attend as Attend
-from app.engine.protocol.inspection_messages import AttentionFindings, WalkthroughStep
-from app.engine.protocol.inspection_messages import Expected as Expected
+from app.engine.protocol.inspection_messages import AlignPairs as AlignPairs
+from app.engine.protocol.inspection_messages import AttentionInspected as AttentionInspected
+from app.engine.protocol.inspection_messages import ExpectedTokens as ExpectedTokens
+from app.engine.protocol.inspection_messages import FloatTensor as FloatTensor
+from app.engine.protocol.inspection_messages import GatesInspected as GatesInspected
+from app.engine.protocol.inspection_messages import InspectAttention as InspectAttention
+from app.engine.protocol.inspection_messages import Inspected as Inspected
+from app.engine.protocol.inspection_messages import InspectGates as InspectGates
+from app.engine.protocol.inspection_messages import Inspection as Inspection
+from app.engine.protocol.inspection_messages import InspectWalkthrough as InspectWalkthrough
 from app.engine.protocol.inspection_messages import Message as Message
-from app.engine.protocol.inspection_messages import Pair as Pair
-from app.engine.protocol.inspection_messages import Score as Score
-from app.engine.protocol.inspection_messages import Scored as Scored
-from app.engine.protocol.inspection_messages import Trace as Trace
-from app.engine.protocol.inspection_messages import Traced as Traced
-from app.engine.protocol.inspection_messages import Values as Values
-from app.engine.protocol.inspection_messages import Walk as Walk
+from app.engine.protocol.inspection_messages import PairsAligned as PairsAligned
+from app.engine.protocol.inspection_messages import ScoreTokens as ScoreTokens
+from app.engine.protocol.inspection_messages import TokenPair as TokenPair
+from app.engine.protocol.inspection_messages import TokensScored as TokensScored
+from app.engine.protocol.inspection_messages import WalkthroughInspected as WalkthroughInspected
 from models.decoding.hypothesis import Hypothesis, TopTokens
 from models.decoding.options import DecodingOptions
 
@@ -144,16 +147,6 @@ class Failed(Message, frozen=True, tag=True, array_like=True):
     field: str | None = None
 
 
-class Slice(Message, frozen=True, tag=True, array_like=True):
-    """One attention kind: little-endian float32 in C order, [layer][head][query][key]."""
-
-    kind: str
-    layers: list[int]
-    heads: list[int]
-    shape: list[int]
-    data: bytes
-
-
 class Tally(msgspec.Struct, array_like=True):
     """What one model has done since the last `Beat`. Tokens to read are source and prefix tokens; padded ones are those
     a prefill computed for nothing."""
@@ -183,26 +176,8 @@ class Heartbeat(Message, frozen=True, tag=True, array_like=True):
     models: list[ModelStatistics]
 
 
-class Attention(Message, frozen=True, tag=True, array_like=True):
-    id: int
-    slices: list[Slice]
-    findings: AttentionFindings = AttentionFindings()
-
-
-class Walked(Message, frozen=True, tag=True, array_like=True):
-    """layer, head, position: counted from 0."""
-
-    id: int
-    layer: int
-    head: int
-    position: int
-    steps: list[WalkthroughStep]
-
-
-Look = Attend | Walk | Trace | Score | Align  # answered between two steps, by one pass over given texts
-Seen = Attention | Walked | Traced | Scored | Aligned
-ToDevice = Configure | Load | Unload | Decode | Look | Cancel | Stop
-FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Seen
+ToDevice = Configure | Load | Unload | Decode | Inspection | Cancel | Stop
+FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Inspected
 
 encode = msgspec.msgpack.Encoder().encode  # a list of messages -> the body of a frame
 to_device = msgspec.msgpack.Decoder(list[ToDevice]).decode  # the body of a frame -> its messages

@@ -40,9 +40,9 @@ class SentencePair:
     def tokens(self) -> int:
         return len(self.source.tokens) + len(self.target.inputs)
 
-    def pair(self) -> m.Pair:
+    def pair(self) -> m.TokenPair:
         units = [token.word for token in self.target.outputs]
-        return m.Pair(self.source.ids, self.target_ids, self.given, self.source.units, units)
+        return m.TokenPair(self.source.ids, self.target_ids, self.given, self.source.units, units)
 
 
 class PairReading(NamedTuple):
@@ -80,8 +80,8 @@ class AlignmentTask:
 
         async def together(numbers: Sequence[int]) -> None:
             group = [sentences[number] for number in numbers]
-            message = m.Align(0, group[0].checkpoint.key, [each.pair() for each in group], links, nats)
-            result: m.Aligned = await self._dispatcher.ask(message, read_tokens(message), part=part)
+            message = m.AlignPairs(0, group[0].checkpoint.key, [each.pair() for each in group], links, nats)
+            result: m.PairsAligned = await self._dispatcher.ask(message, read_tokens(message), part=part)
             for place, (number, sentence) in enumerate(zip(numbers, group, strict=True)):
                 words = aligned_words(sentence, result.links[place]) if links else ()
                 found[number] = PairReading(words, written_tokens(sentence, result.nats[place]) if nats else ())

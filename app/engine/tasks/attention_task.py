@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import structs
-
 from app.engine import input_processor
 from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
@@ -32,9 +30,24 @@ class AttentionTask:
     async def attention(self, job: AttentionQuery) -> AttentionResult:
         checkpoint = inspected_translator(self._registry, job.model)
 
-        def message(sides: SentenceSides) -> m.Attend:
-            check_attention_size(checkpoint.config, job, len(sides.source.tokens), len(sides.target.inputs))
-            return input_processor.attention_message(checkpoint, job, sides)
+        def message(sides: SentenceSides) -> m.InspectAttention:
+            source, target = sides.source, sides.target
+            check_attention_size(checkpoint.config, job, len(source.tokens), len(target.inputs))
+            return m.InspectAttention(
+                0,
+                checkpoint.key,
+                source.ids,
+                [token.id for token in target.inputs],
+                [token.id for token in target.outputs],
+                job.selection,
+                job.max_values,
+                source.units,
+                [token.word for token in target.outputs],
+                source.starts,
+                source.ends,
+                sides.decoding,
+                list(sides.prefix),
+            )
 
         start = len(checkpoint.config.target_prefix)
 
@@ -54,7 +67,7 @@ class AttentionTask:
             source_tokens=source.tokens,
             input_tokens=target.inputs,
             output_tokens=target.outputs,
-            maps={part.kind: token_views.attention_map(part) for part in result.slices},
+            maps=result.maps,
             findings=token_views.with_texts(checkpoint, result.findings),
             found_logprob=None if found is None or job.prefix is not None else finite_or_none(found.log_probability),
             max_source_tokens=checkpoint.config.max_source_tokens,
@@ -65,13 +78,12 @@ class AttentionTask:
     async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult:
         checkpoint = inspected_translator(self._registry, job.model)
         texts = AttentionQuery(job.source, job.target, job.model)
-        sides, result, _ = await self._seen(
-            checkpoint,
-            texts,
-            lambda source, given: None,
-            lambda sides: input_processor.walkthrough_message(checkpoint, job, sides),
-        )
-        writer = checkpoint.tokenizers["target"]
+
+        def message(sides: SentenceSides) -> m.InspectWalkthrough:
+            inputs = [token.id for token in sides.target.inputs]
+            return m.InspectWalkthrough(0, checkpoint.key, sides.source.ids, inputs, job.focus)
+
+        sides, result, _ = await self._seen(checkpoint, texts, lambda source, given: None, message)
         return WalkthroughResult(
             model=checkpoint.name,
             source_text=sides.source.text,
@@ -79,15 +91,7 @@ class AttentionTask:
             forced=job.target is not None,
             source_tokens=sides.source.tokens,
             input_tokens=sides.target.inputs,
-            layer=result.layer,
-            head=result.head,
-            position=result.position,
-            steps=tuple(
-                structs.replace(step, texts=[token_views.text_alone(writer, each) for each in step.indices])
-                if step.indices is not None
-                else step
-                for step in result.steps
-            ),
+            walkthrough=token_views.walkthrough_with_texts(checkpoint, result.walkthrough),
         )
 
     async def _seen(
@@ -95,7 +99,7 @@ class AttentionTask:
         checkpoint: ModelVersion,
         job: AttentionQuery,
         check: Callable[[int, int], None],
-        message: Callable[[SentenceSides], m.Look],
+        message: Callable[[SentenceSides], m.Inspection],
     ) -> tuple[SentenceSides, Any, InspectionTimings]:
         """Both sides of the sentence, what a device answers to the message about them, and what that took. check:
         called with the tokens of the source and of the target that is given, before anything is computed."""

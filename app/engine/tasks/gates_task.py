@@ -30,8 +30,8 @@ class GatesTask:
             tokens = await input_processor.run_tokenizer(len(job.text), lambda: _text_token_ids(checkpoint, job.text))
             check_gates_size(checkpoint.config, job, len(tokens))
             with self._admission.admitted(Demand(checkpoint.name, 1, len(tokens), 0, rows=0)):
-                message = input_processor.gates_message(checkpoint, job, tokens)
-                result: m.Traced = await self._dispatcher.ask(message, len(tokens))
+                message = m.InspectGates(0, checkpoint.key, list(tokens), job.selection, job.top_k, job.max_values)
+                result: m.GatesInspected = await self._dispatcher.ask(message, len(tokens))
         return _gates_result(checkpoint, job, result)
 
 
@@ -54,17 +54,22 @@ def _text_token_ids(checkpoint: ModelVersion, text: str) -> tuple[int, ...]:
 def check_gates_size(config: CheckpointConfig, job: GatesQuery, tokens: int) -> None:
     """InvalidRequest if the answer would hold more than `job.max_values` values, or for gates, layers or units that the
     network does not have. A network that does not say what it has is left to the device."""
+    selection = job.selection
     cell, layers, hidden = (config.architecture.get(name) for name in ("cell", "layers", "hidden"))
     if not isinstance(cell, str) or cell not in CELLS:
         return
     if not isinstance(layers, int) or not isinstance(hidden, int):
         return
     try:
-        names = selected_gates(cell, job.gates)
+        names = selected_gates(cell, selection.gates)
     except ValueError as error:
         raise InvalidRequest(str(error), field="gates") from None
-    units = min(job.units, hidden) if isinstance(job.units, int) else selected_count(job.units, hidden, "unit")
-    depth = selected_count(job.layers, layers, "layer")
+    units = (
+        min(selection.units, hidden)
+        if isinstance(selection.units, int)
+        else selected_count(selection.units, hidden, "unit")
+    )
+    depth = selected_count(selection.layers, layers, "layer")
     problem = too_many_values(len(names), depth, units, tokens, job.max_values)
     if problem:
         raise AnswerTooLarge(
@@ -79,19 +84,20 @@ def check_gates_size(config: CheckpointConfig, job: GatesQuery, tokens: int) -> 
 def smaller_gates_request(job: GatesQuery, fits: int, tokens: int) -> dict[str, Any] | None:
     """Fields of the request with which it fits: fewer units, or one gate and layer of those asked for if not even one
     unit does."""
+    selection = job.selection
     if fits:
-        return {"units": fits if isinstance(job.units, int) else list(job.units[:fits])}
-    units = min(job.max_values // tokens, 1 if isinstance(job.units, int) else len(job.units))
+        return {"units": fits if isinstance(selection.units, int) else list(selection.units[:fits])}
+    units = min(job.max_values // tokens, 1 if isinstance(selection.units, int) else len(selection.units))
     if not units:
         return None
     return {
-        "units": units if isinstance(job.units, int) else list(job.units[:units]),
-        "gates": ["h" if job.gates is None or "h" in job.gates else job.gates[0]],
-        "layers": [-1 if job.layers is None else job.layers[-1]],
+        "units": units if isinstance(selection.units, int) else list(selection.units[:units]),
+        "gates": ["h" if selection.gates is None or "h" in selection.gates else selection.gates[0]],
+        "layers": [-1 if selection.layers is None else selection.layers[-1]],
     }
 
 
-def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.Traced) -> GatesResult:
+def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.GatesInspected) -> GatesResult:
     tokenizer, convention = checkpoint.tokenizers["target"], CELLS[result.cell]
     start = token_views.special_tokens(tokenizer, checkpoint.config.target_prefix)
     return GatesResult(
@@ -111,7 +117,7 @@ def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.Traced) -
     )
 
 
-def _summaries(result: m.Traced) -> tuple[GateSummary, ...]:
+def _summaries(result: m.GatesInspected) -> tuple[GateSummary, ...]:
     mean, low, high = _arrays(result.mean), _arrays(result.low), _arrays(result.high)
     change = token_views.float_array(result.hidden_change)
     return tuple(
@@ -120,7 +126,7 @@ def _summaries(result: m.Traced) -> tuple[GateSummary, ...]:
     )
 
 
-def _arrays(part: Mapping[str, m.Values]) -> dict[str, FloatArray]:
+def _arrays(part: Mapping[str, m.FloatTensor]) -> dict[str, FloatArray]:
     return {name: token_views.float_array(each) for name, each in part.items()}
 
 

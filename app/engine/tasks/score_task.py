@@ -30,10 +30,8 @@ class ScoreTask:
             if job.source is None and read == 1:
                 return _score_result(checkpoint, job, None)
             with self._admission.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
-                message = input_processor.score_message(
-                    checkpoint, source, target, top_k=job.top_k, by_rules=job.by_rules
-                )
-                result: m.Scored = await self._dispatcher.ask(message, read)
+                message = m.ScoreTokens(0, checkpoint.key, list(source), target, job.top_k, job.by_rules)
+                result: m.TokensScored = await self._dispatcher.ask(message, read)
         return _score_result(checkpoint, job, result)
 
 
@@ -104,7 +102,7 @@ def _refuse_unwritable(checkpoint: ModelVersion, text: str, field_name: str) -> 
         raise UnknownCharacters(message, field=field_name)
 
 
-def _score_result(checkpoint: ModelVersion, job: ScoreQuery, result: m.Scored | None) -> ScoreResult:
+def _score_result(checkpoint: ModelVersion, job: ScoreQuery, result: m.TokensScored | None) -> ScoreResult:
     """What is given is the start token, or a lyricist's first character where it has none. result None: that is all."""
     tokenizer, config = checkpoint.tokenizers["target"], checkpoint.config
     text, tokens = job.text, list[TokenView]()

@@ -9,41 +9,38 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from app.engine.protocol import inspection_messages
 from app.engine.protocol import messages as m
-from app.engine.protocol.inspection_messages import Align, Aligned, Attend, Walk
-from app.engine.protocol.messages import Attention, Slice, Walked, plain_name
+from app.engine.protocol.messages import plain_name
 from app.engine.worker.model_runner import LoadedModel
 from models import scoring
 from models.backends.select import decodable, teacher_forced
 from models.checkpoint import CheckpointConfig
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
-from models.inspection import ablation as ablations
-from models.inspection import attention_maps as rollouts
 from models.inspection import gate_conventions
-from models.inspection.ablation import without_heads
-from models.inspection.attention_maps import Attentive, chosen_slice, head_statistics
+from models.inspection.ablation import ablation, without_heads
+from models.inspection.attention_maps import Attentive, head_statistics, reduced_map, rollout
+from models.inspection.finite_check import NonFiniteOutput, require_finite
 from models.inspection.forced_batch import ForcedSentence, forced_batch
-from models.inspection.forced_pass import ForcedPass, ForcedStep, WorkedRow, forced_pass, forced_steps
-from models.inspection.gate_traces import Gated, GateSelection, GateTrace, check_gate_selection, gate_trace
-from models.inspection.head_selection import KINDS, Head, Row, SelectionError
-from models.inspection.results import HeadStatistics
-from models.inspection.walkthrough import Side, WalkedStep, walkthrough
-from models.inspection.word_alignment import Convention, HeadPlace, links, mean_of_heads, pharaoh
-from models.interface import Prompt
+from models.inspection.forced_pass import ForcedPass, forced_pass, forced_steps
+from models.inspection.gate_traces import GateTrace, check_gate_selection, gate_trace
+from models.inspection.head_selection import KINDS, AttentionKind, SelectionError
+from models.inspection.results import Alignment, AttentionFindings, Convention, HeadStatistics
+from models.inspection.walkthrough import walkthrough
+from models.inspection.word_alignment import HeadPlace, links, mean_of_heads, pharaoh
+from models.interface import Gated, Prompt
 from models.networks.transformer import Transformer
 
 NO_TRANSLATOR = {
-    Attend: "{} has no attention to show; ask a translator instead.",
-    Walk: "{} is no translator; only these can be walked through.",
-    Align: "{} is no translator; only these align words.",
+    m.InspectAttention: "{} has no attention to show; ask a translator instead.",
+    m.InspectWalkthrough: "{} is no translator; only these can be walked through.",
+    m.AlignPairs: "{} is no translator; only these align words.",
 }
 REQUEST_FIELDS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
 
@@ -57,32 +54,36 @@ class CannotInspect(ValueError):
         self.field = field
 
 
-def inspect(model: LoadedModel, request: m.Look) -> m.Seen | AblationSearch:
-    """CannotInspect if the network does not have what the request names, or the answer would hold too many values."""
+def inspect(model: LoadedModel, request: m.Inspection) -> m.Inspected | AblationSearch:
+    """CannotInspect if the network does not have what the request names, or the answer would hold too many values;
+    NonFiniteOutput where it computes no numbers."""
+    name = plain_name(request.model)
     try:
         with torch_threads(model.inspection_threads):
-            if isinstance(request, m.Trace | m.Score):
+            if isinstance(request, m.InspectGates | m.ScoreTokens):
                 return trace_or_score(model.network, model.rules, request)
             if not isinstance(model.network, Attentive):
-                raise CannotInspect(NO_TRANSLATOR[type(request)].format(plain_name(request.model)))
-            network = cast(Transformer, model.network)
-            if isinstance(request, Walk):
-                return inspect_walkthrough(network, model.rules, request)
-            if isinstance(request, Align):
+                raise CannotInspect(NO_TRANSLATOR[type(request)].format(name))
+            network = model.network
+            if isinstance(request, m.InspectWalkthrough):
+                shown = walkthrough(network, request.source, request.inputs, request.focus, model.rules)
+                return m.WalkthroughInspected(request.id, shown)
+            if isinstance(request, m.AlignPairs):
                 return align_pairs(network, model.config, model.rules, request)
-            slices, findings = inspect_attention(network, model.config, model.rules, request)
-            values = sum(math.prod(part.shape) for part in slices)
+            inspected = inspect_attention(network, model.config, model.rules, request)
+            values = sum(math.prod(part.shape) for part in inspected.maps.values())
             if values > request.max_values:
                 raise CannotInspect(
                     f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
                     " select fewer kinds, layers or heads, or send a shorter text."
                 )
-            attention = Attention(request.id, slices, findings)
-            if not request.question.masked:
-                return attention
-            return AblationSearch(network, model.config, model.rules, request, attention)
+            if not request.selection.masked:
+                return inspected
+            return AblationSearch(network, model.config, model.rules, request, inspected)
     except SelectionError as error:
         raise CannotInspect(str(error), REQUEST_FIELDS.get(error.field, error.field)) from error
+    except NonFiniteOutput as error:
+        raise NonFiniteOutput(f"{name} {error}") from error
 
 
 @contextmanager
@@ -97,55 +98,39 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class NonFiniteOutput(ArithmeticError):
-    """A network gave NaN or infinity where a number was to be shown."""
-
-
-def require_finite(model: str, *shown: Tensor, logits: Tensor | None = None) -> None:
-    """NoNumbers unless all that is `shown` is finite; a logit or a log-probability may be minus infinity."""
-    sound = all(bool(torch.isfinite(each).all()) for each in shown)
-    if not sound or (logits is not None and not bool((logits < torch.inf).all())):  # false of NaN too
-        raise NonFiniteOutput(
-            f"{plain_name(model)} gives NaN or infinity, so its weights are broken; load a sound checkpoint of it"
-        )
-
-
-def trace_or_score(network: Any, rules: TokenRules, request: m.Trace | m.Score) -> m.Traced | m.Scored:
-    """SelectionError if the network does not have what is asked for, or the answer would hold too many values;
-    NoNumbers where it computes none."""
-    if isinstance(request, m.Trace):
+def trace_or_score(
+    network: Any, rules: TokenRules, request: m.InspectGates | m.ScoreTokens
+) -> m.GatesInspected | m.TokensScored:
+    """SelectionError if the network does not have what the request names, or the answer would hold too many values;
+    NonFiniteOutput."""
+    if isinstance(request, m.InspectGates):
         found = _gate_trace(network, request)
         expected = scoring.expected(teacher_forced(network), found.features, request.tokens[1:], rules, request.top_k)
-        require_finite(request.model, *found.values.values(), found.features)
+        require_finite(*found.values.values(), found.features)
         return _traced_message(request.id, found, _checked_expectation(request, expected))
     asked = rules if request.by_rules else None
     scored = scoring.score(teacher_forced(network), request.source, request.target, asked, request.top_k)
-    return m.Scored(request.id, _checked_expectation(request, scored))
+    return m.TokensScored(request.id, _checked_expectation(request, scored))
 
 
-def _checked_expectation(request: m.Trace | m.Score, expected: scoring.Expected) -> m.Expected:
-    require_finite(request.model, expected.entropies, logits=expected.log_probabilities)
+def _checked_expectation(request: m.InspectGates | m.ScoreTokens, expected: scoring.Expected) -> m.ExpectedTokens:
+    require_finite(expected.entropies, logits=expected.log_probabilities)
     return _expected_message(expected)
 
 
-def _gate_trace(network: Any, request: m.Trace) -> GateTrace:
+def _gate_trace(network: object, request: m.InspectGates) -> GateTrace:
     if not isinstance(network, Gated):
-        name = m.plain_name(request.model)
+        name = plain_name(request.model)
         raise SelectionError(f"{name} has no gates to show; ask a lyricist instead.", "model")
-    selection = GateSelection(
-        None if request.gates is None else tuple(request.gates),
-        None if request.layers is None else tuple(request.layers),
-        request.most_varied if request.units is None else tuple(request.units),
-    )
-    names, layers, units = check_gate_selection(network.gate_shape, selection)
+    names, layers, units = check_gate_selection(network.gate_shape, request.selection)
     sizes = len(names), len(layers), units, len(request.tokens)
     if problem := gate_conventions.too_many_values(*sizes, request.max_values):
         raise SelectionError(problem, "units")
-    return gate_trace(network, request.tokens, selection)
+    return gate_trace(network, request.tokens, request.selection)
 
 
-def _traced_message(request: int, found: GateTrace, expected: m.Expected) -> m.Traced:
-    return m.Traced(
+def _traced_message(request: int, found: GateTrace, expected: m.ExpectedTokens) -> m.GatesInspected:
+    return m.GatesInspected(
         id=request,
         cell=found.shape.cell,
         depth=found.shape.layers,
@@ -161,14 +146,14 @@ def _traced_message(request: int, found: GateTrace, expected: m.Expected) -> m.T
     )
 
 
-def _stacked_by_layer(layers: Iterable[Mapping[str, Tensor]]) -> dict[str, m.Values]:
+def _stacked_by_layer(layers: Iterable[Mapping[str, Tensor]]) -> dict[str, m.FloatTensor]:
     """name -> [layers, T]."""
     each = list(layers)
     return {name: _float_tensor(torch.stack([layer[name] for layer in each])) for name in each[0]}
 
 
-def _expected_message(found: scoring.Expected) -> m.Expected:
-    return m.Expected(
+def _expected_message(found: scoring.Expected) -> m.ExpectedTokens:
+    return m.ExpectedTokens(
         _float_tensor(found.log_probabilities),
         found.ranks.tolist(),
         _float_tensor(found.entropies),
@@ -177,210 +162,118 @@ def _expected_message(found: scoring.Expected) -> m.Expected:
     )
 
 
-def _float_tensor(tensor: Tensor) -> m.Values:
-    return m.Values(list(tensor.shape), tensor.float().numpy().astype("<f4", copy=False).tobytes())
-
-
-STEPS_WITH_MINUS_INFINITY = ("masked scores", "logits")  # steps of a walk whose numbers may be so
+def _float_tensor(tensor: Tensor) -> m.FloatTensor:
+    return m.FloatTensor(list(tensor.shape), tensor.float().numpy().astype("<f4", copy=False).tobytes())
 
 
 def inspect_attention(
-    network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend
-) -> tuple[list[Slice], inspection_messages.AttentionFindings]:
-    """SelectionError for what the network does not have; NoNumbers where it computes none."""
-    question = asked.question
-    found = forced_pass(network, asked.source, asked.inputs, KINDS, row=_selected_row(question.row))
-    require_finite(asked.model, *(weights for kind in KINDS for weights in found.maps[kind]), logits=found.logits)
-    slices = [_slice(kind, found, asked) for kind in asked.kinds]
-    given = len(asked.inputs) - len(asked.outputs)  # of a start of several tokens
-    told = forced_steps(found.logits[given:], asked.outputs, _without_forced_end(rules), question.top_k)
-    wanted = set(question.include)
-    return slices, inspection_messages.AttentionFindings(
-        logprob_sum=sum(step.log_probability for step in told),
-        stats={kind: _statistics(kind, found, question) for kind in asked.kinds} if "stats" in wanted else None,
-        rollout=_rollout(found) if "rollout" in wanted else None,
-        alignment=_alignment(found, config, question) if "alignment" in wanted else None,
-        steps=[_output_step(each) for each in told] if "steps" in wanted else None,
-        ablation=_ablation(network, rules, asked) if question.masked else None,
-        qk=None if found.worked is None else _worked_row(found.worked),
+    network: Transformer, config: CheckpointConfig, rules: TokenRules, request: m.InspectAttention
+) -> m.AttentionInspected:
+    """SelectionError for what the network does not have; NonFiniteOutput."""
+    selection, shown = request.selection, _without_forced_end(rules)
+    found = forced_pass(network, request.source, request.inputs, KINDS, row=selection.row)
+    require_finite(*(weights for kind in KINDS for weights in found.maps[kind]), logits=found.logits)
+    maps = {kind: reduced_map(found.maps[kind], selection) for kind in selection.kinds}
+    given = len(request.inputs) - len(request.outputs)  # of a start of several tokens
+    steps = forced_steps(found.logits[given:], request.outputs, shown, selection.top_k)
+    wanted, heads = set(selection.include), list(selection.masked)
+    findings = AttentionFindings(
+        logprob_sum=sum(step.logprob for step in steps),
+        stats={kind: _statistics(kind, found, request) for kind in selection.kinds} if "stats" in wanted else None,
+        rollout=rollout(*(found.maps[kind] for kind in KINDS)) if "rollout" in wanted else None,
+        alignment=_alignment(found, config, request) if "alignment" in wanted else None,
+        steps=steps if "steps" in wanted else None,
+        ablation=ablation(network, request.source, request.inputs, request.outputs, heads, shown) if heads else None,
+        qk=found.worked,
     )
+    return m.AttentionInspected(request.id, maps, findings)
 
 
-def inspect_walkthrough(network: Transformer, rules: TokenRules, asked: Walk) -> Walked:
-    """SelectionError for what the network does not have; NoNumbers where it computes none."""
-    steps = walkthrough(
-        network,
-        asked.source,
-        asked.inputs,
-        side=cast(Side, asked.side),
-        layer=asked.layer,
-        head=asked.head,
-        position=asked.position,
-        rules=rules,
-        most=asked.most,
-        most_keys=asked.most_keys,
-    )
-    for step in steps:
-        told = torch.tensor(step.values, dtype=torch.float64)
-        if step.name in STEPS_WITH_MINUS_INFINITY:
-            require_finite(asked.model, logits=told)
-        else:
-            require_finite(asked.model, told)
-    depth = len(network.encoder if asked.side == "encoder" else network.decoder)
-    length = len(asked.source if asked.side == "encoder" else asked.inputs)
-    place = asked.layer % depth, asked.head % network.config.heads, asked.position % length
-    return Walked(asked.id, *place, [_walkthrough_step(step) for step in steps])
-
-
-def align_pairs(network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Align) -> Aligned:
-    """The links that a look at each pair by itself has, and what it says of each token. NoNumbers where it computes
-    none."""
+def align_pairs(
+    network: Transformer, config: CheckpointConfig, rules: TokenRules, request: m.AlignPairs
+) -> m.PairsAligned:
+    """The links that an inspection of each pair alone has, and the log-probability of each token. NonFiniteOutput."""
     heads, convention, _ = alignment_heads(config, len(network.decoder), network.config.heads)
-    sentences = [ForcedSentence(pair.source, pair.target, pair.given) for pair in asked.pairs]
-    rules_or_none = _without_forced_end(rules) if asked.nats else None
-    found = forced_batch(network, sentences, heads if asked.links else [], rules_or_none)
+    sentences = [ForcedSentence(pair.source, pair.target, pair.given) for pair in request.pairs]
+    rules_or_none = _without_forced_end(rules) if request.nats else None
+    found = forced_batch(network, sentences, heads if request.links else [], rules_or_none)
     for nats in found.nats:
-        require_finite(asked.model, logits=nats)
-    require_finite(asked.model, *found.maps)
+        require_finite(logits=nats)
+    require_finite(*found.maps)
     linked = [
         links(weights[pair.given - 1 :], pair.source_units, pair.target_units, convention)
-        for weights, pair in zip(found.maps, asked.pairs, strict=bool(asked.links))
+        for weights, pair in zip(found.maps, request.pairs, strict=bool(request.links))
     ]
     each = [[(link.source, link.target, link.weight) for link in pair] for pair in linked]
-    return Aligned(asked.id, each, [nats.tolist() for nats in found.nats])
-
-
-def _walkthrough_step(step: WalkedStep) -> inspection_messages.WalkthroughStep:
-    values = [
-        [_finite_or_none(value) for value in each] if isinstance(each, tuple) else _finite_or_none(each)
-        for each in step.values
-    ]
-    indices = None if step.indices is None else list(step.indices)
-    return inspection_messages.WalkthroughStep(
-        step.part, step.name, step.formula, list(step.shape), cast(Any, values), indices
-    )
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _selected_row(choice: inspection_messages.RowChoice | None) -> Row | None:
-    return None if choice is None else Row(choice.kind, choice.layer, choice.head, choice.row)
+    return m.PairsAligned(request.id, each, [nats.tolist() for nats in found.nats])
 
 
 def _without_forced_end(rules: TokenRules) -> TokenRules:
-    """An end that decoding forces costs nothing there; a look shows what the network gave it."""
+    """An end that decoding forces costs nothing there; an inspection shows what the network gave it."""
     return TokenRules(rules.eos, rules.suppressed, rules.renormalise)
 
 
-def _slice(kind: str, found: ForcedPass, asked: Attend) -> Slice:
-    """The chosen layers and heads; of those that are reduced, a dimension of one is left."""
-    chosen = chosen_slice(found.maps[kind], asked.layers, asked.heads)
-    weights = chosen.weights
-    if asked.question.reduce_heads == "mean":
-        weights = weights.double().mean(dim=1, keepdim=True)
-    elif asked.question.reduce_heads == "max":
-        weights = weights.amax(dim=1, keepdim=True)
-    if asked.question.reduce_layers == "mean":
-        weights = weights.double().mean(dim=0, keepdim=True)
-    numbers = weights.float().contiguous().numpy()
-    return Slice(kind, list(chosen.layers), list(chosen.heads), list(numbers.shape), numbers.tobytes())
-
-
-def _statistics(
-    kind: str, found: ForcedPass, question: inspection_messages.AttentionOptions
-) -> list[list[HeadStatistics]]:
+def _statistics(kind: AttentionKind, found: ForcedPass, request: m.InspectAttention) -> list[list[HeadStatistics]]:
     starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
     if kind != "decoder":
         count = len(found.source)
-        starts, ends = list(range(question.starts)), list(range(count - question.ends, count))
-    valid = found.valid(kind)
-    cross = kind == "cross"
+        starts, ends = list(range(request.starts)), list(range(count - request.ends, count))
+    valid, cross = found.valid(kind), kind == "cross"
     return [head_statistics(weights, valid, cross=cross, starts=starts, ends=ends) for weights in found.maps[kind]]
 
 
-def _rollout(found: ForcedPass) -> inspection_messages.Rollout:
-    made = rollouts.rollout(*(found.maps[kind] for kind in KINDS))
-    return inspection_messages.Rollout(
-        made.encoder.tolist(),
-        made.cross.tolist(),
-        made.source_share.tolist(),
-        rollouts.ROLLOUT_METHOD,
-        rollouts.ROLLOUT_CAVEAT,
-    )
-
-
-def _alignment(
-    found: ForcedPass, config: CheckpointConfig, question: inspection_messages.AttentionOptions
-) -> inspection_messages.Alignment:
+def _alignment(found: ForcedPass, config: CheckpointConfig, request: m.InspectAttention) -> Alignment:
     maps = found.maps["cross"]
     heads, convention, error = alignment_heads(config, len(maps), len(maps[0]))
     mean = mean_of_heads(maps, heads)
-    linked = links(
-        mean[len(mean) - len(question.target_units) :], question.source_units, question.target_units, convention
-    )
+    weights = mean[len(mean) - len(request.target_units) :]
+    linked = links(weights, request.source_units, request.target_units, convention)
     each = [(link.source, link.target, link.weight) for link in linked]
-    return inspection_messages.Alignment(each, pharaoh(linked), question.unit, heads, convention, error)
+    return Alignment(each, pharaoh(linked), "word", heads, convention, error)
 
 
 def alignment_heads(
     config: CheckpointConfig, depth: int, width: int
 ) -> tuple[list[HeadPlace], Convention, float | None]:
-    """The heads and the convention that the checkpoint was found to align best with, and their error; where nobody has
-    measured that, all `width` heads of the last but one of `depth` layers, by the row that predicts."""
+    """The heads and the convention that the checkpoint was found to align best with, and their error; where that was
+    never measured, all `width` heads of the last but one of `depth` layers, by the row that predicts."""
     chosen = config.alignment
     if chosen is not None:
         return [(layer, head) for layer, head in chosen["heads"]], chosen["convention"], chosen["error"]
     return [(max(0, depth - 2), head) for head in range(width)], "predicting", None
 
 
-def _output_step(step: ForcedStep) -> inspection_messages.OutputStep:
-    top = [inspection_messages.Candidate(token, logprob) for token, logprob in step.likeliest]
-    return inspection_messages.OutputStep(step.log_probability, step.rank + 1, step.entropy, top)
-
-
-def _ablation(network: Transformer, rules: TokenRules, asked: Attend) -> inspection_messages.Ablation:
-    """Without what would be written instead: `app.engine.worker.inspection` finds that."""
-    question = asked.question
-    masked = [Head(each.kind, each.layer, each.head) for each in question.masked]
-    found = ablations.ablation(network, asked.source, asked.inputs, asked.outputs, masked, _without_forced_end(rules))
-    return inspection_messages.Ablation(question.masked, found.before, found.after, list(found.deltas))
-
-
-def _worked_row(row: WorkedRow) -> inspection_messages.WorkedRow:
-    numbers = row.scores.tolist(), row.readable.tolist(), row.weights.tolist()
-    return inspection_messages.WorkedRow(
-        cast(inspection_messages.AttentionMapKind, row.row.kind), *row.row[1:], row.scale, *numbers
-    )
-
-
 class AblationSearch:
-    """A look at attention that lacks only this. SelectionError for a head that is not there."""
+    """The search for what a translator writes without the masked heads, which completes an attention answer.
+    SelectionError for a head that is not there."""
 
     def __init__(
-        self, network: Transformer, config: CheckpointConfig, rules: TokenRules, asked: Attend, seen: Attention
+        self,
+        network: Transformer,
+        config: CheckpointConfig,
+        rules: TokenRules,
+        request: m.InspectAttention,
+        inspected: m.AttentionInspected,
     ) -> None:
-        self.asked, self._seen, question = asked, seen, asked.question
-        prompt = Prompt(tuple(asked.source), (*config.target_prefix, *question.prefix))
-        changed = without_heads(network, [Head(each.kind, each.layer, each.head) for each in question.masked])
+        self.request, self._inspected, decoding = request, inspected, request.decoding
+        prompt = Prompt(tuple(request.source), (*config.target_prefix, *request.prefix))
         self._decoder = Decoder[int](
-            decodable(changed, "fp32"),
+            decodable(without_heads(network, request.selection.masked), "fp32"),
             rules,
-            slots=question.decoding.beam,
+            slots=decoding.beam,
             source_length=len(prompt.source),
-            target_length=len(prompt.prefix) - 1 + question.decoding.token_limit,
+            target_length=len(prompt.prefix) - 1 + decoding.token_limit,
         )
         with torch.inference_mode():
-            self._decoder.join([(asked.id, prompt, question.decoding)])
+            self._decoder.join([(request.id, prompt, decoding)])
 
-    def step(self) -> Attention | None:
+    def step(self) -> m.AttentionInspected | None:
         """The whole answer, once the search is at its end."""
         finished = self._decoder.step().finished
         if not finished:
             return None
         ((_, (best, *_)),) = finished
-        ablation = self._seen.findings.ablation
-        assert ablation is not None, "a look without heads tells what they are worth"
-        told = replace(ablation, tokens=[*self.asked.question.prefix, *best.tokens])
-        return replace(self._seen, findings=replace(self._seen.findings, ablation=told))
+        findings = self._inspected.findings
+        assert findings.ablation is not None, "an inspection without heads states what they are worth"
+        ablated = replace(findings.ablation, tokens=[*self.request.prefix, *best.tokens])
+        return replace(self._inspected, findings=replace(findings, ablation=ablated))

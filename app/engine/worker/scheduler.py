@@ -40,7 +40,7 @@ class Scheduler:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.queues: dict[str, ModelQueue] = {}
         self._sender = TokenSender(stream_interval_s)
-        self._inspections: dict[int, m.Look] = {}
+        self._inspections: dict[int, m.Inspection] = {}
         self._ablation: AblationSearch | None = None  # at most one at a time: each has slots of its own
         self._loader, self._loading = loader, set[str]()
 
@@ -72,7 +72,7 @@ class Scheduler:
                 return [self._install(message)]
             case m.Unload():
                 return self._unload(message.name)
-            case m.Attend() | m.Walk() | m.Trace() | m.Score() | m.Align():
+            case m.InspectAttention() | m.InspectWalkthrough() | m.InspectGates() | m.ScoreTokens() | m.AlignPairs():
                 if message.model not in self.queues:
                     return [self._unknown_model(message)]
                 self._inspections[message.id] = message
@@ -91,12 +91,12 @@ class Scheduler:
             self._sender.send_immediately(message.id)
         return []
 
-    def _unknown_model(self, message: m.Decode | m.Look) -> m.Failed:
+    def _unknown_model(self, message: m.Decode | m.Inspection) -> m.Failed:
         reason = f"There is no model {m.plain_name(message.model)} on this device."
         return m.Failed(message.id, "unknown_model", reason)
 
     def _cancel(self, request: int) -> None:
-        if self._ablation is not None and self._ablation.asked.id == request:
+        if self._ablation is not None and self._ablation.request.id == request:
             self._ablation = None
         elif self._inspections.pop(request, None) is None:
             for queue in self.queues.values():
@@ -136,8 +136,8 @@ class Scheduler:
         unfinished = [*queue.waiting, *queue.active] if queue else []
         del queue  # or it would keep what the runner frees
         unfinished += [message.id for message in self._inspections.values() if message.model == name]
-        if self._ablation is not None and self._ablation.asked.model == name:
-            unfinished.append(self._ablation.asked.id)
+        if self._ablation is not None and self._ablation.request.model == name:
+            unfinished.append(self._ablation.request.id)
             self._ablation = None
         for request in unfinished:
             self._inspections.pop(request, None)
@@ -240,7 +240,7 @@ class Scheduler:
     def _inspect_next(self) -> list[m.FromDevice]:
         """One inspection: the next step comes before the next one."""
         for message in self._inspections.values():
-            if self._ablation is None or not (isinstance(message, m.Attend) and message.question.masked):
+            if self._ablation is None or not (isinstance(message, m.InspectAttention) and message.selection.masked):
                 break
         else:
             return []
@@ -253,13 +253,13 @@ class Scheduler:
         return [answer]
 
     def _continue_ablation(self, search: AblationSearch) -> list[m.FromDevice]:
-        answer = self._inspected(search.asked, search.step)
+        answer = self._inspected(search.request, search.step)
         if answer is None:
             return []
         self._ablation = None
         return [answer]
 
-    def _inspected(self, message: m.Look, work: Callable[[], T]) -> T | m.Failed:
+    def _inspected(self, message: m.Inspection, work: Callable[[], T]) -> T | m.Failed:
         if 0 < message.deadline < time.monotonic():
             return m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE)
         try:

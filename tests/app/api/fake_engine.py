@@ -15,7 +15,6 @@ import numpy as np
 from app.engine.errors import EngineError, UnknownModel
 from app.engine.interface import (
     AlignedWord,
-    AttentionMap,
     AttentionQuery,
     AttentionResult,
     Continuation,
@@ -43,8 +42,8 @@ from app.engine.interface import (
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.output.token_texts import WrittenToken
 from app.engine.output.word_spans import word_spans
-from app.engine.protocol.inspection_messages import AttentionFindings, WalkthroughStep
 from app.engine.registry.training_curves import Curve, TrainingCurves
+from models.inspection.results import AttentionFindings, AttentionMap, Walkthrough, WalkthroughStep
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -205,7 +204,7 @@ class FakeEngine:
             source_tokens=(BIER, END),
             input_tokens=(START, BEER),
             output_tokens=(BEER, END),
-            maps=dict.fromkeys(job.kinds, each),
+            maps=dict.fromkeys(job.selection.kinds, each),
             findings=self.findings,
             found_logprob=self.found_logprob,
         )
@@ -213,10 +212,10 @@ class FakeEngine:
     async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult:
         self._record(job)
         self._check_model(job.model)
-        scores = WalkthroughStep("self-attention", "masked scores", "s where it may be read", [2], [0.5, None])
-        likely = WalkthroughStep("output", "probabilities", "softmax", [9], [0.75], [5], ["beer"])
+        scores = WalkthroughStep("self-attention", "masked scores", "s where it may be read", (2,), (0.5, None))
+        likely = WalkthroughStep("output", "probabilities", "softmax", (9,), (0.75,), (5,), ("beer",))
         sides = ("bier", job.target or "beer", job.target is not None, (BIER, END), (START, BEER))
-        return WalkthroughResult(job.model or "tiny-de-en", *sides, 1, 0, 1, (scores, likely))
+        return WalkthroughResult(job.model or "tiny-de-en", *sides, Walkthrough(1, 0, 1, (scores, likely)))
 
     async def gates(self, job: GatesQuery) -> GatesResult:
         self._record(job)

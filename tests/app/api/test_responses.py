@@ -8,7 +8,7 @@ import pytest
 
 from app.api.inspection import attention_formats
 from app.engine.interface import AttentionResult
-from app.engine.protocol.inspection_messages import AttentionFindings, OutputStep
+from models.inspection.results import AttentionFindings, OutputStep
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

@@ -14,10 +14,9 @@ import pytest
 
 from app.engine import errors
 from app.engine.async_engine import AsyncEngine
-from app.engine.interface import AttentionQuery
 from models import checkpoint as checkpoints
 from tests.app.engine.engine_thread import Running, generate, options, together
-from tests.request_builders import translation_request
+from tests.request_builders import attention_query, translation_request
 
 
 @pytest.mark.slow
@@ -73,7 +72,7 @@ def test_before_the_checkpoints_are_read_everything_may_be_tried_again(tiny_chec
     asked: list[Coroutine[Any, Any, Any]] = [
         pool.translate([translation_request("ich", "de", "en")]),
         pool.generate(generate()),
-        pool.attention(AttentionQuery("ich")),
+        pool.attention(attention_query("ich")),
     ]
     for outcome in asyncio.run(together(*asked)):
         assert isinstance(outcome, errors.EngineUnavailable)

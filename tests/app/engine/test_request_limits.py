@@ -15,6 +15,7 @@ from app.engine.interface import AttentionQuery, GatesQuery
 from app.engine.request_limits import check_attention_size
 from app.engine.tasks import gates_task
 from models import checkpoint as checkpoints
+from tests.request_builders import changed, gates_query
 
 # of tiny-de-en (2 + 2 layers of 4 heads) with 5 source tokens and 3 of the decoder: 200 + 72 + 120 weights
 ALL, S, T = 392, 5, 3
@@ -114,17 +115,17 @@ def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "values", "suggest"),
     [
-        (GatesQuery("ab", units=16, max_values=127), 128, {"units": 15}),
-        (GatesQuery("ab", units=(9, 8, 7), max_values=17), 24, {"units": [9, 8]}),
+        (gates_query("ab", units=16, max_values=127), 128, {"units": 15}),
+        (gates_query("ab", units=(9, 8, 7), max_values=17), 24, {"units": [9, 8]}),
         (
-            GatesQuery("ab", gates=("h", "z"), units=(9, 8), max_values=3),
+            gates_query("ab", gates=("h", "z"), units=(9, 8), max_values=3),
             8,
             {"units": [9], "gates": ["h"], "layers": [-1]},
         ),
-        (GatesQuery("ab", units=2, max_values=2), 16, {"units": 1, "gates": ["h"], "layers": [-1]}),
-        (GatesQuery("ab", units=2, max_values=1), 16, None),
+        (gates_query("ab", units=2, max_values=2), 16, {"units": 1, "gates": ["h"], "layers": [-1]}),
+        (gates_query("ab", units=2, max_values=1), 16, None),
         (
-            GatesQuery("ab", gates=("z", "n"), layers=(0,), max_values=3),
+            gates_query("ab", gates=("z", "n"), layers=(0,), max_values=3),
             64,
             {"units": 1, "gates": ["z"], "layers": [0]},
         ),
@@ -140,4 +141,4 @@ def test_fewer_units_are_suggested_and_fewer_gates_where_not_one_fits(
     assert (found.values, found.limit, found.suggest, found.field) == (values, job.max_values, suggest, "units")
     if suggest is not None:
         lists = {name: tuple(each) if isinstance(each, list) else each for name, each in suggest.items()}
-        gates_task.check_gates_size(config, replace(job, **lists), 2)
+        gates_task.check_gates_size(config, changed(job, **lists), 2)

@@ -21,7 +21,9 @@ from models.decoding.options import TokenRules
 from models.exactness import uncopyable
 from models.fingerprints import CODE
 from models.inspection.forced_pass import forced_pass
-from models.inspection.gate_traces import GateSelection, gate_trace
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.gate_traces import gate_trace
+from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.interface import Prompt
 from models.networks.cells import CELLS
@@ -106,7 +108,8 @@ def test_an_edited_transformer_is_scored_and_looked_into(name: str, monkeypatch:
     torch.testing.assert_close(forced.logits, logits, rtol=0, atol=2e-5)
     for layer in range(2):
         place = {"side": "decoder", "layer": layer, "head": 1, "position": 4}
-        steps = walkthrough(network, SOURCE, TARGET, **place, rules=TokenRules(None), most=tiny.TARGET)  # type: ignore[arg-type]
+        focus = WalkthroughFocus(**place, most=tiny.TARGET)  # type: ignore[arg-type]
+        steps = walkthrough(network, SOURCE, TARGET, focus, TokenRules(None)).steps
     (told,) = [step for step in steps if step.name == "logits"]
     assert told.indices is not None
     torch.testing.assert_close(torch.tensor(told.values), logits[4][list(told.indices)], rtol=0, atol=2e-5)
@@ -117,9 +120,8 @@ def test_an_edited_transformer_is_scored_and_looked_into(name: str, monkeypatch:
 def test_a_walk_through_an_edited_layer_tells_what_its_modules_read_and_gave() -> None:
     network = tiny.transformer()
     network.decoder[1].feed_forward.activation = lambda x: x.relu().square()
-    steps = walkthrough(
-        network, SOURCE, TARGET, side="decoder", layer=1, head=0, position=2, rules=TokenRules(None), most=99
-    )
+    focus = WalkthroughFocus("decoder", 1, 0, 2, most=99)
+    steps = walkthrough(network, SOURCE, TARGET, focus, TokenRules(None)).steps
     told = {step.name: torch.tensor(step.values) for step in steps if step.part == "feed-forward"}
     torch.testing.assert_close(told["activation"], told["widen"].relu().square())
     narrow = network.decoder[1].feed_forward.narrow

@@ -25,8 +25,8 @@ BOTH = pytest.mark.parametrize("options", [{"max_new_tokens": 8}, {"max_new_toke
 def test_nothing_taken_away_changes_nothing() -> None:
     network = tiny.transformer()
     found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], [], RULES)
-    assert found.before == found.after
-    assert found.deltas == (0.0, 0.0, 0.0)
+    assert found.logprob_sum_before == found.logprob_sum_after
+    assert found.per_step_delta == [0.0, 0.0, 0.0]
 
 
 def test_deltas_are_what_each_token_gained() -> None:
@@ -34,25 +34,25 @@ def test_deltas_are_what_each_token_gained() -> None:
     found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], HEADS, RULES)
     zeroed = without_heads(network, HEADS)
     before, after = (
-        [s.log_probability for s in forced_steps(forced_pass(each, PROMPT.source, [1, 5, 6]).logits, [5, 6, 2], RULES)]
+        [s.logprob for s in forced_steps(forced_pass(each, PROMPT.source, [1, 5, 6]).logits, [5, 6, 2], RULES)]
         for each in (network, zeroed)
     )
-    assert found.deltas == pytest.approx([b - a for a, b in zip(before, after, strict=True)], abs=1e-5)
-    assert (found.before, found.after) == pytest.approx((sum(before), sum(after)), abs=1e-5)
-    assert min(abs(delta) for delta in found.deltas) > 1e-3
+    assert found.per_step_delta == pytest.approx([b - a for a, b in zip(before, after, strict=True)], abs=1e-5)
+    assert (found.logprob_sum_before, found.logprob_sum_after) == pytest.approx((sum(before), sum(after)), abs=1e-5)
+    assert min(abs(delta) for delta in found.per_step_delta) > 1e-3
 
 
 def test_only_the_tokens_behind_a_prefix() -> None:
     network = tiny.transformer()
     whole = ablation(network, PROMPT.source, [1, 5, 6, 8], [5, 6, 8, 2], HEADS, RULES)
     part = ablation(network, PROMPT.source, [1, 5, 6, 8], [8, 2], HEADS, RULES)
-    assert part.deltas == whole.deltas[2:]
+    assert part.per_step_delta == whole.per_step_delta[2:]
 
 
 def test_a_token_that_is_never_chosen_gains_nothing() -> None:
     found = ablation(tiny.transformer(), PROMPT.source, [1, 5], [0, 2], HEADS, RULES)
-    assert (found.before, found.after, found.deltas[0]) == (-math.inf, -math.inf, 0.0)
-    assert math.isfinite(found.deltas[1])
+    assert (found.logprob_sum_before, found.logprob_sum_after, found.per_step_delta[0]) == (-math.inf, -math.inf, 0.0)
+    assert math.isfinite(found.per_step_delta[1])
 
 
 @BOTH
@@ -65,9 +65,9 @@ def test_what_is_written_without_them(name: str, options: dict[str, Any]) -> Non
         outputs = [*hypothesis.tokens, *([2] if hypothesis.finished else [])]
         logits = forced_pass(network, PROMPT.source, [1, *outputs[:-1]], masked=HEADS).logits
         found = forced_steps(logits, outputs, RULES)
-        assert sum(s.log_probability for s in found) == pytest.approx(hypothesis.log_probability, abs=1e-4)
+        assert sum(s.logprob for s in found) == pytest.approx(hypothesis.log_probability, abs=1e-4)
         if chosen.beam == 1:
-            assert [s.rank for s in found] == [0] * len(found)
+            assert [s.rank for s in found] == [1] * len(found)
 
 
 def test_a_copy_shares_all_but_what_it_changes() -> None:

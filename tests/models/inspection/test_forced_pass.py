@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import ForcedPass, forced_pass
@@ -116,22 +117,22 @@ def test_all_heads_away_leave_the_bias() -> None:
 def test_a_worked_row(name: str, row: Row) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
     if name == "narrow heads":
-        row = row._replace(head=-1)
+        row = replace(row, head=-1)
     source = padded(network)
     found = forced_pass(network, source, INPUTS, row=row)
     worked = found.worked
     assert worked is not None
     weights = found.maps[row.kind][row.layer][row.head, row.row]
-    assert worked.row == Row(row.kind, row.layer % 2, row.head % network.config.heads, row.row % 5)
-    assert torch.equal(worked.weights, weights)
-    assert worked.readable.tolist() == found.valid(row.kind)[row.row].tolist()
+    place = row.layer % 2, row.head % network.config.heads, row.row % 5
+    assert (worked.kind, worked.layer, worked.head, worked.row) == (row.kind, *place)
+    assert worked.softmax == weights.tolist()
+    assert worked.mask == found.valid(row.kind)[row.row].tolist()
+    assert found.attended is not None
+    query, keys = found.attended.query[0, row.head, row.row], found.attended.key[0, row.head]
     assert worked.scale == (0.3 if name == "narrow heads" else 0.5)
-    scores = [
-        worked.scale * sum(a * b for a, b in zip(worked.query.tolist(), key, strict=True))
-        for key in worked.keys.tolist()
-    ]
-    assert worked.scores.tolist() == pytest.approx(scores, abs=1e-6)
-    powers = [math.exp(s) if r else 0.0 for s, r in zip(scores, worked.readable.tolist(), strict=True)]
+    scores = [worked.scale * sum(a * b for a, b in zip(query.tolist(), key, strict=True)) for key in keys.tolist()]
+    assert worked.scores == pytest.approx(scores, abs=1e-6)
+    powers = [math.exp(s) if r else 0.0 for s, r in zip(scores, worked.mask, strict=True)]
     assert weights.tolist() == pytest.approx([p / sum(powers) for p in powers], abs=1e-6)
 
 
@@ -194,7 +195,5 @@ def test_eight_threads_with_other_heads_do_not_mix() -> None:
         for each, right in zip(pool.map(ask, range(8)), expected, strict=True):
             for found in each:
                 assert same(found, right)
-                assert found.worked is not None and right.worked is not None
-                assert found.worked.row == right.worked.row
-                assert torch.equal(found.worked.scores, right.worked.scores)
+                assert found.worked == right.worked is not None
     assert {name: set(vars(module)) for name, module in network.named_modules()} == before

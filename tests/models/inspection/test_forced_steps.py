@@ -12,7 +12,8 @@ from models import scoring
 from models.decoding.decoder import decode
 from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions, TokenRules
-from models.inspection.forced_pass import ForcedStep, forced_pass, forced_steps
+from models.inspection.forced_pass import forced_pass, forced_steps
+from models.inspection.results import OutputStep
 from models.interface import Prompt
 from tests.models import tiny
 
@@ -35,7 +36,7 @@ LIMIT = 9
 
 def told(
     network: Any, hypothesis: Hypothesis, rules: TokenRules, prompt: Prompt = PROMPT, top_k: int = 0
-) -> list[ForcedStep]:
+) -> list[OutputStep]:
     outputs = [*hypothesis.tokens, *([2] if hypothesis.finished else [])]
     inputs = [*prompt.prefix, *outputs[:-1]]
     logits = forced_pass(network, prompt.source, inputs, ()).logits
@@ -55,7 +56,7 @@ def test_log_probabilities_are_those_that_decoding_reports(name: str, rules: Tok
             for prompt in (PROMPT, Prompt((3, 9), (1, 6, 4))):
                 for hypothesis in decode(network, rules, [prompt], options)[0]:
                     found = told(network, hypothesis, rules, prompt)
-                    total = sum(step.log_probability for step in found)
+                    total = sum(step.logprob for step in found)
                     assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)
                     ended.add(hypothesis.finished)
     assert ended == {True, False} or name != "pre", "both kinds of hypotheses are among them"
@@ -66,13 +67,13 @@ def test_a_greedy_token_is_the_first_and_a_drawn_one_is_where_it_stands(rules: T
     network = tiny.transformer(3)
     (greedy,) = decode(network, rules, [PROMPT], DecodingOptions(max_new_tokens=LIMIT))[0]
     for step in told(network, greedy, rules, top_k=3):
-        assert (step.rank, step.likeliest[0][0]) == (0, step.token)
-        assert step.likeliest[0][1] == step.log_probability
+        assert (step.rank, step.top[0].logprob) == (1, step.logprob)
     (drawn,) = decode(network, rules, [PROMPT], DecodingOptions(max_new_tokens=LIMIT, temperature=3.0, seed=4))[0]
     found = told(network, drawn, rules, top_k=tiny.TARGET)
     for step in found:
-        assert step.likeliest[step.rank] == (step.token, step.log_probability)
-    assert {step.rank for step in found} - {0}, "something else than the likeliest was drawn"
+        assert step.top[step.rank - 1].logprob == step.logprob
+    assert [step.top[step.rank - 1].id for step in found] == [*drawn.tokens, *([2] if drawn.finished else [])]
+    assert {step.rank for step in found} - {1}, "something else than the likeliest was drawn"
 
 
 def test_numbers_by_hand() -> None:
@@ -82,19 +83,21 @@ def test_numbers_by_hand() -> None:
     shares = [power / kept for power in powers[1:]]
     for renormalise, total in ((True, kept), (False, whole)):
         first, second = forced_steps(logits, [1, 3], TokenRules(3, (0,), renormalise), top_k=9)
-        assert first.log_probability == pytest.approx(math.log(powers[1] / total), abs=1e-6)
-        assert first.rank == 2
-        assert first.entropy == pytest.approx(-sum(p * math.log(p) for p in shares), abs=1e-6)
+        assert first.logprob == pytest.approx(math.log(powers[1] / total), abs=1e-6)
+        assert first.rank == 3
+        assert first.entropy_nats == pytest.approx(-sum(p * math.log(p) for p in shares), abs=1e-6)
         expected = [(token, math.log(powers[token] / total)) for token in (3, 2, 1)]
-        assert [token for token, _ in first.likeliest] == [3, 2, 1], "what is never chosen is no alternative"
-        assert [value for _, value in first.likeliest] == pytest.approx([value for _, value in expected], abs=1e-6)
-        assert (second.token, second.rank) == (3, 0), "of equals nobody is before anybody"
-        assert second.entropy == pytest.approx(math.log(3), abs=1e-6)
+        assert [candidate.id for candidate in first.top] == [3, 2, 1], "what is never chosen is no alternative"
+        assert [candidate.logprob for candidate in first.top] == pytest.approx(
+            [value for _, value in expected], abs=1e-6
+        )
+        assert second.rank == 1, "of equals nobody is before anybody"
+        assert second.entropy_nats == pytest.approx(math.log(3), abs=1e-6)
 
 
 def test_a_token_that_is_never_chosen() -> None:
     (step,) = forced_steps(torch.tensor([[9.0, 1.0, 2.0]]), [0], TokenRules(2, (0,)))
-    assert (step.log_probability, step.rank, step.likeliest) == (-math.inf, 2, ())
+    assert (step.logprob, step.rank, step.top) == (-math.inf, 3, [])
 
 
 def test_logits_are_left_as_they_are() -> None:
@@ -119,10 +122,10 @@ def test_a_step_is_what_a_score_tells_of_the_same_place(renormalise: bool) -> No
     scored = scoring.told(scoring.log_probabilities(logits, rules), torch.tensor(outputs), 4)
     found = forced_steps(logits, outputs, rules, 4)
     for place, step in enumerate(found):
-        assert step.log_probability == pytest.approx(scored.log_probabilities[place].item(), abs=1e-5)
-        assert step.rank + 1 == scored.ranks[place].item()
-        assert step.entropy == pytest.approx(scored.entropies[place].item(), abs=1e-6)
-        assert [token for token, _ in step.likeliest] == scored.tokens[place].tolist()
-        assert [nats for _, nats in step.likeliest] == pytest.approx(
+        assert step.logprob == pytest.approx(scored.log_probabilities[place].item(), abs=1e-5)
+        assert step.rank == scored.ranks[place].item()
+        assert step.entropy_nats == pytest.approx(scored.entropies[place].item(), abs=1e-6)
+        assert [candidate.id for candidate in step.top] == scored.tokens[place].tolist()
+        assert [candidate.logprob for candidate in step.top] == pytest.approx(
             scored.token_log_probabilities[place].tolist(), abs=1e-5
         )

@@ -10,25 +10,19 @@ import torch
 
 from examples import random_transformer
 from models.decoding.options import TokenRules
-from models.inspection.walkthrough import WalkedStep, walkthrough
+from models.inspection.head_selection import WalkthroughFocus
+from models.inspection.results import WalkthroughStep
+from models.inspection.walkthrough import walkthrough
 from tests.models.networks.test_attention import GOLDEN, SCALES, numbers
 
 
-def told(scale: float, head: int, position: int) -> dict[str, WalkedStep]:
-    found = walkthrough(
-        random_transformer.network(scale),
-        [0, 1],
-        [0],
-        side="encoder",
-        layer=0,
-        head=head,
-        position=position,
-        rules=TokenRules(None),
-    )
-    return {step.name: step for step in found if step.part in ("embedding", "self-attention")}
+def told(scale: float, head: int, position: int) -> dict[str, WalkthroughStep]:
+    focus = WalkthroughFocus("encoder", 0, head, position)
+    found = walkthrough(random_transformer.network(scale), [0, 1], [0], focus, TokenRules(None))
+    return {step.name: step for step in found.steps if step.part in ("embedding", "self-attention")}
 
 
-def agree(step: WalkedStep, published: Any) -> None:
+def agree(step: WalkthroughStep, published: Any) -> None:
     torch.testing.assert_close(numbers(step.values), numbers(published), rtol=0, atol=1e-6)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,19 +10,29 @@ import torch
 
 from models.inspection.attention_maps import ROLLOUT_CAVEAT, ROLLOUT_METHOD, rollout
 from models.inspection.forced_pass import forced_pass
+from models.inspection.results import Rollout
 from tests.models import tiny
 
 SOURCE, INPUTS = [3, 4, 0, 5, 6], [1, 7, 8, 4]
+
+
+class Tensors(NamedTuple):
+    encoder: torch.Tensor
+    cross: torch.Tensor
+    source_share: torch.Tensor
+
+
+def as_tensors(found: Rollout) -> Tensors:
+    return Tensors(*(torch.tensor(rows) for rows in (found.encoder, found.cross, found.source_share)))
 
 
 @pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())
 def test_rows_sum_to_1(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
     maps = forced_pass(network, SOURCE, INPUTS).maps
-    found = rollout(maps["encoder"], maps["decoder"], maps["cross"])
+    found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
     assert (found.encoder.shape, found.cross.shape) == ((5, 5), (4, 5))
     for rows in (found.encoder, found.cross):
-        assert rows.dtype == torch.float32
         assert (rows.sum(dim=-1) - 1).abs().max() <= 1e-6
         assert (rows >= 0).all()
     if network.config.pad == 0:
@@ -45,7 +55,7 @@ def test_the_formula_written_out() -> None:
         mixed = (self_weights + np.eye(4)) / 2
         own, other = mixed @ own, mixed @ other
         own, other = own / 2, (other + cross_weights @ memory) / 2
-    found = rollout(maps["encoder"], maps["decoder"], maps["cross"])
+    found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
     np.testing.assert_allclose(found.encoder.numpy(), memory, rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.source_share.numpy(), other.sum(axis=1), rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.cross.numpy(), other / other.sum(axis=1, keepdims=True), rtol=0, atol=1e-6)
@@ -54,13 +64,13 @@ def test_the_formula_written_out() -> None:
 def test_one_layer_by_hand() -> None:
     encoder, decoder = torch.tensor([[[0.0, 1.0], [0.5, 0.5]]]), torch.tensor([[[1.0]]])
     found = rollout([encoder], [decoder], [torch.tensor([[[0.0, 1.0]]])])
-    assert found.encoder.tolist() == [[0.5, 0.5], [0.25, 0.75]]
-    assert (found.cross.tolist(), found.source_share.tolist()) == ([[0.25, 0.75]], [0.5])
+    assert found.encoder == [[0.5, 0.5], [0.25, 0.75]]
+    assert (found.cross, found.source_share) == ([[0.25, 0.75]], [0.5])
 
 
 def test_a_source_of_padding_alone_keeps_to_itself() -> None:
     maps = forced_pass(tiny.transformer(), [0, 0], INPUTS).maps
-    found = rollout(maps["encoder"], maps["decoder"], maps["cross"])
+    found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
     assert torch.equal(found.encoder, torch.eye(2))
     assert (found.cross == 0).all(), "no row reads anything of it"
     assert (found.source_share == 0).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch
 
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import forced_pass, forced_steps
-from models.inspection.head_selection import SelectionError
-from models.inspection.walkthrough import WalkedStep, walkthrough
+from models.inspection.head_selection import SelectionError, WalkthroughFocus
+from models.inspection.results import WalkthroughStep
+from models.inspection.walkthrough import walkthrough
 from tests.models import tiny
 from tests.models.inspection.in_numpy import InNumpy
 
@@ -20,15 +22,22 @@ RULES = TokenRules(2, (0, 1))
 PLACES = [("encoder", 0, 1, 2), ("encoder", -1, -1, 4), ("decoder", 0, 1, 0), ("decoder", -1, 0, 2)]
 
 
-def told(network: Any, side: Any, layer: int, head: int, position: int, **given: Any) -> list[WalkedStep]:
+def told(network: Any, side: Any, layer: int, head: int, position: int, **given: Any) -> list[WalkthroughStep]:
     chosen = {"rules": RULES, "most": 99, "most_keys": 99, **given}
-    place = {"side": side, "layer": layer, "head": head, "position": position}
-    return walkthrough(network, SOURCE, INPUTS, **place, **chosen)
+    rules = chosen.pop("rules")
+    return list(
+        walkthrough(network, SOURCE, INPUTS, WalkthroughFocus(side, layer, head, position, **chosen), rules).steps
+    )
 
 
-def values(found: list[WalkedStep], part: str, name: str) -> list[Any]:
+def values(found: list[WalkthroughStep], part: str, name: str) -> list[Any]:
     (step,) = [step for step in found if (step.part, step.name) == (part, name)]
     return list(step.values)
+
+
+def as_floats(values: Sequence[Any]) -> Any:
+    """With minus infinity where a step has None."""
+    return np.array([-np.inf if value is None else value for value in values])
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -46,7 +55,7 @@ def test_every_number_is_computed_again_in_float64(name: str, place: tuple[str, 
             numbers = numbers[list(step.indices)]
             assert list(step.values) == sorted(step.values, reverse=True)
         assert step.shape == numbers.shape
-        np.testing.assert_allclose(np.array(step.values), numbers, rtol=0, atol=1e-5, err_msg=step.name)
+        np.testing.assert_allclose(as_floats(step.values), numbers, rtol=0, atol=1e-5, err_msg=step.name)
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "marian", "unequal depths", "narrow heads"])
@@ -72,10 +81,12 @@ def test_the_numbers_are_those_of_the_forced_pass(name: str) -> None:
 def test_probabilities_are_those_of_the_steps(rules: TokenRules) -> None:
     network = tiny.transformer()
     logits = forced_pass(network, SOURCE, INPUTS).logits
-    expected = forced_steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].likeliest
+    expected = forced_steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].top
     (found,) = [s for s in told(network, "decoder", -1, 0, 3, rules=rules, most=5) if s.name == "probabilities"]
-    assert found.indices == tuple(token for token, _ in expected)
-    np.testing.assert_allclose(np.array(found.values), np.exp([value for _, value in expected]), rtol=0, atol=1e-6)
+    assert found.indices == tuple(candidate.id for candidate in expected)
+    np.testing.assert_allclose(
+        np.array(found.values), np.exp([candidate.logprob for candidate in expected]), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("norm", "order"), [("post", ["residual", "norm"]), ("pre", ["norm", "residual"])])
@@ -108,10 +119,11 @@ def test_the_order_of_steps(norm: str, order: list[str]) -> None:
 
 
 def test_what_may_not_be_read_is_masked() -> None:
-    found = walkthrough(tiny.transformer(), [3, 0, 5], INPUTS, side="decoder", layer=0, head=0, position=1, rules=RULES)
+    focus = WalkthroughFocus("decoder", 0, 0, 1, most_keys=99)
+    found = list(walkthrough(tiny.transformer(), [3, 0, 5], INPUTS, focus, RULES).steps)
     for part, hidden in (("self-attention", {2, 3}), ("cross-attention", {1})):
         masked, weights = values(found, part, "masked scores"), values(found, part, "softmax")
-        assert {k for k, score in enumerate(masked) if score == -np.inf} == hidden
+        assert {k for k, score in enumerate(masked) if score is None} == hidden
         assert {k for k, weight in enumerate(weights) if weight == 0} == hidden
         assert all(np.isfinite(values(found, part, "scores")))
         assert sum(weights) == pytest.approx(1, abs=1e-6)
@@ -132,8 +144,8 @@ def test_sizes_are_bounded_and_the_whole_is_stated() -> None:
 
 def test_the_encoder_needs_no_decoder_input() -> None:
     network = tiny.transformer()
-    given = {"side": "encoder", "layer": 0, "head": 0, "position": 0, "rules": RULES}
-    assert walkthrough(network, SOURCE, [], **given) == walkthrough(network, SOURCE, INPUTS, **given)  # type: ignore[arg-type]
+    focus = WalkthroughFocus("encoder")
+    assert walkthrough(network, SOURCE, [], focus, RULES) == walkthrough(network, SOURCE, INPUTS, focus, RULES)
 
 
 @pytest.mark.parametrize(
@@ -158,5 +170,5 @@ def test_a_network_in_training_is_not_told() -> None:
 
 def test_an_empty_source_is_no_place() -> None:
     with pytest.raises(SelectionError, match="There is no position 0: the encoder's input has none"):
-        walkthrough(tiny.transformer(), [], INPUTS, side="encoder", layer=0, head=0, position=0, rules=RULES)
+        walkthrough(tiny.transformer(), [], INPUTS, WalkthroughFocus("encoder"), RULES)
     assert torch.is_grad_enabled(), "a refused call leaves nothing switched off"

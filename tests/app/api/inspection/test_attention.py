@@ -10,12 +10,21 @@ import numpy as np
 import pytest
 
 from app.api.inspection.attention_answer import AttentionAnswer
-from app.engine.interface import AttentionQuery
-from app.engine.protocol import inspection_messages
 from models.decoding.options import DecodingOptions
-from models.inspection.results import HeadStatistics
+from models.inspection.head_selection import Head, Row
+from models.inspection.results import (
+    Ablation,
+    Alignment,
+    AttentionFindings,
+    Candidate,
+    HeadStatistics,
+    OutputStep,
+    Rollout,
+    WorkedRow,
+)
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
+from tests.request_builders import attention_query
 
 BIER = {"id": 17, "piece": "▁bier", "text": "bier", "start": 0, "end": 4, "special": False, "word": 0}
 END = {"id": 3, "piece": "</s>", "text": "", "start": None, "end": None, "special": True, "word": None}
@@ -87,7 +96,7 @@ def test_defaults_ask_for_everything() -> None:
     client = Client()
     answer = client.post("/attention", json={"source": "bier"})
     assert list(answer.json()["attention"]) == ["encoder", "decoder", "cross"]
-    assert client.engine.jobs == [AttentionQuery(source="bier")]
+    assert client.engine.jobs == [attention_query(source="bier")]
 
 
 def test_every_field_reaches_the_engine() -> None:
@@ -95,7 +104,9 @@ def test_every_field_reaches_the_engine() -> None:
     fields = {"source": "bier", "target": "ale", "kinds": ["cross", "cross"], "layers": [0, -1], "heads": [3]}
     answer = client.post("/attention", json=fields | {"model": "tiny-de-en"})
     assert answer.json()["target"]["forced"] is True
-    assert client.engine.jobs == [AttentionQuery("bier", "ale", "tiny-de-en", ("cross",), (0, -1), (3,))]
+    assert client.engine.jobs == [
+        attention_query("bier", "ale", "tiny-de-en", kinds=("cross",), layers=(0, -1), heads=(3,))
+    ]
 
 
 def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
@@ -113,7 +124,7 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
     }
     assert client.post("/attention", json=fields).status_code == 200
     assert client.engine.jobs == [
-        AttentionQuery(
+        attention_query(
             None,
             max_values=4 * 262_144,
             source_ids=(17, 9),
@@ -123,27 +134,25 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
             reduce_layers="mean",
             include=("steps", "alignment"),
             top_k=4,
-            masked=(inspection_messages.HeadChoice("cross", -1, 2),),
-            row=inspection_messages.RowChoice("encoder", 0, 1, -1),
+            masked=(Head("cross", -1, 2),),
+            row=Row("encoder", 0, 1, -1),
         )
     ]
 
 
 def test_what_was_found_is_answered_as_the_schema_says() -> None:
     statistics = HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
-    found = inspection_messages.AttentionFindings(
+    found = AttentionFindings(
         logprob_sum=-0.5,
         stats={"cross": [[statistics]]},
-        rollout=inspection_messages.Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
-        alignment=inspection_messages.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
+        rollout=Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
+        alignment=Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
         steps=[
-            inspection_messages.OutputStep(-0.25, 1, 0.3, [inspection_messages.Candidate(5, -0.25, "▁beer", "beer")]),
-            inspection_messages.OutputStep(-0.25, 2, 0.2, []),
+            OutputStep(-0.25, 1, 0.3, [Candidate(5, -0.25, "▁beer", "beer")]),
+            OutputStep(-0.25, 2, 0.2, []),
         ],
-        ablation=inspection_messages.Ablation(
-            [inspection_messages.HeadChoice("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"
-        ),
-        qk=inspection_messages.WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
+        ablation=Ablation([Head("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
+        qk=WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
     )
     client = Client(FakeEngine(findings=found, found_logprob=-0.75))
     answer = client.post("/attention", json={"source": "bier"})
@@ -181,7 +190,7 @@ def test_bytes_are_as_near_to_the_weights_as_they_say(encoding: str, dtype: str)
 def test_all_may_be_said() -> None:
     client = Client()
     client.post("/attention", json={"source": "bier", "layers": "all", "heads": "all"})
-    assert client.engine.jobs == [AttentionQuery(source="bier")]
+    assert client.engine.jobs == [attention_query(source="bier")]
 
 
 @pytest.mark.parametrize(
@@ -229,15 +238,15 @@ def test_refusals(fields: dict[str, Any], sentence: str) -> None:
 
 
 def test_forms_of_other_tools() -> None:
-    found = inspection_messages.AttentionFindings(
+    found = AttentionFindings(
         logprob_sum=-0.5,
-        alignment=inspection_messages.Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
+        alignment=Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
     )
     client = Client(FakeEngine(findings=found))
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})
     assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
     assert client.engine.jobs == [
-        AttentionQuery("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",), max_bytes=0)
+        attention_query("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",), max_bytes=0)
     ]
     block = client.post("/attention?format=nematus", json={"source": "bier", "kinds": ["cross"]}).text
     assert block.splitlines() == [

@@ -11,17 +11,17 @@ import pytest
 
 from app.api.inspection.attention_answer import AttentionAnswer
 from app.api.inspection.schemas import round_float32
-from app.engine.protocol.inspection_messages import (
+from models.inspection.head_selection import Head
+from models.inspection.results import (
     Ablation,
     Alignment,
     AttentionFindings,
     Candidate,
-    HeadChoice,
+    HeadStatistics,
     OutputStep,
     Rollout,
     WorkedRow,
 )
-from models.inspection.results import HeadStatistics
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 
@@ -41,7 +41,7 @@ FOUND = AttentionFindings(
     rollout=Rollout(ENCODER.tolist(), CROSS.tolist(), SHARES.tolist(), "method", "caveat"),
     alignment=Alignment([(0, 0, float(WEIGHTS[0]) / 3)], "0-0", "word", [(0, 0)], "predicting", 0.0672),
     steps=[OutputStep(float(x), 1, float(-x) / 3, [Candidate(5, float(x), "a", "a")]) for x in LOGPROBS],
-    ablation=Ablation([HeadChoice("cross", 0, 0)], -1 / 3, -2 / 3, [-1 / 3, 1e-9], [9], "ale"),
+    ablation=Ablation([Head("cross", 0, 0)], -1 / 3, -2 / 3, [-1 / 3, 1e-9], [9], "ale"),
     qk=WorkedRow("cross", 0, 0, 1, 32**-0.5, SCORES.tolist(), [True] * 9, WEIGHTS.tolist()),
 )
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.api import responses
 from app.engine.interface import AttentionQuery, AttentionResult, InspectionTimings
-from app.engine.protocol.inspection_messages import AttentionFindings, Rollout
+from models.inspection.results import AttentionFindings, Rollout
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from app.api.inspection.schemas import GatesAnswer
-from app.engine.interface import GatesQuery
 from tests.app.api.client import Client
+from tests.request_builders import gates_query
 
 FEN = {"id": 20, "piece": "分", "text": "分", "start": 0, "end": 1, "special": False, "word": None}
 KAI = {"id": 21, "piece": "开", "text": "开", "start": 1, "end": 2, "special": False, "word": None}
@@ -60,8 +60,8 @@ def test_every_field_reaches_the_engine() -> None:
     client.post("/gates", json=fields | {"top_k": 3})
     client.post("/gates", json={"text": "分开", "layers": "all", "gates": "all", "units": 64})
     assert client.engine.jobs == [
-        GatesQuery("分开", "lyrics-zh", ("h", "z"), (0, -1), (3, 3, -1), 3, 1000),
-        GatesQuery("分开", units=64, max_values=1000),
+        gates_query("分开", "lyrics-zh", gates=("h", "z"), layers=(0, -1), units=(3, 3, -1), top_k=3, max_values=1000),
+        gates_query("分开", units=64, max_values=1000),
     ]
 
 

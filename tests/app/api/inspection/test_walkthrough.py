@@ -10,6 +10,7 @@ import torch
 from app.api.inspection.schemas import STEP_REASONS, WalkthroughAnswer
 from app.engine.interface import WalkthroughQuery
 from models.decoding.options import TokenRules
+from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.networks.transformer import Transformer, TransformerConfig
 from tests.app.api.client import Client
@@ -20,7 +21,9 @@ def test_the_answer() -> None:
     fields = {"source": "bier", "target": "beer", "side": "decoder", "layer": 1, "head": 0, "position": -1}
     answer = client.post("/walkthrough", json=fields | {"values": 4, "places": 9, "model": "tiny-de-en"})
     assert answer.status_code == 200
-    assert client.engine.jobs == [WalkthroughQuery("bier", "beer", "tiny-de-en", "decoder", 1, 0, -1, 4, 9)]
+    assert client.engine.jobs == [
+        WalkthroughQuery("bier", "beer", "tiny-de-en", WalkthroughFocus("decoder", 1, 0, -1, 4, 9))
+    ]
     WalkthroughAnswer.model_validate_json(answer.content, strict=True)
     body = answer.json()
     assert (body["layer"], body["head"], body["position"], body["forced"]) == (1, 0, 1, True)
@@ -56,8 +59,8 @@ def test_every_step_that_is_told_has_its_why(norm: Any) -> None:
     with torch.no_grad():
         for side, layer in (("encoder", 0), ("encoder", -1), ("decoder", -1)):
             rules = TokenRules(3, (0,))
-            told = walkthrough(network, [5, 3], [2], side=side, layer=layer, head=0, position=0, rules=rules)  # type: ignore[arg-type]
-            found |= {step.name for step in told}
+            told = walkthrough(network, [5, 3], [2], WalkthroughFocus(side, layer), rules)  # type: ignore[arg-type]
+            found |= {step.name for step in told.steps}
     assert found <= STEP_REASONS.keys()
     assert STEP_REASONS.keys() - found <= {"final norm", "norm"}
 

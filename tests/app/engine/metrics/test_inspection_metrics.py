@@ -14,20 +14,22 @@ from app import main
 from app.engine.errors import EngineFailed
 from app.engine.protocol import messages as m
 from app.settings import Settings
+from models.inspection.head_selection import WalkthroughFocus
+from models.inspection.results import Walkthrough
 from tests.app.engine.engine_thread import Running
 from tests.app.engine.scripted_device import TIMES, Scripted, finished, play
-from tests.request_builders import decode_message
+from tests.request_builders import decode_message, inspect_attention
 
 SOURCE = [5, 6, 7, 3]
 SEARCH = decode_message(0, "demo@2", SOURCE, [2], 0.0, 9)
 LOOKS = {
     "attention": (
-        m.Attend(0, "demo@2", SOURCE, [2, 5], [5, 3], ["cross"], None, None, 99),
-        lambda i: m.Attention(i, []),
+        inspect_attention(0, "demo@2", SOURCE, [2, 5], [5, 3], 99),
+        lambda i: m.AttentionInspected(i, {}),
     ),
     "walkthrough": (
-        m.Walk(0, "demo@2", SOURCE, [2, 5], "decoder", 0, 0, 0, 8, 8),
-        lambda i: m.Walked(i, 0, 0, 0, []),
+        m.InspectWalkthrough(0, "demo@2", SOURCE, [2, 5], WalkthroughFocus("decoder", 0, 0, 0, 8, 8)),
+        lambda i: m.WalkthroughInspected(i, Walkthrough(0, 0, 0, ())),
     ),
 }
 

@@ -71,7 +71,7 @@ def test_attention_is_no_generation() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)
-        on.board.reply(m.Attention(1, []))
+        on.board.reply(m.AttentionInspected(1, {}))
         await asked
 
     on = play(scene)

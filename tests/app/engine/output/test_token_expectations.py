@@ -14,15 +14,15 @@ from models.tokenizer import SpecialTokens, VocabularyTokenizer
 LETTERS = VocabularyTokenizer("character", ["<pad>", "a", "b"], SpecialTokens(pad=0))
 
 
-def values(array: list[float] | list[list[float]]) -> m.Values:
+def values(array: list[float] | list[list[float]]) -> m.FloatTensor:
     numbers = np.array(array, dtype="<f4")
-    return m.Values(list(numbers.shape), numbers.tobytes())
+    return m.FloatTensor(list(numbers.shape), numbers.tobytes())
 
 
 def test_the_last_place_has_an_entropy_and_nothing_that_came() -> None:
     top = [[-0.25, -1.5, -4.0], [-0.5, -math.inf, -math.inf]]
     found = token_expectations(
-        LETTERS, m.Expected(values([-1.5]), [2], values([1.25, 0.5]), [[1, 2, 0], [2, 1, 0]], values(top))
+        LETTERS, m.ExpectedTokens(values([-1.5]), [2], values([1.25, 0.5]), [[1, 2, 0], [2, 1, 0]], values(top))
     )
     a, b, pad = LikelyToken(1, "a", "a", -0.25), LikelyToken(2, "b", "b", -1.5), LikelyToken(0, "<pad>", "", -4.0)
     assert found == (
@@ -32,10 +32,14 @@ def test_the_last_place_has_an_entropy_and_nothing_that_came() -> None:
 
 
 def test_rows_behind_the_vocabulary_have_no_name_and_are_left_out() -> None:
-    (found,) = token_expectations(LETTERS, m.Expected(values([]), [], values([1.0]), [[7, 1]], values([[-1.0, -2.0]])))
+    (found,) = token_expectations(
+        LETTERS, m.ExpectedTokens(values([]), [], values([1.0]), [[7, 1]], values([[-1.0, -2.0]]))
+    )
     assert found.top == (LikelyToken(1, "a", "a", -2.0),)
 
 
 def test_nothing_was_asked_for() -> None:
-    (found,) = token_expectations(LETTERS, m.Expected(values([-1.0]), [4], values([1.0]), [[]], m.Values([1, 0], b"")))
+    (found,) = token_expectations(
+        LETTERS, m.ExpectedTokens(values([-1.0]), [4], values([1.0]), [[]], m.FloatTensor([1, 0], b""))
+    )
     assert found == TokenExpectation(-1.0, 4, 1.0, ())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.engine.output import token_views
-from app.engine.protocol import messages as m
+from models.inspection.results import AttentionMap
 from models.tokenizer import SentencePieceTokenizer
 from training.config.run_config import TokenizerConfig
 from training.data.tokenizer_training import sentencepiece_tokenizer
@@ -32,7 +32,7 @@ def test_special_tokens_stand_nowhere() -> None:
 
 def test_weights_are_as_they_were_sent() -> None:
     weights = np.array([[[[0.1, 0.9]]]], dtype="<f4")
-    found = token_views.attention_map(m.Slice("cross", [2], [5], [1, 1, 1, 2], weights.tobytes()))
+    found = AttentionMap((2,), (5,), (1, 1, 1, 2), weights.tobytes())
     assert found.layers == (2,)
     assert (found.values == weights).all()
     assert found.values.shape == (1, 1, 1, 2)

@@ -10,12 +10,13 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES, FrameProtocol
 from models.decoding.hypothesis import Hypothesis
+from models.inspection.results import AttentionMap
 from tests.app.engine.frames import framed
 
 MESSAGES = [
     [m.Started("cpu")],
     [m.Finished(1, [Hypothesis((1, 2), -0.5, -0.25, True)]), m.Tokens({2: [3]})],
-    [m.Attention(3, [m.Slice("encoder", [0], [0], [1, 1, 500, 100], bytes(200_000))])],
+    [m.AttentionInspected(3, {"encoder": AttentionMap((0,), (0,), (1, 1, 500, 100), bytes(200_000))})],
     [m.Heartbeat([])],
 ]
 

@@ -8,11 +8,14 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
 from models.decoding.hypothesis import Hypothesis
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.head_selection import Head
+from models.inspection.results import AttentionMap
 from tests.app.engine.frames import framed
-from tests.request_builders import decode_message
+from tests.request_builders import decode_message, inspect_attention
 
-VALUES = m.Values([1, 2], b"\0" * 8)
-EXPECTED = m.Expected(m.Values([1], b"\0" * 4), [3], VALUES, [[7], [8]], VALUES)
+VALUES = m.FloatTensor([1, 2], b"\0" * 8)
+EXPECTED = m.ExpectedTokens(m.FloatTensor([1], b"\0" * 4), [3], VALUES, [[7], [8]], VALUES)
 
 
 def test_every_message_survives_the_crossing() -> None:
@@ -22,10 +25,10 @@ def test_every_message_survives_the_crossing() -> None:
         decode_message(1, "a", [3, 4], [2], 12.5, 20, beam_size=4, n_best=2, length_penalty=0.6, seed=2**63 - 1),
         decode_message(1, "a", [3], [2], 12.5, 20, beam_size=2, required=(((3,), (4, 5)),), scores=True),
         decode_message(1, "a", [3], [2], 12.5, 20, logprobs=True, top_logprobs=3),
-        m.Attend(2, "a", [3], [2], [3], ["cross"], None, [0, 7], 100, deadline=7.5),
-        m.Trace(4, "a", [3, 4], ["z", "h"], None, None, 16, 3, 100, 7.5),
-        m.Score(5, "a", [3], [2, 4], 3, True, 7.5),
-        m.Align(6, "a", [m.Pair([3], [2, 4, 3], 1, [0, None], [0, None])], True, True, 7.5),
+        inspect_attention(2, "a", [3], [2], [3], 100, heads=(0, 7), masked=(Head("cross", 0, 1),), deadline=7.5),
+        m.InspectGates(4, "a", [3, 4], GateSelection(("z", "h")), 3, 100, 7.5),
+        m.ScoreTokens(5, "a", [3], [2, 4], 3, True, 7.5),
+        m.AlignPairs(6, "a", [m.TokenPair([3], [2, 4, 3], 1, [0, None], [0, None])], True, True, 7.5),
         m.Cancel(3),
         m.Stop(),
     ]
@@ -36,10 +39,10 @@ def test_every_message_survives_the_crossing() -> None:
         m.Tokens({1: [7], 2: [9]}, {1: [-0.5]}, {1: [((7, -0.5), (8, -1.5))]}),
         m.Finished(1, [Hypothesis((7, 8), -1.25, -0.625, True, (-0.5, -0.75), (((7, -0.5),), ()))]),
         m.Failed(2, "invalid_request", "no", "layers"),
-        m.Attention(2, [m.Slice("cross", [0], [1], [1, 1, 1, 2], b"\0" * 8)]),
-        m.Traced(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),
-        m.Scored(5, EXPECTED),
-        m.Aligned(6, [[(0, 1, 0.5)], []], [[-0.25], []]),
+        m.AttentionInspected(2, {"cross": AttentionMap((0,), (1,), (1, 1, 1, 2), b"\0" * 8)}),
+        m.GatesInspected(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),
+        m.TokensScored(5, EXPECTED),
+        m.PairsAligned(6, [[(0, 1, 0.5)], []], [[-0.25], []]),
     ]
     for messages, decode in ((down, m.to_device), (up, m.from_device)):
         data = framed(messages)

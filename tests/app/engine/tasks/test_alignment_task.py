@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from app.engine import errors
-from app.engine.interface import AlignedWord, AttentionQuery, AttentionResult
+from app.engine.interface import AlignedWord, AttentionResult
 from app.engine.output.word_spans import word_spans
 from app.engine.protocol import messages as m
 from tests.app.engine.corrupt_checkpoints import broken
 from tests.app.engine.inline_engine import Inline, job
+from tests.request_builders import attention_query
 
 ALIGNMENT, BOTH = frozenset({"alignment"}), frozenset({"alignment", "tokens"})
 SOURCES = ("ich möchte ein bier", "der hund schläft", "guten morgen welt", "ich", "wir sehen das haus " * 4)
@@ -50,7 +51,7 @@ def same(words: tuple[AlignedWord, ...], report: AttentionResult, source: str) -
 
 
 def attention(inline: Inline, source: str, target: str | None = None) -> Any:
-    asked = AttentionQuery(source, target, "tiny-de-en", include=("alignment",))
+    asked = attention_query(source, target, "tiny-de-en", include=("alignment",))
     return inline.do(inline.attending.attention(asked))
 
 
@@ -78,7 +79,7 @@ def test_many_are_read_together_and_answered_in_order(inline: Inline) -> None:
     alone = [align(inline, [pair])[0] for pair in pairs[:15]]
     inline.sent.clear()
     found = align(inline, [("", "dog"), *pairs, ("hund", " ")])
-    assert [type(message) for message in inline.sent] == [m.Align] * 3
+    assert [type(message) for message in inline.sent] == [m.AlignPairs] * 3
     assert [len(message.pairs) for message in inline.sent] == [16, 16, 10]
     assert (found[0], found[-1]) == ((), ())
     for words, expected in zip(found[1:16], alone, strict=True):
@@ -135,7 +136,7 @@ def test_a_model_without_numbers_has_nothing_to_show(tiny_checkpoints: Path, tmp
 def test_a_lyricist_aligns_nothing(tiny_checkpoints: Path) -> None:
     inline = Inline(tiny_checkpoints)
     edition = inline.registry.versions["tiny-lyrics"]
-    message = m.Align(1, edition.key, [m.Pair([3], [2, 4], 1, [0], [0])])
+    message = m.AlignPairs(1, edition.key, [m.TokenPair([3], [2, 4], 1, [0], [0])])
     inline.scheduler.handle(message)
     (failed,) = inline.scheduler.step()
     assert failed == m.Failed(1, "invalid_request", "tiny-lyrics is no translator; only these align words.")

@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from app.engine import errors
-from app.engine.interface import AttentionQuery, WalkthroughQuery
+from app.engine.interface import AttentionQuery
 from app.engine.protocol import messages as m
-from app.engine.protocol.inspection_messages import HeadChoice, RowChoice
 from models.decoding.options import DecodingOptions
+from models.inspection.head_selection import Head, Row
 from tests.app.engine.engine_thread import Running, spied, together
-from tests.request_builders import translation_request
+from tests.request_builders import attention_query, changed, translation_request, walkthrough_query
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
 
 def test_attention_follows_the_translation_and_a_forced_target(running: Running) -> None:
     text = running.do(running.pool.translate([translation_request("ich möchte ein bier", "de", "en")]))[0].text
-    own = running.do(running.pool.attention(AttentionQuery("ich möchte ein bier", model="tiny-de-en")))
+    own = running.do(running.pool.attention(attention_query("ich möchte ein bier", model="tiny-de-en")))
     assert (own.target_text, own.forced) == (text, False)
     assert own.took.decode_s is not None
     assert min(own.took.encode_s, own.took.decode_s, own.took.attention_s) > 0
     forced = running.do(
-        running.pool.attention(AttentionQuery("ich möchte ein bier", target="i want a beer", model="tiny-de-en"))
+        running.pool.attention(attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en"))
     )
     assert forced.took.decode_s is None
     assert (forced.max_source_tokens, forced.max_target_tokens) == (32, 32)
@@ -41,8 +41,8 @@ def test_attention_follows_the_translation_and_a_forced_target(running: Running)
 
 
 def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> None:
-    job = AttentionQuery("ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps"))
-    job = replace(job, top_k=3, row=RowChoice("cross", -1, 0, 1), masked=(HeadChoice("cross", -1, 0),))
+    job = attention_query("ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps"))
+    job = changed(job, top_k=3, row=Row("cross", -1, 0, 1), masked=(Head("cross", -1, 0),))
     own = running.do(running.pool.attention(job))
     found = own.findings
     assert own.found_logprob == pytest.approx(found.logprob_sum, abs=1e-4)
@@ -69,7 +69,7 @@ def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> N
 
 
 def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
-    job = AttentionQuery(
+    job = attention_query(
         "ich möchte ein bier", model="tiny-de-en", prefix="beer want", decoding=DecodingOptions(beam_size=2)
     )
     report = running.do(running.pool.attention(job))
@@ -81,7 +81,7 @@ def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
 
 def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) -> None:
     """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
-    job = AttentionQuery("der hund sieht", model="tiny-de-en", include=("steps",))
+    job = attention_query("der hund sieht", model="tiny-de-en", include=("steps",))
     for beam in (1, 4):
         found = running.do(running.pool.attention(replace(job, decoding=DecodingOptions(beam_size=beam))))
         forced = running.do(running.pool.attention(replace(job, target=found.target_text)))
@@ -100,8 +100,12 @@ def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) 
 
 def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -> None:
     texts = ("ich möchte ein bier", "der hund sieht", "guten morgen welt", "ich")
-    jobs = [AttentionQuery(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
-    jobs[1::2] = [replace(each, masked=(HeadChoice("cross", -1, each.heads[0]),)) for each in jobs[1::2] if each.heads]
+    jobs = [attention_query(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
+    jobs[1::2] = [
+        changed(each, masked=(Head("cross", -1, each.selection.heads[0]),))
+        for each in jobs[1::2]
+        if each.selection.heads
+    ]
     alone = [running.do(running.pool.attention(each)) for each in jobs]
     translations = [
         running.pool.translate([translation_request(text, "de", "en", alternatives=1)]) for text in texts * 2
@@ -111,37 +115,37 @@ def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -
         assert (found.source_text, found.target_text) == (job.source, expected.target_text)
         assert found.findings == expected.findings
         for kind, each in found.maps.items():
-            assert tuple(each.heads) == job.heads
+            assert each.heads == job.selection.heads
             assert np.array_equal(each.values, expected.maps[kind].values)
 
 
 def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -> None:
-    job = AttentionQuery("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
+    job = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
     whole = running.do(running.pool.attention(job))
     ids = tuple(token.id for token in whole.source_tokens if not token.special)
-    mean = replace(job, source=None, source_ids=ids, reduce_heads="mean", reduce_layers="mean")
+    mean = changed(job, source=None, source_ids=ids, reduce_heads="mean", reduce_layers="mean")
     reduced = running.do(running.pool.attention(mean))
     assert reduced.source_text == "ich möchte ein bier"
     assert reduced.source_tokens == whole.source_tokens
     for kind, each in reduced.maps.items():
         expected = whole.maps[kind].values.astype(np.float64).mean(axis=(0, 1), keepdims=True)
         assert np.abs(each.values - expected).max() < 1e-7
-    largest = running.do(running.pool.attention(replace(job, reduce_heads="max", kinds=("cross",))))
+    largest = running.do(running.pool.attention(changed(job, reduce_heads="max", kinds=("cross",))))
     assert (largest.maps["cross"].values == whole.maps["cross"].values.max(axis=1, keepdims=True)).all()
     for wrong, says in (((999_999,), "There is no token 999,999"), ((5,) * 99, "This source has 100 tokens")):
         with pytest.raises(errors.InvalidRequest, match=says):
-            running.do(running.pool.attention(replace(job, source=None, source_ids=wrong)))
+            running.do(running.pool.attention(changed(job, source=None, source_ids=wrong)))
 
 
 @pytest.mark.parametrize(
     ("job", "says"),
     [
-        (AttentionQuery("ich", model="tiny-lyrics"), "is a lyricist and has no attention"),
-        (AttentionQuery("ich"), "name one of tiny-de-en, tiny-en-es"),
-        (AttentionQuery("ich", model="tiny-de-en", layers=(9,)), "There is no layer 9"),
-        (AttentionQuery("ich", model="tiny-de-en", target="i " * 40), "target has 40 tokens"),
+        (attention_query("ich", model="tiny-lyrics"), "is a lyricist and has no attention"),
+        (attention_query("ich"), "name one of tiny-de-en, tiny-en-es"),
+        (attention_query("ich", model="tiny-de-en", layers=(9,)), "There is no layer 9"),
+        (attention_query("ich", model="tiny-de-en", target="i " * 40), "target has 40 tokens"),
         (
-            AttentionQuery("ich", model="tiny-de-en", target="漢字"),
+            attention_query("ich", model="tiny-de-en", target="漢字"),
             "has no token for 漢字: send a target in",
         ),
     ],
@@ -155,25 +159,25 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = spied(running, monkeypatch)
-    job = AttentionQuery("ich möchte ein bier", target="i want a beer", model="tiny-de-en", max_values=600)
+    job = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en", max_values=600)
     with pytest.raises(errors.InvalidRequest, match="would hold 600 weights and the limit is 599"):
         running.do(running.pool.attention(replace(job, max_values=599)))
     with pytest.raises(errors.InvalidRequest, match="would hold 248 weights"):  # with one target token at least
-        running.do(running.pool.attention(replace(job, target=None, max_values=247)))
+        running.do(running.pool.attention(changed(job, target=None, max_values=247)))
     for choice in ({"layers": (0, 2)}, {"heads": (-5,)}):
         with pytest.raises(errors.InvalidRequest, match=r"There is no (layer 2|head -5): this model has"):
-            running.do(running.pool.attention(replace(job, target=None, **choice)))
+            running.do(running.pool.attention(changed(job, target=None, **choice)))
     assert sent == []
     report = running.do(running.pool.attention(job))
     assert sum(each.values.size for each in report.maps.values()) == 600
-    assert [type(message) for message in sent] == [m.Attend]
+    assert [type(message) for message in sent] == [m.InspectAttention]
     assert sent[0].deadline > time.monotonic()
 
 
 def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
-    job = WalkthroughQuery("ich möchte ein bier", "i want a beer", "tiny-de-en", "decoder", -1, 2, 3)
+    job = walkthrough_query("ich möchte ein bier", "i want a beer", "tiny-de-en", "decoder", -1, 2, 3)
     walk = running.do(running.pool.walkthrough(job))
-    seen = running.do(running.pool.attention(AttentionQuery(job.source, job.target, job.model)))
+    seen = running.do(running.pool.attention(attention_query(job.source, job.target, job.model)))
     assert (walk.layer, walk.head, walk.position) == (1, 2, 3)
     for part, kind in (("self-attention", "decoder"), ("cross-attention", "cross")):
         (row,) = [step.values for step in walk.steps if (step.part, step.name) == (part, "softmax")]
@@ -182,4 +186,4 @@ def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
     assert (last.name, last.texts is not None and len(last.texts)) == ("probabilities", 8)
     for wrong, says in (({"layer": 9}, "There is no decoder layer 9"), ({"position": 5}, "There is no position 5")):
         with pytest.raises(errors.InvalidRequest, match=says):
-            running.do(running.pool.walkthrough(replace(job, **wrong)))
+            running.do(running.pool.walkthrough(changed(job, **wrong)))

@@ -12,13 +12,13 @@ from app.engine import errors
 from app.engine.interface import GatesQuery, ScoreQuery
 from app.engine.protocol import messages as m
 from tests.app.engine.engine_thread import Running, generate, spied, together
-from tests.request_builders import translation_request
+from tests.request_builders import gates_query, translation_request
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
 
 def test_gates_of_a_text(running: Running) -> None:
-    found = running.do(running.pool.gates(GatesQuery("分开后的街道", gates=("h", "z"), units=3, top_k=2)))
+    found = running.do(running.pool.gates(gates_query("分开后的街道", gates=("h", "z"), units=3, top_k=2)))
     assert (found.model, found.cell, found.depth, found.hidden) == ("tiny-lyrics", "gru", 1, 32)
     assert "z = 1 keeps" in found.convention
     assert [token.text for token in found.tokens] == list("分开后的街道")
@@ -37,7 +37,7 @@ def test_gates_of_a_text(running: Running) -> None:
 
 def test_the_state_of_a_text_is_that_at_the_end_of_its_beginning(running: Running) -> None:
     short, long = (
-        running.do(running.pool.gates(GatesQuery(text, units=tuple(range(32))))) for text in ("分开", "分开后的")
+        running.do(running.pool.gates(gates_query(text, units=tuple(range(32))))) for text in ("分开", "分开后的")
     )
     np.testing.assert_allclose(long.values["h"][:, :2], short.values["h"], rtol=0, atol=1e-6)
 
@@ -58,7 +58,7 @@ def test_the_first_character_of_a_lyricist_is_given(running: Running) -> None:
     found = running.do(running.pool.score(ScoreQuery("分开后", top_k=3)))
     assert (found.steps[0], found.predicted, found.characters) == (None, 2, 2)
     assert [len(step.top) for step in found.steps[1:]] == [3, 3]
-    traced = running.do(running.pool.gates(GatesQuery("分开后", top_k=3)))
+    traced = running.do(running.pool.gates(gates_query("分开后", top_k=3)))
     for after, step in zip(traced.steps, found.steps[1:], strict=False):
         assert (after.rank, [each.text for each in after.top]) == (step.rank, [each.text for each in step.top])
         assert after.log_probability == pytest.approx(step.log_probability, abs=1e-5)
@@ -66,8 +66,8 @@ def test_the_first_character_of_a_lyricist_is_given(running: Running) -> None:
 
 def test_looks_beside_each_other_do_not_mix(running: Running) -> None:
     texts = ["分开后的街道", "我把灯留给", "不分", "夜里的你\n分开"]
-    alone = [running.do(running.pool.gates(GatesQuery(text))) for text in texts]
-    beside = running.do(together(*(running.pool.gates(GatesQuery(text)) for text in texts * 4)))
+    alone = [running.do(running.pool.gates(gates_query(text))) for text in texts]
+    beside = running.do(together(*(running.pool.gates(gates_query(text)) for text in texts * 4)))
     for number, found in enumerate(beside):
         assert np.array_equal(found.values["h"], alone[number % 4].values["h"])
         assert found.steps == alone[number % 4].steps
@@ -76,18 +76,22 @@ def test_looks_beside_each_other_do_not_mix(running: Running) -> None:
 @pytest.mark.parametrize(
     ("job", "field", "says"),
     [
-        (GatesQuery("ich", model="tiny-de-en"), "model", "tiny-de-en is a translator and has no gates to show; name a"),
-        (GatesQuery("分x开€"), "text", "tiny-lyrics has never seen x €: leave them out."),
-        (GatesQuery("分" * 2001), "text", "This text has 2,001 tokens; the model takes 2,000. Send it in parts."),
-        (GatesQuery("分开", layers=(-2,)), "layers", "There is no layer -2: this model has 1"),
-        (GatesQuery("分开", units=(32,)), "units", "There is no unit 32: this model has 32"),
         (
-            GatesQuery("分开", gates=("i",)),
+            gates_query("ich", model="tiny-de-en"),
+            "model",
+            "tiny-de-en is a translator and has no gates to show; name a",
+        ),
+        (gates_query("分x开€"), "text", "tiny-lyrics has never seen x €: leave them out."),
+        (gates_query("分" * 2001), "text", "This text has 2,001 tokens; the model takes 2,000. Send it in parts."),
+        (gates_query("分开", layers=(-2,)), "layers", "There is no layer -2: this model has 1"),
+        (gates_query("分开", units=(32,)), "units", "There is no unit 32: this model has 32"),
+        (
+            gates_query("分开", gates=("i",)),
             "gates",
             "There is no gate i in this model: the gates of its gru are r, z, n",
         ),
         (
-            GatesQuery("分开", units=16, max_values=127),
+            gates_query("分开", units=16, max_values=127),
             "units",
             '128 gate values and the limit is 127: "units": 15 would',
         ),
@@ -134,8 +138,8 @@ def test_what_was_asked_is_counted_and_has_a_deadline(running: Running, monkeypa
         return running.pool.metrics.registry.get_sample_value(name, {**labels, "finished_reason": reason}) or 0.0
 
     before = count("gates"), count("score")
-    running.do(running.pool.gates(GatesQuery("分开")))
+    running.do(running.pool.gates(gates_query("分开")))
     running.do(running.pool.score(ScoreQuery("分开")))
     assert (count("gates"), count("score")) == (before[0] + 1, before[1] + 1)
-    assert [type(message) for message in sent] == [m.Trace, m.Score]
+    assert [type(message) for message in sent] == [m.InspectGates, m.ScoreTokens]
     assert all(message.deadline > time.monotonic() for message in sent)

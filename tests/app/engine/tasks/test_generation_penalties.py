@@ -58,7 +58,7 @@ def test_the_likeliest_at_each_place_are_those_of_the_network(inline: Inline) ->
     assert written.tokens is not None
     edition = inline.registry.versions["tiny-lyrics"]
     ids = [*edition.target_ids(JOB.prompt), *(token.id for token in written.tokens)]
-    inline.scheduler.handle(m.Score(99, edition.key, [], ids, 3, by_rules=True))
+    inline.scheduler.handle(m.ScoreTokens(99, edition.key, [], ids, 3, by_rules=True))
     (scored,) = inline.scheduler.step()
     start, expected = len(ids) - 8 - 1, scored.expected
     nats = np.frombuffer(expected.top_log_probabilities.data, "<f4").reshape(-1, 3)

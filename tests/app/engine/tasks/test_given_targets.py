@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.engine import errors, input_processor
-from app.engine.interface import AttentionQuery
 from app.engine.request_limits import check_attention_size
 from models import checkpoint as checkpoints
+from tests.request_builders import attention_query
 
 
 @pytest.mark.parametrize("field", ["target", "prefix"])
@@ -40,9 +40,9 @@ def test_a_text_of_unknown_tokens_alone_is_refused(tiny_checkpoints: Path, field
 
 def test_a_rollout_counts(tiny_checkpoints: Path) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
-    job = AttentionQuery("ich", kinds=("cross",), layers=(0,), heads=(0,), max_values=300 * 40)
+    job = attention_query("ich", kinds=("cross",), layers=(0,), heads=(0,), max_values=300 * 40)
     check_attention_size(config, job, 300, 40)
-    rolled = AttentionQuery(
+    rolled = attention_query(
         "ich", kinds=("cross",), layers=(0,), heads=(0,), include=("rollout",), max_values=300 * (40 + 340)
     )
     check_attention_size(config, rolled, 300, 40)

@@ -59,7 +59,7 @@ def test_they_are_what_a_look_at_the_same_text_says(precision: str, interval_s: 
     assert values.keys() == {each.id for each in asked if each.options.logprobs and each.options.streamed}
     for request in asked:
         end = ends[request.id]
-        scheduler.handle(m.Score(99, "tiny-lyrics", [], [*request.prefix, *end.tokens], 0, by_rules=True))
+        scheduler.handle(m.ScoreTokens(99, "tiny-lyrics", [], [*request.prefix, *end.tokens], 0, by_rules=True))
         (scored,) = run(scheduler)
         expected = np.frombuffer(scored.expected.log_probabilities.data, "<f4")[len(request.prefix) - 1 :]
         if not request.options.logprobs:

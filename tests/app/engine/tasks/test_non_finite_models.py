@@ -12,24 +12,27 @@ import pytest
 import torch
 
 from app.engine.protocol import messages as m
-from app.engine.worker.inspection import NonFiniteOutput, require_finite
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.main import create_app
 from app.settings import Settings
+from models.inspection.finite_check import NonFiniteOutput, require_finite
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.head_selection import WalkthroughFocus
 from tests.app.engine.corrupt_checkpoints import broken
 from tests.app.engine.engine_thread import Running, options
+from tests.request_builders import inspect_attention
 
 SAYS = "{}: {} gives NaN or infinity, so its weights are broken; load a sound checkpoint of it."
 FAILED = "Looking into this sentence failed"
 HUGE = 3e38  # near the greatest number of float32
 LOOKS = {
-    "attention": m.Attend(7, "tiny-de-en", [4, 5, 3], [2, 6], [6, 3], ["cross"], None, None, 9999),
-    "encoder": m.Walk(7, "tiny-de-en", [4, 5, 3], [2, 6], "encoder", -1, 0, 1, 8, 9),
-    "decoder": m.Walk(7, "tiny-de-en", [4, 5, 3], [2, 6], "decoder", -1, 0, 1, 8, 9),
-    "a translation": m.Score(7, "tiny-de-en", [4, 5, 3], [2, 6, 3], 3, True),
-    "a lyric": m.Score(7, "tiny-lyrics", [], [7, 8, 9], 3, False),
-    "gates": m.Trace(7, "tiny-lyrics", [7, 8], None, None, None, 4, 3, 9999),
+    "attention": inspect_attention(7, "tiny-de-en", [4, 5, 3], [2, 6], [6, 3], 9999),
+    "encoder": m.InspectWalkthrough(7, "tiny-de-en", [4, 5, 3], [2, 6], WalkthroughFocus("encoder", -1, 0, 1, 8, 9)),
+    "decoder": m.InspectWalkthrough(7, "tiny-de-en", [4, 5, 3], [2, 6], WalkthroughFocus("decoder", -1, 0, 1, 8, 9)),
+    "a translation": m.ScoreTokens(7, "tiny-de-en", [4, 5, 3], [2, 6, 3], 3, True),
+    "a lyric": m.ScoreTokens(7, "tiny-lyrics", [], [7, 8, 9], 3, False),
+    "gates": m.InspectGates(7, "tiny-lyrics", [7, 8], GateSelection(units=4), 3, 9999),
 }
 
 
@@ -60,10 +63,10 @@ def test_a_sound_model_is_shown(tiny_checkpoints: Path, name: str) -> None:
 
 def test_minus_infinity_is_a_logit_and_nothing_else() -> None:
     low, fine = torch.tensor([-torch.inf, 0.0]), torch.tensor([1.0])
-    require_finite("a@2", fine, fine, logits=low)
+    require_finite(fine, fine, logits=low)
     for shown, logits in (((fine, low), None), ((), -low), ((), low.log()), ((low.log(),), low)):
-        with pytest.raises(NonFiniteOutput, match=r"^a gives NaN or infinity"):
-            require_finite("a@2", *shown, logits=logits)
+        with pytest.raises(NonFiniteOutput, match=r"^gives NaN or infinity"):
+            require_finite(*shown, logits=logits)
 
 
 @pytest.fixture(scope="module")

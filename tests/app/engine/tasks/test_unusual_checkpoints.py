@@ -10,9 +10,9 @@ import pytest
 from app.engine import errors, input_processor
 from app.engine.output.token_views import target_side
 from app.engine.protocol import messages as m
-from app.engine.protocol.inspection_messages import AttentionOptions
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
+from tests.request_builders import inspect_attention
 
 
 def test_padding_is_no_source(tiny_checkpoints: Path) -> None:
@@ -26,19 +26,19 @@ def test_padding_is_no_source(tiny_checkpoints: Path) -> None:
 
 
 def test_a_start_of_several_tokens_is_looked_into(scheduler: Scheduler) -> None:
-    question = AttentionOptions(include=["alignment", "steps"], source_units=[0, 1, None], target_units=[0, None])
-    asked = m.Attend(9, "tiny-de-en", [4, 5, 3], [2, 2, 7], [7, 3], ["cross"], None, None, 1000, question)
+    units = {"source_units": [0, 1, None], "target_units": [0, None]}
+    asked = inspect_attention(9, "tiny-de-en", [4, 5, 3], [2, 2, 7], [7, 3], include=("alignment", "steps"), **units)
     scheduler.handle(asked)
     (seen,) = scheduler.step()
-    scheduler.handle(m.Score(8, "tiny-de-en", [4, 5, 3], [2, 2, 7, 3], 0, True))
+    scheduler.handle(m.ScoreTokens(8, "tiny-de-en", [4, 5, 3], [2, 2, 7, 3], 0, True))
     (scored,) = scheduler.step()
-    assert isinstance(seen, m.Attention)
-    assert isinstance(scored, m.Scored)
+    assert isinstance(seen, m.AttentionInspected)
+    assert isinstance(scored, m.TokensScored)
     assert seen.findings.steps is not None
     assert [step.rank for step in seen.findings.steps] == scored.expected.ranks[1:]
     assert seen.findings.alignment is not None
     assert len(seen.findings.alignment.links) == 1
-    assert seen.slices[0].shape == [2, 4, 3, 3]
+    assert seen.maps["cross"].shape == (2, 4, 3, 3)
 
 
 def test_a_target_without_an_end_token_is_not_finished(tiny_checkpoints: Path) -> None:

@@ -9,10 +9,7 @@ import msgspec
 import pytest
 
 from app.engine import input_processor
-from app.engine.interface import AttentionQuery
-from app.engine.output.token_views import SentenceSides, source_side, target_side
 from app.engine.protocol import messages as m
-from app.engine.protocol.inspection_messages import AttentionOptions, HeadChoice
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.worker.inspection import AblationSearch
 from app.engine.worker.scheduler import LATE_MESSAGE, Scheduler
@@ -25,16 +22,15 @@ from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.fake_clock import Clock
 from tests.app.engine.scheduler_driver import FAR, fails
-from tests.request_builders import decode_message
+from tests.request_builders import decode_message, inspect_attention
 
 SOURCE, INPUTS, OUTPUTS = [4, 5, 6, 3], [2, 7], [7, 3]
-MASKED = [HeadChoice(kind, layer, head) for kind in ("cross", "encoder") for layer in range(2) for head in range(3)]
+MASKED = tuple(Head(kind, layer, head) for kind in ("cross", "encoder") for layer in range(2) for head in range(3))
 
 
-def attend(beam_size: int = 1, **question: Any) -> m.Attend:
+def attend(beam_size: int = 1, **question: Any) -> m.InspectAttention:
     decoding = DecodingOptions(max_new_tokens=12, beam_size=beam_size)
-    asked = AttentionOptions(masked=MASKED, decoding=decoding, **question)
-    return m.Attend(9, "tiny-de-en", SOURCE, INPUTS, OUTPUTS, ["cross"], None, None, 1000, asked)
+    return inspect_attention(9, "tiny-de-en", SOURCE, INPUTS, OUTPUTS, masked=MASKED, decoding=decoding, **question)
 
 
 def until(scheduler: Scheduler, request: int) -> tuple[Any, list[Any]]:
@@ -67,12 +63,12 @@ def test_others_take_their_steps_and_looks_meanwhile(scheduler: Scheduler) -> No
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(attend())
     scheduler.handle(msgspec.structs.replace(attend(), id=10))
-    scheduler.handle(m.Score(8, "tiny-lyrics", [], [7, 8], 0, True))
+    scheduler.handle(m.ScoreTokens(8, "tiny-lyrics", [], [7, 8], 0, True))
     first, before = until(scheduler, 9)
     steps = len(first.findings.ablation.tokens)
     assert steps > 2
     assert sum(isinstance(each, m.Tokens) for each in before) >= steps
-    assert [each.id for each in before if isinstance(each, m.Scored)] == [8]
+    assert [each.id for each in before if isinstance(each, m.TokensScored)] == [8]
     second, _ = until(scheduler, 10)
     assert second.findings == first.findings
 
@@ -106,17 +102,14 @@ def test_a_search_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pyt
         "Looking into this sentence failed: the search is stuck.",
     )
     scheduler.handle(attend())
-    assert isinstance(until(scheduler, 9)[0], m.Attention)
+    assert isinstance(until(scheduler, 9)[0], m.AttentionInspected)
 
 
 def test_no_more_tokens_are_written_without_heads_than_the_model_writes(tiny_checkpoints: Path) -> None:
     read = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     edition = ModelVersion(read.folder, read.config, read.tokenizers, 1)
-    source, target = source_side(edition, "ich", None), target_side(edition, "i", [5], finished=True)
-    job, most = AttentionQuery("ich", masked=(HeadChoice("cross", 0, 0),)), read.config.max_new_tokens
-    for asked, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * len(source.tokens) + 20))):
+    most = read.config.max_new_tokens
+    for asked, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * 5 + 20))):
         wanted = DecodingOptions(max_new_tokens=asked)
-        decoding = input_processor.resolve_search(wanted, DecodingOptions(), edition, len(source.tokens))
-        sides = SentenceSides(source, target, None, decoding, (5,))
-        question = input_processor.attention_message(edition, job, sides).question
-        assert (question.decoding.max_new_tokens, question.prefix) == (expected, [5])
+        decoding = input_processor.resolve_search(wanted, DecodingOptions(), edition, 5)
+        assert decoding.max_new_tokens == expected

@@ -18,13 +18,14 @@ from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
+from models.inspection.gate_conventions import GateSelection
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.scheduler_driver import FAR, fails
-from tests.request_builders import decode_message
+from tests.request_builders import decode_message, inspect_attention
 
 TOKENS = [7, 11, 8, 3, 5]
-TRACE = m.Trace(7, "tiny-lyrics", TOKENS, None, None, [2, 0], 0, 3, 1000)
+TRACE = m.InspectGates(7, "tiny-lyrics", TOKENS, GateSelection(units=(2, 0)), 3, 1000)
 
 
 def ask(scheduler: Scheduler, message: Any) -> Any:
@@ -32,13 +33,15 @@ def ask(scheduler: Scheduler, message: Any) -> Any:
 
 
 def trace(scheduler: Scheduler, **change: Any) -> Any:
-    return ask(scheduler, msgspec.structs.replace(TRACE, **change))
+    inner = {name: change.pop(name) for name in GateSelection.__struct_fields__ if name in change}
+    selection = msgspec.structs.replace(TRACE.selection, **inner)
+    return ask(scheduler, msgspec.structs.replace(TRACE, selection=selection, **change))
 
 
 def test_gates_are_those_of_pytorch(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
     network = load_network(checkpoints.read(tiny_checkpoints / "tiny-lyrics"))
     found = trace(scheduler)
-    assert isinstance(found, m.Traced)
+    assert isinstance(found, m.GatesInspected)
     assert (found.id, found.cell, found.depth, found.hidden) == (7, "gru", 1, 32)
     assert (found.layers, found.units, list(found.values)) == ([0], [[2, 0]], ["r", "z", "n", "h"])
     with torch.inference_mode():
@@ -54,8 +57,8 @@ def test_gates_are_those_of_pytorch(scheduler: Scheduler, tiny_checkpoints: Path
 
 
 def test_the_most_varied_units_are_found_on_the_device(scheduler: Scheduler) -> None:
-    whole = float_array(trace(scheduler, units=list(range(32)), max_values=5000).values["h"])[0]
-    found = trace(scheduler, units=None, most_varied=4)
+    whole = float_array(trace(scheduler, units=tuple(range(32)), max_values=5000).values["h"])[0]
+    found = trace(scheduler, units=4)
     assert found.units == [sorted(range(32), key=lambda unit: -whole[:, unit].astype(np.float64).var())[:4]]
 
 
@@ -65,15 +68,16 @@ def test_a_score_is_that_of_the_decoder(scheduler: Scheduler, tiny_checkpoints: 
     options = DecodingOptions(max_new_tokens=20, beam_size=4, n_best=4)
     for hypothesis in decode(load_network(checkpoint), rules, [Prompt(tuple(source), (2,))], options)[0]:
         target = [2, *hypothesis.tokens, *([3] if hypothesis.finished else [])]
-        found = ask(scheduler, m.Score(8, "tiny-de-en", source, target, 0, True))
-        assert isinstance(found, m.Scored)
+        found = ask(scheduler, m.ScoreTokens(8, "tiny-de-en", source, target, 0, True))
+        assert isinstance(found, m.TokensScored)
         total = float_array(found.expected.log_probabilities).sum(dtype=np.float64)
         assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)
 
 
 def test_the_rules_may_be_left_out(scheduler: Scheduler) -> None:
     by_rules, raw = (
-        ask(scheduler, m.Score(8, "tiny-de-en", [4, 3], [2, 1, 3], 0, by_rules)).expected for by_rules in (True, False)
+        ask(scheduler, m.ScoreTokens(8, "tiny-de-en", [4, 3], [2, 1, 3], 0, by_rules)).expected
+        for by_rules in (True, False)
     )
     assert np.isneginf(float_array(by_rules.log_probabilities)).tolist() == [True, False]  # 1 is the unknown token
     assert np.isfinite(float_array(raw.log_probabilities)).all()
@@ -81,14 +85,21 @@ def test_the_rules_may_be_left_out(scheduler: Scheduler) -> None:
 
 
 def test_what_cannot_be_shown_is_said(scheduler: Scheduler) -> None:
-    refused = trace(scheduler, units=[2, 0], max_values=39)
+    refused = trace(
+        scheduler,
+        units=(
+            2,
+            0,
+        ),
+        max_values=39,
+    )
     assert (refused.code, refused.field) == ("invalid_request", "units")
     assert refused.reason == (
         'This answer would hold 40 gate values and the limit is 39: "units": 1 would fit, or fewer layers or gates.'
     )
     assert "send a shorter text" in trace(scheduler, max_values=19).reason
-    assert isinstance(trace(scheduler, max_values=40), m.Traced)
-    for change, field in (({"gates": ["f"]}, "gates"), ({"layers": [1]}, "layers"), ({"units": [-33]}, "units")):
+    assert isinstance(trace(scheduler, max_values=40), m.GatesInspected)
+    for change, field in (({"gates": ("f",)}, "gates"), ({"layers": (1,)}, "layers"), ({"units": (-33,)}, "units")):
         assert (trace(scheduler, **change).code, trace(scheduler, **change).field) == ("invalid_request", field)
     assert "tiny-de-en has no gates to show; ask a lyricist instead." in trace(scheduler, model="tiny-de-en").reason
     assert trace(scheduler, model="nobody").code == "unknown_model"
@@ -97,17 +108,19 @@ def test_what_cannot_be_shown_is_said(scheduler: Scheduler) -> None:
 def test_one_look_of_any_kind_between_two_steps(scheduler: Scheduler) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(TRACE)
-    scheduler.handle(m.Score(8, "tiny-lyrics", [], [7, 8], 0, True))
-    scheduler.handle(m.Attend(9, "tiny-de-en", [5, 3], [2], [3], ["cross"], None, None, 1000))
-    scheduler.handle(m.Score(10, "tiny-lyrics", [], [7, 8], 0, True))
+    scheduler.handle(m.ScoreTokens(8, "tiny-lyrics", [], [7, 8], 0, True))
+    scheduler.handle(inspect_attention(9, "tiny-de-en", [5, 3], [2], [3], 1000))
+    scheduler.handle(m.ScoreTokens(10, "tiny-lyrics", [], [7, 8], 0, True))
     scheduler.handle(msgspec.structs.replace(TRACE, id=11, deadline=time.monotonic() - 1))
     scheduler.handle(m.Cancel(10))
     seen = [[type(reply) for reply in scheduler.step()] for _ in range(5)]
-    assert seen == [[m.Tokens, kind] for kind in (m.Traced, m.Scored, m.Attention, m.Failed)] + [[m.Tokens]]
+    assert seen == [[m.Tokens, kind] for kind in (m.GatesInspected, m.TokensScored, m.AttentionInspected, m.Failed)] + [
+        [m.Tokens]
+    ]
 
 
 def test_a_look_does_not_change_what_is_being_written(scheduler: Scheduler) -> None:
-    def written(*looks: m.Trace) -> list[int]:
+    def written(*looks: m.InspectGates) -> list[int]:
         scheduler.handle(decode_message(1, "tiny-lyrics", [], [1, 5], FAR, 30, temperature=0.9, seed=4))
         replies: list[Any] = []
         for look in looks:
@@ -128,4 +141,4 @@ def test_a_look_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pytes
     fails(monkeypatch, network, "gates", 1, error)
     broken = trace(scheduler)
     assert (broken.code, broken.reason) == ("engine_failed", "Looking into this sentence failed: the gates are stuck.")
-    assert isinstance(trace(scheduler), m.Traced)
+    assert isinstance(trace(scheduler), m.GatesInspected)

@@ -14,12 +14,12 @@ from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from tests.app.engine.scheduler_driver import FAR, run
-from tests.request_builders import decode_message
+from tests.request_builders import decode_message, inspect_attention
 
 
 def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
-    look = m.Attend(10, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], ["cross"], None, None, 1000)
+    look = inspect_attention(10, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], 1000)
     for number in range(10, 15):
         assert scheduler.handle(msgspec.structs.replace(look, id=number)) == []
     scheduler.handle(msgspec.structs.replace(look, id=20, deadline=time.monotonic() - 1))
@@ -27,7 +27,7 @@ def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler
     seen = [[(type(r), getattr(r, "id", 1)) for r in scheduler.step()] for _ in range(6)]
     step = (m.Tokens, 1)
     assert seen == [
-        *([step, (m.Attention, number)] for number in (10, 12, 13, 14)),
+        *([step, (m.AttentionInspected, number)] for number in (10, 12, 13, 14)),
         [step, (m.Failed, 20)],
         [step],
     ]
@@ -39,7 +39,7 @@ def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) ->
         scheduler.handle(decode_message(number, "tiny-de-en", [5, 3], [2], FAR, 30))
     scheduler.handle(decode_message(10, "tiny-lyrics", [], [1], FAR, 3))
     scheduler.step()
-    scheduler.handle(m.Attend(11, "tiny-de-en", [5, 3], [2], [3], ["cross"], None, None, 1000))
+    scheduler.handle(inspect_attention(11, "tiny-de-en", [5, 3], [2], [3], 1000))
     replies = scheduler.handle(m.Unload("tiny-de-en"))
     assert {(r.id, r.code) for r in replies} == {  # type: ignore[union-attr]
         (number, "engine_unavailable") for number in (*range(10), 11)
@@ -51,18 +51,20 @@ def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) ->
 
 def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
     def ask(**change: Any) -> Any:
-        request = m.Attend(7, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], ["cross"], None, None, 1000)
-        return (scheduler.handle(msgspec.structs.replace(request, **change)) or scheduler.step())[0]
+        request = inspect_attention(
+            **{"number": 7, "model": "tiny-de-en", "source": [5, 6, 3], "inputs": [2, 4], "outputs": [4, 3], **change}
+        )
+        return (scheduler.handle(request) or scheduler.step())[0]
 
     answer = ask()
-    assert isinstance(answer, m.Attention)
-    assert answer.slices[0].shape == [2, 4, 2, 3]
-    weights = torch.frombuffer(bytearray(answer.slices[0].data), dtype=torch.float32).view(2, 4, 2, 3)
+    assert isinstance(answer, m.AttentionInspected)
+    assert answer.maps["cross"].shape == (2, 4, 2, 3)
+    weights = torch.frombuffer(bytearray(answer.maps["cross"].weights), dtype=torch.float32).view(2, 4, 2, 3)
     assert torch.allclose(weights.sum(-1), torch.ones(2, 4, 2), atol=1e-6)
-    assert ask(layers=[-1]).slices[0].layers == [1]
-    assert "There is no layer 2: this model has 2" in ask(layers=[2]).reason
-    assert "There is no head -5" in ask(heads=[-5]).reason
-    assert (ask(layers=[2]).field, ask(heads=[-5]).field) == ("layers", "heads")
+    assert ask(layers=(-1,)).maps["cross"].layers == (1,)
+    assert "There is no layer 2: this model has 2" in ask(layers=(2,)).reason
+    assert "There is no head -5" in ask(heads=(-5,)).reason
+    assert (ask(layers=(2,)).field, ask(heads=(-5,)).field) == ("layers", "heads")
     assert "would hold 48 weights and the limit is 47" in ask(max_values=47).reason
     assert "no attention to show" in ask(model="tiny-lyrics").reason
     assert ask(model="nobody").code == "unknown_model"

@@ -10,7 +10,7 @@ import torch
 
 from app.engine.dispatch.placement import cores, worker_config
 from app.engine.engine_settings import EngineSettings
-from app.engine.protocol.inspection_messages import Score
+from app.engine.protocol.inspection_messages import ScoreTokens
 from app.engine.worker import inspection
 from app.engine.worker.model_runner import LoadedModel, ModelRunner
 
@@ -48,7 +48,7 @@ def test_a_look_has_its_own_number_of_threads(
 
     monkeypatch.setattr(inspection, "trace_or_score", spy)
     model = loaded(tiny_checkpoints / "tiny-de-en", inspection_threads)
-    asked = Score(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
+    asked = ScoreTokens(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
     if fails:
         with pytest.raises(RuntimeError, match="on purpose"):
             inspection.inspect(model, asked)

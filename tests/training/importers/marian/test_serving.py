@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.interface import AttentionQuery
 from models import checkpoint as checkpoints
 from models.backends import select
 from models.backends.native.int8_transformer import NativeTransformer
@@ -20,7 +19,7 @@ from models.networks.loading import load_network
 from tests.app.engine.engine_thread import Running, heard, options
 from tests.models.backends.native.test_int8_transformer import logits_of
 from tests.models.kernels import needs_exact_int8
-from tests.request_builders import translation_request
+from tests.request_builders import attention_query, translation_request
 from tests.training.importers.marian import folders
 from training.__main__ import main
 from training.evaluation.scores import translate
@@ -78,7 +77,7 @@ def test_a_text_may_name_its_target_language(running: Running, root: Path) -> No
 @pytest.mark.slow
 def test_attention_shows_the_language_token_before_the_text(running: Running) -> None:
     for text, language, special in (("der hund", ">>spa<<", True), (">>eng<< der hund", ">>eng<<", False)):
-        found = running.do(running.pool.attention(AttentionQuery(text)))
+        found = running.do(running.pool.attention(attention_query(text)))
         first, *words, end = found.source_tokens
         assert (first.piece, first.special, end.piece) == (language, special, "</s>")
         assert "".join(word.text for word in words).replace(" ", "") == "derhund"
