@@ -16,6 +16,7 @@ from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, 
 from app.api.shared_schemas import TOP, Step, Token, round_nats
 from app.engine.interface import FloatArray, GateName, GatesResult, GateSummary, ScoreResult, WalkthroughResult
 from models.inspection.results import WalkthroughStep
+from models.networks.cells import CellKind
 
 WALKTHROUGH_SCHEMA = "walkthrough/1"
 MAX_EXPONENT = 700.0  # e to that power is still a float
@@ -95,7 +96,7 @@ class GatesModel(BaseModel):
     """A lyricist and its kind of cell."""
 
     name: str = Field(description="Name of the lyricist.", examples=["lyrics-zh"])
-    cell: Literal["rnn", "gru", "lstm"] = Field(description="Its kind of cell.", examples=["gru"])
+    cell: CellKind = Field(description="Its kind of cell.", examples=["gru"])
     layers: int = Field(description="How many layers it has.", examples=[1])
     hidden: int = Field(description="Units of each layer.", examples=[256])
     convention: str = Field(
