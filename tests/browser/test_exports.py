@@ -41,7 +41,7 @@ def weights(served: Server) -> list[list[float]]:
     return found
 
 
-def test_csv_has_the_names_and_the_numbers(page: Any, served: Server) -> None:
+def test_csv_has_names_and_numbers(page: Any, served: Server) -> None:
     rows = list(csv.reader(io.StringIO(downloaded(page, "csv").read_text(encoding="utf-8-sig"))))
     assert rows[0] == ["", "guten", "morgen", "welt", "</s>"]
     numbers = [[float(each) for each in row[1:]] for row in rows[1:]]
@@ -49,14 +49,14 @@ def test_csv_has_the_names_and_the_numbers(page: Any, served: Server) -> None:
         assert found == pytest.approx(wanted, abs=2e-5)
 
 
-def test_json_is_the_answer_of_the_api(page: Any) -> None:
+def test_json_export_is_the_api_answer(page: Any) -> None:
     answer = json.loads(downloaded(page, "json").read_text())
     assert answer["source"]["text"] == TEXT
     assert [token["text"] for token in answer["source"]["tokens"]] == ["guten", "morgen", "welt", ""]
     assert set(answer["attention"]) == {"cross", "encoder", "decoder"}
 
 
-def test_svg_has_a_cell_for_each_weight(page: Any, served: Server) -> None:
+def test_svg_has_one_cell_per_weight(page: Any, served: Server) -> None:
     drawing = ElementTree.fromstring(downloaded(page, "svg").read_text())
     wanted = weights(served)
     titles = [each.text or "" for each in drawing.iter(f"{SVG}title")]
@@ -65,7 +65,7 @@ def test_svg_has_a_cell_for_each_weight(page: Any, served: Server) -> None:
     assert shown == pytest.approx([weight for row in wanted for weight in row], abs=1e-4)
 
 
-def test_png_is_a_picture_with_cividis_in_it(page: Any) -> None:
+def test_png_uses_cividis(page: Any) -> None:
     content = downloaded(page, "png").read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", content[16:24])
@@ -74,7 +74,7 @@ def test_png_is_a_picture_with_cividis_in_it(page: Any) -> None:
     assert len(content) > 5000
 
 
-def test_formulas_of_a_spreadsheet_stay_text(watched: Watched) -> None:
+def test_spreadsheet_formulas_are_escaped(watched: Watched) -> None:
     page = watched.translated("=1+1 der")
     assert "'=1" in downloaded(page, "csv").read_text(encoding="utf-8-sig") or "<unk>" in downloaded(
         page, "csv"

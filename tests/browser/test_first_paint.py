@@ -13,7 +13,7 @@ from tests.serving import Server
 pytestmark = pytest.mark.browser
 
 
-def test_a_cold_load_fetches_every_file_of_the_page(chromium: Any, served: Server) -> None:
+def test_cold_load_fetches_every_file(chromium: Any, served: Server) -> None:
     first, second = (load(chromium, served.base) for _ in range(2))
     page = sum(len(each.body) for each in assets().values())
     for each in (first, second):  # neither finds what the other has fetched

@@ -20,7 +20,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_source_stays_text_in_every_view(watched: Watched, text: str) -> None:
+def test_source_is_escaped_in_every_view(watched: Watched, text: str) -> None:
     page = watched.translated(text)
     assert page.input_value("#source") == text
     page.click(".panel:has(#kind) summary")
@@ -34,7 +34,7 @@ def test_a_source_stays_text_in_every_view(watched: Watched, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_link_with_it_stays_text(watched: Watched, text: str) -> None:
+def test_source_in_a_link_is_escaped(watched: Watched, text: str) -> None:
     given = quote_plus(text)
     page = watched.goto(f"#translate?pair=de.en&model={given}&text=der+hund&kind={given}&forced={given}")
     watched.refused |= {400, 404, 422}
@@ -46,7 +46,7 @@ def test_a_link_with_it_stays_text(watched: Watched, text: str) -> None:
     assert page.evaluate("window.hit") is None
 
 
-def test_the_policy_itself_holds(watched: Watched) -> None:
+def test_content_security_policy_is_enforced(watched: Watched) -> None:
     """Even code that got into the page could neither run inline nor reach another origin."""
     page = watched.goto()
     page.evaluate(

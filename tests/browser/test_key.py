@@ -32,7 +32,7 @@ def page(chromium: Any, locked: Server) -> Iterator[Any]:
         assert not [error for error in watched.errors if "40" not in error]
 
 
-def test_the_key_is_asked_for_until_it_is_right_and_then_no_more(page: Any) -> None:
+def test_key_is_requested_until_it_is_valid(page: Any) -> None:
     dialog = page.locator("dialog")
     dialog.wait_for()
     assert dialog.inner_text().startswith("This server needs an API key: send yours as the header")
@@ -52,7 +52,7 @@ def test_the_key_is_asked_for_until_it_is_right_and_then_no_more(page: Any) -> N
     assert page.evaluate("[localStorage, sessionStorage].map(each => JSON.stringify(each)).join()").find(USE) == -1
 
 
-def test_whoever_has_none_is_asked_once_and_told(page: Any) -> None:
+def test_cancelled_key_prompt_does_not_return(page: Any) -> None:
     page.locator("dialog").wait_for()
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 TEXT = "der hund schläft"
 
 
-def test_the_map_is_walked_locked_and_freed(watched: Watched, served: Server) -> None:
+def test_map_is_navigated_locked_and_released(watched: Watched, served: Server) -> None:
     page = watched.translated(TEXT)
     columns = ["der", "hund", "schläft", "</s>"]
     cell = page.locator(".panel:has(#kind) [role=gridcell]")
@@ -48,7 +48,7 @@ def test_the_map_is_walked_locked_and_freed(watched: Watched, served: Server) ->
     assert page.locator(".token.locked").count() == 0
 
 
-def test_a_head_is_chosen_in_its_grid(watched: Watched) -> None:
+def test_head_is_chosen_in_the_grid(watched: Watched) -> None:
     page = watched.translated(TEXT)
     cell = page.locator(".heads [role=gridcell]")
     assert page.locator(".heads [role=grid]").get_attribute("aria-rowcount") == "2"
@@ -64,7 +64,7 @@ def test_a_head_is_chosen_in_its_grid(watched: Watched) -> None:
     watched.until("!location.hash.includes('head=')")
 
 
-def test_tab_alone_reaches_every_part_in_order(watched: Watched) -> None:
+def test_tab_reaches_every_control_in_order(watched: Watched) -> None:
     page = watched.translated(TEXT)
     page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges()")
     page.locator("#skip").focus()
@@ -83,7 +83,7 @@ def test_tab_alone_reaches_every_part_in_order(watched: Watched) -> None:
     assert seen.count("gridcell") == 2
 
 
-def test_the_skip_link_leads_to_the_room(watched: Watched) -> None:
+def test_skip_link_leads_to_the_content(watched: Watched) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".model")
     page.keyboard.press("Tab")

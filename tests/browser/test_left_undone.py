@@ -15,7 +15,7 @@ from tests.tiny import write_lyricist
 pytestmark = pytest.mark.browser
 
 
-def test_a_text_that_broke_off_says_so_beside_its_gates(watched: Watched) -> None:
+def test_interrupted_text_is_marked_beside_its_gates(watched: Watched) -> None:
     token = {"text": "开", "tokens": [{"id": 5, "text": "开", "logprob": -0.5}]}
     error = {"error": "The device process ended; please try again.", "code": "engine_unavailable", "field": None}
     body = f"event: token\ndata: {json.dumps(token)}\n\nevent: error\ndata: {json.dumps(error)}\n\n"
@@ -27,7 +27,7 @@ def test_a_text_that_broke_off_says_so_beside_its_gates(watched: Watched) -> Non
     assert "The device process ended" in page.inner_text(".problem >> visible=true")
 
 
-def test_cards_stay_where_a_model_has_just_gone(watched: Watched, served: Server) -> None:
+def test_cards_stay_in_place_after_unloading(watched: Watched, served: Server) -> None:
     watched.refused.add(404)
     gone = {"status": 404, "json": {"error": "No model tiny-en-de is loaded.", "code": "unknown_model"}}
     first, second, *_ = [each["name"] for each in served.ask("/models")]
@@ -37,7 +37,7 @@ def test_cards_stay_where_a_model_has_just_gone(watched: Watched, served: Server
     assert page.locator(".model h2").all_inner_texts()[:2] == [first, second]
 
 
-def test_a_time_is_written_in_the_language_of_the_page(watched: Watched, served: Server) -> None:
+def test_times_are_in_the_language_of_the_page(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
     page.click("#language")
@@ -45,7 +45,7 @@ def test_a_time_is_written_in_the_language_of_the_page(watched: Watched, served:
     assert wanted in page.locator(".model").first.inner_text()
 
 
-def test_who_changes_rooms_and_language_or_begins_again_has_one_text(chromium: Any, tmp_path: Path) -> None:
+def test_changing_room_or_language_keeps_one_text(chromium: Any, tmp_path: Path) -> None:
     write_lyricist(tmp_path / "checkpoints" / "slow-lyrics", hidden=2048)
     count = "document.querySelectorAll('#lyrics [data-at]').length"
     with (

@@ -44,7 +44,7 @@ def centre(page: Any, grid: str, row: int, column: int) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_a_ribbon_previews_its_two_words_and_a_click_locks_them(watched: Watched, served: Server) -> None:
+def test_ribbon_previews_two_words_and_click_locks_them(watched: Watched, served: Server) -> None:
     page = watched.translated(TEXT)
     alignment = inside(served, include=["alignment"])["alignment"]
     caption = page.inner_text(".alignment .caption")
@@ -76,7 +76,7 @@ def test_a_ribbon_previews_its_two_words_and_a_click_locks_them(watched: Watched
     assert page.locator(".token.locked").count() == 0
 
 
-def test_a_cell_of_the_map_previews_and_locks_both_words(watched: Watched, served: Server) -> None:
+def test_map_cell_previews_and_locks_two_words(watched: Watched, served: Server) -> None:
     page = watched.translated(TEXT)
     x, y = centre(page, ".panel:has(#kind)", 1, 2)
     page.mouse.move(x, y)
@@ -94,7 +94,7 @@ def test_a_cell_of_the_map_previews_and_locks_both_words(watched: Watched, serve
     watched.until("!location.hash.includes('s=2')")
 
 
-def test_a_head_previews_in_all_views_and_a_click_locks_it(watched: Watched, served: Server) -> None:
+def test_head_previews_in_all_views_and_click_locks_it(watched: Watched, served: Server) -> None:
     page = watched.translated(TEXT)
     title = ".panel:has(#kind) h2"
     x, y = centre(page, ".heads", 1, 2)
@@ -140,7 +140,7 @@ def test_colours_are_those_of_cividis_from_0_to_1(watched: Watched, served: Serv
     assert len(seen) > 1
 
 
-def test_alternatives_have_the_probabilities_of_the_api(watched: Watched, served: Server) -> None:
+def test_alternatives_show_the_probabilities_of_the_api(watched: Watched, served: Server) -> None:
     page = watched.translated(TEXT)
     page.click('.token[data-side="t"] >> nth=1')
     page.wait_for_selector(".alternative")

@@ -17,7 +17,7 @@ from tests.tiny import write_lyricist
 pytestmark = pytest.mark.browser
 
 
-def test_a_text_is_written_and_its_seed_writes_it_again(watched: Watched, served: Server) -> None:
+def test_seed_reproduces_the_text(watched: Watched, served: Server) -> None:
     page = watched.goto("#lyrics?length=30")
     page.fill("#prompt", "分开")
     page.click("#write")
@@ -32,7 +32,7 @@ def test_a_text_is_written_and_its_seed_writes_it_again(watched: Watched, served
     assert _written(page) == wanted
 
 
-def test_characters_lie_on_their_probability(watched: Watched, served: Server, described: dict[str, Any]) -> None:
+def test_characters_are_shaded_by_probability(watched: Watched, served: Server, described: dict[str, Any]) -> None:
     needs("/gates" in described["paths"], "gates")
     page = watched.goto("#lyrics?prompt=%E5%88%86%E5%BC%80&length=12&seed=7")
     page.click("#write:not([disabled])")
@@ -83,7 +83,7 @@ HEARD = """async (count) => {
 }"""
 
 
-def test_each_character_has_its_ground_while_the_next_ones_are_written(chromium: Any, tmp_path: Path) -> None:
+def test_characters_are_shaded_while_the_text_is_streamed(chromium: Any, tmp_path: Path) -> None:
     """That of the probability which came with it, on a model that takes its time; and the gates say the same of it."""
     write_lyricist(tmp_path / "checkpoints" / "slow-lyrics", hidden=2048)
     limits = {"STREAM_INTERVAL_MS": "0", "MAX_NEW_TOKENS": "2000"}
@@ -114,7 +114,7 @@ def _rgb(colour: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", colour)]
 
 
-def test_stop_is_heard_at_once(chromium: Any, tmp_path: Path) -> None:
+def test_stop_button_ends_the_stream(chromium: Any, tmp_path: Path) -> None:
     """On a model that takes its time: what was written stays, and the server ends the work."""
     write_lyricist(tmp_path / "checkpoints" / "slow-lyrics", hidden=2048)
     with serving(tmp_path / "checkpoints", tmp_path, STREAM_INTERVAL_MS="0", MAX_NEW_TOKENS="2000") as server:

@@ -29,7 +29,7 @@ def points(d: str, end: int, low: float, high: float) -> list[tuple[int, float]]
     return [(round(x * end / 320), low + (108 - y) / 90 * (high - low)) for x, y in found]
 
 
-def test_the_curves_drawn_are_those_of_the_api(watched: Watched, served: Server) -> None:
+def test_drawn_curves_are_those_of_the_api(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
     given, drawn = curves_of(served), dict(page.evaluate(DRAWN))
@@ -48,7 +48,7 @@ def test_the_curves_drawn_are_those_of_the_api(watched: Watched, served: Server)
     assert [drawn[name].count("M") for name in drawn] == [2, 1, 1]  # the NaN is a gap
 
 
-def test_a_model_is_loaded_reloaded_and_unloaded_with_the_key(
+def test_model_is_loaded_reloaded_and_unloaded_with_the_key(
     chromium: Any, tiny_checkpoints: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(tiny_checkpoints / "tiny-de-en", tmp_path / "checkpoints" / "one")
@@ -78,7 +78,7 @@ def test_a_model_is_loaded_reloaded_and_unloaded_with_the_key(
         watched.clean()
 
 
-def test_the_axes_and_the_text_have_names_numbers_and_units(watched: Watched) -> None:
+def test_axes_have_names_numbers_and_units(watched: Watched) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
     wanted = ["0", "250 updates", "5.14 nats per token", "0.0625", "38.5 BLEU", "1.25"]
@@ -92,7 +92,7 @@ def test_the_axes_and_the_text_have_names_numbers_and_units(watched: Watched) ->
     assert page.evaluate(TEXTS)[1] == "250 次更新"
 
 
-def test_a_card_says_precision_and_time_and_why_it_draws_nothing(watched: Watched, served: Server) -> None:
+def test_card_shows_precision_time_and_why_there_is_no_curve(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
     first, *_, last = served.ask("/models")
@@ -105,7 +105,7 @@ def test_a_card_says_precision_and_time_and_why_it_draws_nothing(watched: Watche
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_the_picture_in_the_colours_of_the_theme(chromium: Any, served: Server, scheme: str) -> None:
+def test_picture_follows_the_theme_on_a_phone(chromium: Any, served: Server, scheme: str) -> None:
     with Watched.opened(chromium, served.base, color_scheme=scheme, viewport={"width": 320, "height": 800}) as watched:
         page = watched.goto("#models")
         page.wait_for_selector(".training svg")

@@ -21,7 +21,7 @@ def numbers(page: Any) -> list[list[float]]:
     return [[float(cell.replace("−", "-").replace(",", "")) for cell in row] for row in rows]
 
 
-def test_the_tutorial_is_retold_with_its_own_numbers(chromium: Any, tmp_path: Path) -> None:
+def test_tutorial_shows_its_own_numbers(chromium: Any, tmp_path: Path) -> None:
     published = random_transformer.published()
     random_transformer.write(tmp_path / "checkpoints" / "random-transformer")
     head, heads = published["head1"], [published[name]["context_scaled_by_30"][0] for name in ("head1", "head2")]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 ROOMS = ["translate", "lyrics", "walkthrough", "models"]
 
 
-def test_rooms_are_steps_of_the_history(watched: Watched) -> None:
+def test_rooms_are_entries_of_the_browser_history(watched: Watched) -> None:
     page = watched.translated("der hund")
     for room in ROOMS[1:]:
         page.click(f"nav [data-room={room}]")
@@ -28,7 +28,7 @@ def test_rooms_are_steps_of_the_history(watched: Watched) -> None:
     assert page.input_value("#source") == "der hund"
 
 
-def test_every_room_speaks_chinese_and_remembers(watched: Watched) -> None:
+def test_every_room_is_translated_and_remembers_the_language(watched: Watched) -> None:
     page = watched.translated("der hund")
     page.click("#language")
     for room in ROOMS:
@@ -42,7 +42,7 @@ def test_every_room_speaks_chinese_and_remembers(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_theme_is_the_systems_until_it_is_chosen(chromium: Any, served: Server, scheme: str) -> None:
+def test_theme_follows_the_system_until_it_is_chosen(chromium: Any, served: Server, scheme: str) -> None:
     with Watched.opened(chromium, served.base, color_scheme=scheme) as watched:
         page = watched.goto()
         ground = "getComputedStyle(document.body).backgroundColor"
@@ -61,7 +61,7 @@ def test_the_theme_is_the_systems_until_it_is_chosen(chromium: Any, served: Serv
 
 
 @pytest.mark.parametrize("width", [320, 480])
-def test_a_phone_scrolls_in_one_direction(chromium: Any, served: Server, width: int) -> None:
+def test_phone_scrolls_vertically_only(chromium: Any, served: Server, width: int) -> None:
     with Watched.opened(chromium, served.base, viewport={"width": width, "height": 800}) as watched:
         page = watched.translated("ich möchte ein bier der hund schläft wir sehen das haus guten morgen welt")
         for room in ROOMS:
@@ -71,7 +71,7 @@ def test_a_phone_scrolls_in_one_direction(chromium: Any, served: Server, width: 
         watched.clean()
 
 
-def test_nothing_moves_for_those_who_asked_for_that(chromium: Any, served: Server) -> None:
+def test_reduced_motion_disables_animations(chromium: Any, served: Server) -> None:
     moving = "[...document.querySelectorAll('.token')].map(e => getComputedStyle(e).transitionDuration)[0]"
     for choice, wanted in (("reduce", "0s"), ("no-preference", "0.1s")):
         with Watched.opened(chromium, served.base, reduced_motion=choice) as watched:
@@ -79,7 +79,7 @@ def test_nothing_moves_for_those_who_asked_for_that(chromium: Any, served: Serve
             assert page.evaluate(moving).split(",")[0] == wanted
 
 
-def test_models_are_those_of_the_api(watched: Watched, served: Server) -> None:
+def test_listed_models_are_those_of_the_api(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".model")
     assert page.locator(".model h2").all_inner_texts() == [each["name"] for each in served.ask("/models")]
@@ -90,7 +90,7 @@ def test_models_are_those_of_the_api(watched: Watched, served: Server) -> None:
     assert "12.3" in page.inner_text(".model >> nth=0")
 
 
-def test_models_change_only_with_the_key(watched: Watched) -> None:
+def test_models_change_only_with_the_admin_key(watched: Watched) -> None:
     watched.refused.add(403)
     page = watched.goto("#models")
     page.click("text=Reload >> nth=0")
@@ -98,7 +98,7 @@ def test_models_change_only_with_the_key(watched: Watched) -> None:
     assert "PARLANCE_ADMIN_KEY" in page.inner_text(".room > .problem")
 
 
-def test_the_forward_pass_is_stepped_through(watched: Watched, described: dict[str, Any]) -> None:
+def test_forward_pass_is_stepped_through(watched: Watched, described: dict[str, Any]) -> None:
     page = watched.goto("#walkthrough?pair=de.en&text=der+hund")
     if "/walkthrough" not in described["paths"]:
         page.wait_for_selector("text=This server does not walk through its models.")

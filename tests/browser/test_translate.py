@@ -29,7 +29,7 @@ def needs(there: bool, what: str) -> None:
         pytest.fail(f"this server does not say in /openapi.json that it has {what}, and the page would leave it out")
 
 
-def test_the_first_paint_asks_for_nothing_but_the_page(watched: Watched) -> None:
+def test_first_paint_requests_only_the_page(watched: Watched) -> None:
     page = watched.goto()
     page.wait_for_selector(".example")
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
@@ -43,7 +43,7 @@ def test_the_first_paint_asks_for_nothing_but_the_page(watched: Watched) -> None
     ]
 
 
-def test_an_example_is_translated_in_one_stream_and_seen_in_one_request(watched: Watched, served: Server) -> None:
+def test_example_needs_one_stream_and_one_attention_request(watched: Watched, served: Server) -> None:
     page = watched.goto()
     page.click(".example >> nth=0")
     page.wait_for_selector(".token")
@@ -55,7 +55,7 @@ def test_an_example_is_translated_in_one_stream_and_seen_in_one_request(watched:
     assert asked[1][1]["source"] == TEXT
 
 
-def test_typing_asks_once_for_what_is_there_after_the_pause(watched: Watched) -> None:
+def test_typing_sends_one_request_after_a_pause(watched: Watched) -> None:
     page = watched.goto()
     page.wait_for_selector(".example")
     page.evaluate(
@@ -71,7 +71,7 @@ def test_typing_asks_once_for_what_is_there_after_the_pause(watched: Watched) ->
     assert [body["q"] for path, body in watched.asked if path == "/translate"] == ["der hund"]
 
 
-def test_an_older_question_is_given_up(watched: Watched) -> None:
+def test_outdated_request_is_aborted(watched: Watched) -> None:
     page = watched.goto()
     page.wait_for_selector(".example")
     held: list[Any] = []
@@ -87,7 +87,7 @@ def test_an_older_question_is_given_up(watched: Watched) -> None:
     assert page.locator(".problem:not(:empty)").count() == 0
 
 
-def test_a_hover_previews_a_click_locks_and_escape_frees(watched: Watched) -> None:
+def test_hover_previews_click_locks_and_escape_releases(watched: Watched) -> None:
     page = watched.translated(TEXT)
     page.hover('.token[data-side="s"] >> nth=1')
     page.wait_for_selector('.token[data-side="s"][data-index="1"].active')
@@ -102,7 +102,7 @@ def test_a_hover_previews_a_click_locks_and_escape_frees(watched: Watched) -> No
     assert page.locator(".locked").count() == 0
 
 
-def test_a_link_brings_back_text_head_and_selection(watched: Watched) -> None:
+def test_link_restores_text_head_and_selection(watched: Watched) -> None:
     page = watched.goto("#translate?pair=de.en&text=der+hund&layer=1&head=2&s=1&t=0&row=true")
     page.wait_for_selector(".token.locked")
     assert page.input_value("#source") == "der hund"
@@ -113,7 +113,7 @@ def test_a_link_brings_back_text_head_and_selection(watched: Watched) -> None:
     assert "weight ÷ largest of its row" in page.inner_text(".panel:has(#kind) .legend")
 
 
-def test_the_map_reads_what_the_api_answers(watched: Watched, served: Server) -> None:
+def test_map_shows_the_weights_of_the_api(watched: Watched, served: Server) -> None:
     page = watched.translated(TEXT)
     page.goto(f"{served.base}/#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2&s=1&t=0")
     page.reload()
@@ -135,7 +135,7 @@ def test_every_kind_of_attention_can_be_seen(watched: Watched) -> None:
         page.click(".panel:has(#kind) summary")
 
 
-def test_what_the_api_refuses_is_said_beside_its_cause(watched: Watched) -> None:
+def test_api_refusal_is_shown_beside_its_field(watched: Watched) -> None:
     watched.refused.add(422)
     page = watched.goto()
     page.wait_for_selector(".example")
@@ -149,7 +149,7 @@ def test_what_the_api_refuses_is_said_beside_its_cause(watched: Watched) -> None
     assert len(page.input_value("#source")) < 20 * 20
 
 
-def test_an_unknown_pair_is_said_beside_the_languages(watched: Watched) -> None:
+def test_unknown_pair_is_shown_beside_the_languages(watched: Watched) -> None:
     watched.refused.add(400)
     page = watched.goto("#translate?pair=de.fr&text=der+hund")
     problem = page.locator(".top .problem:not(:empty)")
@@ -161,7 +161,7 @@ def test_an_unknown_pair_is_said_beside_the_languages(watched: Watched) -> None:
     assert page.locator(".problem:not(:empty)").count() == 0
 
 
-def test_without_the_server_there_is_a_sentence(watched: Watched) -> None:
+def test_unreachable_server_shows_a_sentence(watched: Watched) -> None:
     page = watched.translated(TEXT)
     page.route("**/translate", lambda route: route.abort())
     page.fill("#source", "der hund")
@@ -171,7 +171,7 @@ def test_without_the_server_there_is_a_sentence(watched: Watched) -> None:
     watched.errors.clear()
 
 
-def test_a_head_is_taken_away(watched: Watched, served: Server, described: dict[str, Any]) -> None:
+def test_head_is_ablated(watched: Watched, served: Server, described: dict[str, Any]) -> None:
     needs("mask_heads" in fields(described, "AttentionRequest"), "ablation")
     page = watched.translated(TEXT)
     page.goto(f"{served.base}/#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2")
@@ -185,7 +185,7 @@ def test_a_head_is_taken_away(watched: Watched, served: Server, described: dict[
     assert number(said[1]) == pytest.approx(change, abs=0.006)
 
 
-def test_an_alternative_is_forced_and_goes_on(watched: Watched, described: dict[str, Any]) -> None:
+def test_forced_alternative_is_continued(watched: Watched, described: dict[str, Any]) -> None:
     needs({"top_k", "prefix"} <= set(fields(described, "AttentionRequest")), "alternatives that can be forced")
     page = watched.translated(TEXT)
     page.click('.token[data-side="t"] >> nth=0')
@@ -199,7 +199,7 @@ def test_an_alternative_is_forced_and_goes_on(watched: Watched, described: dict[
     watched.until("!location.hash.includes('forced=')")
 
 
-def test_a_row_is_worked_out(watched: Watched, described: dict[str, Any]) -> None:
+def test_attention_row_shows_its_softmax_and_weights(watched: Watched, described: dict[str, Any]) -> None:
     needs("qk" in fields(described, "AttentionRequest"), "worked rows")
     page = watched.goto("#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2&s=1&t=0")
     page.wait_for_selector("th:has-text('softmax')")
@@ -210,7 +210,7 @@ def test_a_row_is_worked_out(watched: Watched, described: dict[str, Any]) -> Non
     assert number(reading[1]) == pytest.approx(number(row[1]), abs=2e-4)
 
 
-def test_words_are_left_out(watched: Watched, served: Server, described: dict[str, Any]) -> None:
+def test_source_words_are_left_out(watched: Watched, served: Server, described: dict[str, Any]) -> None:
     needs("/score" in described["paths"], "scores of given translations")
     page = watched.translated(TEXT)
     page.click("text=Leave out each word")

@@ -26,7 +26,7 @@ def test_translates_lists_and_keeps_glossaries(server: Server, node: Scripts) ->
     }
 
 
-def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str], node: Scripts) -> None:
+def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str], node: Scripts) -> None:
     server, key = guarded
     found = node("deepl-node.mjs", server.base, key, GERMAN, LINES)
     assert found["translated"]["text"] == ours(server, GERMAN, Authorization=f"Bearer {key}")

@@ -40,12 +40,12 @@ def test_glossaries(client: deepl.DeepLClient) -> None:
     assert client.list_glossaries() == []
 
 
-def test_refusals_are_the_exceptions_that_its_users_catch(client: deepl.DeepLClient) -> None:
+def test_refusals_become_the_client_s_exceptions(client: deepl.DeepLClient) -> None:
     with pytest.raises(deepl.DeepLException, match="Bad request"):
         client.translate_text(GERMAN, source_lang="DE", target_lang="FR")
 
 
-def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str]) -> None:
+def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str]) -> None:
     server, key = guarded
     deepl.http_client.max_network_retries = 0
     right = deepl.DeepLClient(key, server_url=server.base)

@@ -47,13 +47,13 @@ def of(package: str, name: str, fields: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(f"{package}.models"), name).from_dict(fields)
 
 
-def test_the_document_is_valid(server: Server) -> None:
+def test_openapi_document_is_valid(server: Server) -> None:
     document = server.ask("/openapi.json")
     assert document["openapi"].startswith("3.1.")
     schemathesis.openapi.from_dict(document).validate()
 
 
-def test_has_every_route(package: str, server: Server) -> None:
+def test_generated_client_has_every_route(package: str, server: Server) -> None:
     operations = [each for path in server.ask("/openapi.json")["paths"].values() for each in path.values()]
     folder = Path(next(each for each in sys.path if (Path(each) / package).is_dir())) / package / "api"
     made = {path.stem for path in folder.glob("*/*.py") if path.stem != "__init__"}
@@ -75,7 +75,7 @@ def test_continues_a_text(package: str, server: Server) -> None:
     assert (status, found.choices[0].text) == (200, server.ask("/v1/completions", asked)["choices"][0]["text"])
 
 
-def test_looks_inside(package: str, server: Server) -> None:
+def test_inspection_endpoints(package: str, server: Server) -> None:
     asked = {"source": "a b", "model": "tiny-de-en"}
     status, found = call(package, "inspect.attention", server.base, body=of(package, "AttentionRequest", asked))
     wanted = server.ask("/attention", asked)
@@ -84,7 +84,7 @@ def test_looks_inside(package: str, server: Server) -> None:
     assert answer["attention"] == wanted["attention"]
 
 
-def test_what_is_wrong_is_an_error_with_fields(package: str, server: Server) -> None:
+def test_errors_have_fields(package: str, server: Server) -> None:
     asked = of(package, "TranslateRequest", {"q": "a b", "source": "de", "target": "xx"})
     status, found = call(package, "translate.translate", server.base, body=asked)
     assert (status, found.field, found.code) == (400, "target", "unknown_pair")

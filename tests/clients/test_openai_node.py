@@ -28,7 +28,7 @@ def test_completes_streams_and_lists(server: Server, node: Scripts) -> None:
     }
 
 
-def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str], node: Scripts) -> None:
+def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str], node: Scripts) -> None:
     server, key = guarded
     assert node("openai.mjs", server.base, key)["models"] == ["tiny-lyrics"]
     refused = {"kind": "AuthenticationError", "status": 401, "code": "invalid_api_key", "param": None}

@@ -90,7 +90,7 @@ def test_lists(client: openai.OpenAI) -> None:
     assert client.models.retrieve("tiny-lyrics") == found
 
 
-def test_refusals_are_the_exceptions_that_its_users_catch(client: openai.OpenAI) -> None:
+def test_refusals_become_the_client_s_exceptions(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         client.completions.create(model="nobody", prompt="分开")
     assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
@@ -104,7 +104,7 @@ def test_refusals_are_the_exceptions_that_its_users_catch(client: openai.OpenAI)
         client.models.retrieve("nobody")
 
 
-def test_a_key_is_needed_where_keys_are_kept(guarded: tuple[Server, str]) -> None:
+def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str]) -> None:
     server, key = guarded
     with openai.OpenAI(base_url=f"{server.base}/v1", api_key=key, max_retries=0) as client:
         assert client.completions.create(model="tiny-lyrics", **ASKED).choices[0].text

@@ -56,7 +56,7 @@ def test_servers_have_longer_to_stop_than_they_take_to_drain(name):
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_every_setting_can_be_handed_on(name):
+def test_compose_passes_every_setting_on(name):
     handed_on = SERVICES[name]["environment"]
     image = {
         "PARLANCE_CHECKPOINTS",
@@ -69,7 +69,7 @@ def test_every_setting_can_be_handed_on(name):
     assert set(handed_on.values()) == {None}  # no value of its own: the shell's, or the server's default
 
 
-def test_the_server_listens_on_this_machine_only_unless_told():
+def test_server_listens_on_localhost_by_default():
     assert SERVICES["api"]["ports"] == ["${HOST:-127.0.0.1}:${PORT:-8000}:8000"]
     assert SERVICES["api-gpu"]["ports"] == ["${HOST:-127.0.0.1}:${GPU_PORT:-8001}:8000"]
     assert "ports" not in SERVICES["train"]
@@ -125,13 +125,13 @@ def run_train(tmp_path):
 DEMO = ["-m training demo --out /checkpoints/.demo"]
 
 
-def test_an_empty_volume_is_filled_once(run_train):
+def test_empty_volume_is_filled_once(run_train):
     _, run = run_train
     assert run() == (0, DEMO, ["demo-de-en"])
     assert run() == (0, [], ["demo-de-en"])
 
 
-def test_whatever_the_volume_holds_is_left_as_it_is(run_train):
+def test_existing_volume_is_left_unchanged(run_train):
     volume, run = run_train
     (volume / "mine").mkdir()
     (volume / "mine" / "config.json").write_text("{}")
@@ -139,7 +139,7 @@ def test_whatever_the_volume_holds_is_left_as_it_is(run_train):
     assert (volume / "mine" / "config.json").read_text() == "{}"
 
 
-def test_an_interrupted_training_starts_anew_and_is_never_served(run_train):
+def test_interrupted_training_restarts_and_is_never_served(run_train):
     volume, run = run_train
     (volume / "lost+found").mkdir()  # what a fresh ext4 volume holds counts as empty
     (volume / ".demo" / "half").mkdir(parents=True)

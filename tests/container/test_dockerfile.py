@@ -59,7 +59,7 @@ def health_command() -> list[str]:
     return json.loads(only(FINAL, "HEALTHCHECK").split("CMD", 1)[1])
 
 
-def test_the_base_is_pinned_to_a_python_and_a_debian_release_and_shared_by_the_stages():
+def test_base_image_is_pinned_and_shared_by_the_stages():
     keyword, base = instructions()[0]
     assert (keyword, base) == ("ARG", "BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm")
     assert [stage[0][1] for stage in stages()] == [
@@ -69,11 +69,11 @@ def test_the_base_is_pinned_to_a_python_and_a_debian_release_and_shared_by_the_s
     ]
 
 
-def test_torch_is_for_the_cpu_unless_asked_and_its_index_can_be_replaced():
+def test_torch_is_the_cpu_build_by_default_from_a_replaceable_index():
     assert arguments(stages()[0]) == {"TORCH": "cpu", "TORCH_INDEX": "default"}
 
 
-def test_what_is_installed_is_pinned():
+def test_installed_packages_are_pinned():
     installs = [part for _, rest in stages()[0] for part in rest.split(";") if " install " in part]
     assert len(installs) == 2  # torch, then the rest
     assert all("-c constraints.txt" in part for part in installs)
@@ -82,14 +82,14 @@ def test_what_is_installed_is_pinned():
     assert "--no-deps" in sources
 
 
-def test_the_native_kernels_are_built_where_a_compiler_is_and_their_lack_does_not_stop_the_build():
+def test_native_kernels_are_built_if_possible():
     (kernels,) = [rest for keyword, rest in stages()[1] if keyword == "RUN" and "models.backends.native.build" in rest]
     assert kernels.index("command -v cc") < kernels.index("apt-get") < kernels.index("models.backends.native.build")
     assert '-m "$kernels" || echo' in kernels
     assert "set -e" not in kernels
 
 
-def test_the_final_stage_installs_nothing_and_copies_the_dependencies_and_the_sources_apart():
+def test_final_stage_copies_dependencies_and_sources_separately():
     assert [rest for keyword, rest in FINAL if keyword == "COPY"] == [
         "--from=dependencies /opt/parlance /opt/parlance",
         "--from=build /opt/parlance/code /opt/parlance/code",
@@ -99,7 +99,7 @@ def test_the_final_stage_installs_nothing_and_copies_the_dependencies_and_the_so
     assert not [rest for keyword, rest in FINAL if keyword == "ADD"]
 
 
-def test_the_user_is_an_unprivileged_number_that_owns_the_checkpoints():
+def test_user_is_unprivileged_and_owns_the_checkpoints():
     assert only(FINAL, "USER") == "10001:10001"
     keywords = [keyword for keyword, _ in FINAL]
     assert keywords.index("RUN") < keywords.index("USER")
@@ -108,7 +108,7 @@ def test_the_user_is_an_unprivileged_number_that_owns_the_checkpoints():
     assert "install -d -o 10001 -g 10001 /checkpoints /data" in setup
 
 
-def test_it_writes_to_tmp_alone():
+def test_container_writes_to_tmp_only():
     values = environment(FINAL)
     assert values["HOME"] == "/tmp"
     assert values["MPLCONFIGDIR"] == "/tmp/matplotlib"
@@ -117,7 +117,7 @@ def test_it_writes_to_tmp_alone():
     assert values["PARLANCE_DATA"] == "/data"
 
 
-def test_the_command_is_the_server_itself_so_that_it_gets_the_signal():
+def test_server_is_process_1_and_receives_signals():
     assert json.loads(only(FINAL, "CMD")) == ["python", "-m", "app"]
     values = environment(FINAL)  # a container's own loopback address could not be reached from outside
     assert (values["PARLANCE_HOST"], values["PARLANCE_PORT"]) == ("0.0.0.0", "8000")
@@ -126,7 +126,7 @@ def test_the_command_is_the_server_itself_so_that_it_gets_the_signal():
     assert "ENTRYPOINT" not in [keyword for keyword, _ in FINAL]
 
 
-def test_compose_asks_the_same_health_question():
+def test_compose_uses_the_same_health_check():
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
     for name in ("api", "api-gpu"):
         check = services[name]["healthcheck"]
@@ -141,7 +141,7 @@ def test_compose_asks_the_same_health_question():
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False), (None, False)])
-def test_the_health_check_is_the_readiness_of_the_server(status, healthy):
+def test_health_check_is_the_readiness_endpoint(status, healthy):
     asked = []
 
     class Answer(http.server.BaseHTTPRequestHandler):
@@ -168,7 +168,7 @@ def test_the_health_check_is_the_readiness_of_the_server(status, healthy):
     assert asked == ([] if status is None else ["/health/ready"])
 
 
-def test_the_labels_say_what_pyproject_says():
+def test_image_labels_equal_pyproject():
     labels = environment(FINAL)
     prefix = "org.opencontainers.image."
     assert labels[prefix + "title"] == "Parlance"
@@ -179,7 +179,7 @@ def test_the_labels_say_what_pyproject_says():
     assert arguments(FINAL) == {"VERSION": PROJECT["version"], "REVISION": "unknown"}
 
 
-def test_the_build_context_is_what_the_dockerfile_copies_and_nothing_else():
+def test_build_context_is_exactly_what_is_copied():
     copied = {
         path
         for stage in stages()
@@ -195,12 +195,12 @@ def test_the_build_context_is_what_the_dockerfile_copies_and_nothing_else():
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", ".dockerignore", "docker-compose.yml"])
-def test_no_file_of_the_container_holds_a_secret_or_a_local_path(name):
+def test_container_files_hold_no_secret_or_local_path(name):
     text = (ROOT / name).read_text("utf-8")
     assert not re.search(r"(?i)password|secret|token\s*=|/home/|/root/|/Users/", text)
 
 
-def test_the_scripts_can_be_run():
+def test_scripts_are_executable():
     for name in ("image-check", "compose-check"):
         script = ROOT / ".ci" / name
         assert script.stat().st_mode & 0o111

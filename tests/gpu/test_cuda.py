@@ -49,7 +49,7 @@ def mixed_requests(translator: bool) -> tuple[list[Prompt], list[DecodingOptions
 
 
 @pytest.mark.parametrize("name", ["tiny-de-en", "tiny-lyrics"])
-def test_every_kind_of_request_decodes_to_the_cpus_tokens(tiny_checkpoints: Path, name: str) -> None:
+def test_gpu_tokens_equal_cpu_tokens(tiny_checkpoints: Path, name: str) -> None:
     checkpoint = checkpoints.read(tiny_checkpoints / name)
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     prompts, options = mixed_requests(translator=checkpoint.config.kind == "translator")
@@ -61,7 +61,7 @@ def test_every_kind_of_request_decodes_to_the_cpus_tokens(tiny_checkpoints: Path
     assert different <= 1  # a tie within rounding may fall the other way
 
 
-def test_attention_equals_the_cpus(tiny_checkpoints: Path) -> None:
+def test_gpu_attention_equals_cpu_attention(tiny_checkpoints: Path) -> None:
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     maps = [
         attention_maps(load_network(checkpoint, device), [5, 6, 7, 3], [2, 4, 5], ["encoder", "decoder", "cross"])
@@ -84,7 +84,7 @@ def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Pat
     assert score_translator(checkpoint, load_network(checkpoint, "cpu"), pairs)["exact_match"] == 1.0
 
 
-def test_a_cuda_process_serves(tiny_checkpoints: Path) -> None:
+def test_cuda_worker_serves(tiny_checkpoints: Path) -> None:
     running = Running(EngineSettings(checkpoints=tiny_checkpoints, devices="auto", slots_per_model=8))
     try:
         running.ready()
@@ -100,7 +100,7 @@ def test_a_cuda_process_serves(tiny_checkpoints: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny-de-en", "tiny-lyrics"])
-def test_graphs_write_the_cpus_tokens_while_requests_come_and_go(tiny_checkpoints: Path, name: str) -> None:
+def test_cuda_graphs_give_cpu_tokens_under_changing_batches(tiny_checkpoints: Path, name: str) -> None:
     checkpoint = checkpoints.read(tiny_checkpoints / name)
     prompts, options = mixed_requests(translator=checkpoint.config.kind == "translator")
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
@@ -119,7 +119,7 @@ def test_graphs_write_the_cpus_tokens_while_requests_come_and_go(tiny_checkpoint
     assert different <= 1  # a tie within rounding may fall the other way
 
 
-def test_a_replayed_step_does_not_wait_for_the_device(tiny_checkpoints: Path) -> None:
+def test_replayed_step_does_not_synchronize(tiny_checkpoints: Path) -> None:
     network = load_network(checkpoints.read(tiny_checkpoints / "tiny-de-en"), CUDA)
     graphed = Graphed(cast(Recordable, select.decodable(network, "bf16")))
     state = graphed.allocate(8, 16, 64)

@@ -57,7 +57,7 @@ def command(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_one_process_of_torchrun_with_nccl_trains_and_goes_on(tmp_path: Path) -> None:
+def test_torchrun_with_nccl_trains_and_resumes(tmp_path: Path) -> None:
     (tmp_path / "song.txt").write_text(text(4000), encoding="utf-8")
     first = command(tmp_path, "--max-epochs", "1")
     assert first.returncode == 0, first.stderr
