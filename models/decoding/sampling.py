@@ -5,15 +5,13 @@ rows beside it, not on the order of requests."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from models.backends.native import build
-from models.backends.native.logit_kernels import native_sample, native_uniform
+from models.backends.native.logit_kernels import SamplingParameters, native_sample, native_uniform
 from models.backends.top_k import BLOCK, blocks, in_blocks
 from models.backends.top_k import top_k as top
 
@@ -34,18 +32,6 @@ def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) ->
         state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         state ^= state >> np.uint64(31)
     return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-class SamplingParameters(NamedTuple):
-    """How each row draws, arrays [B]: temperature > 0; top_k 0 and top_p 1 switch these filters off."""
-
-    temperature: npt.NDArray[np.float64]
-    top_k: npt.NDArray[np.int64]
-    top_p: npt.NDArray[np.float64]
-    uniform: npt.NDArray[np.float64]
-
-    def of(self, rows: npt.NDArray[np.int64]) -> SamplingParameters:
-        return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], self.uniform[rows])
 
 
 def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int64, c_void_p
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,19 @@ from torch import Tensor
 
 from models.backends.native import build
 
-if TYPE_CHECKING:
-    from models.decoding.sampling import SamplingParameters
-
 MOST = 64  # of a row: the best so far are kept in order by insertion, which suits few
+
+
+class SamplingParameters(NamedTuple):
+    """How each row draws, arrays [B]: temperature > 0; top_k 0 and top_p 1 switch these filters off."""
+
+    temperature: npt.NDArray[np.float64]
+    top_k: npt.NDArray[np.int64]
+    top_p: npt.NDArray[np.float64]
+    uniform: npt.NDArray[np.float64]
+
+    def of(self, rows: npt.NDArray[np.int64]) -> SamplingParameters:
+        return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], self.uniform[rows])
 
 
 def kernels() -> ctypes.CDLL | None:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.backends.native.logit_kernels import SamplingParameters
 from models.decoding.row_state import SEED_MASK
-from models.decoding.sampling import SamplingParameters, sample, uniform
+from models.decoding.sampling import sample, uniform
 
 ALMOST_1 = 1 - 2.0**-53
 Draw = tuple[float, int, float, float]  # temperature, top_k, top_p, uniform number

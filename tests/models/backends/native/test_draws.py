@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from models.backends.native import build, logit_kernels
+from models.backends.native.logit_kernels import SamplingParameters
 from models.decoding import sampling
-from models.decoding.sampling import SamplingParameters
 from tests.models.backends.native.test_fp32_recurrent import AVAILABLE
 from tests.models.decoding.draws import ALMOST_1, Draw, chosen_by_definition
 from tests.models.kernels import compiled
