@@ -6,6 +6,7 @@ import argparse
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
 
@@ -29,46 +30,22 @@ if TYPE_CHECKING:
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
+RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name
 NO_END = 10_000  # epochs: a time limit replaces the recipe's number, unless that is given as well
 
 
-class OverrideAction(argparse.Action):
-    """An option that states one key of the configuration. Its value stays a text here, so that what is wrong with it
-    is reported together with all other problems."""
-
-    def __init__(self, *arguments: Any, key: str, current: str, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.key, self.current = key, current
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        namespace.overrides = [
-            *namespace.overrides,
-            Override(self.key, values, option_string or self.current, is_text=True),
-        ]
-        if option_string != self.current:
-            namespace.renamed = [*namespace.renamed, f"{option_string} is now called {self.current}"]
-
-
-def add_override(
-    command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str, *, formerly: str = ""
-) -> None:
-    """formerly: another spelling of the option, which the help does not list."""
-    for spelling in filter(None, (option, formerly)):
+def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
+    """An option that states one key of the configuration, also under its former name. Its value stays a text here, so
+    that what is wrong with it is reported together with all other problems."""
+    for name in (option, *(former for former, present in RENAMED_OPTIONS.items() if present == option)):
         command.add_argument(
-            spelling,
-            action=OverrideAction,
-            key=key,
-            current=option,
+            name,
+            action="append",
             dest="overrides",
-            default=(),
+            default=[],
+            type=partial(Override, key, origin=name, is_text=True),
             metavar=metavar,
-            help=text if spelling == option else argparse.SUPPRESS,
+            help=text if name == option else argparse.SUPPRESS,
         )
 
 
@@ -79,7 +56,6 @@ def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Re
     add_override(command, "--learning-rate", "optimizer.learning_rate", "RATE", "peak learning rate")
     text = "any option of the configuration, such as optimizer.weight_decay=0.1; see `recipes --show NAME`"
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
-    command.set_defaults(renamed=())
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
@@ -194,6 +170,8 @@ def build_request(
             *(Override(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
         ],
     )
+    options = dict.fromkeys(override.origin for override in overrides if override.origin in RENAMED_OPTIONS)
+    renamed = [*(f"{option} is now called {RENAMED_OPTIONS[option]}" for option in options), *renamed]
     corpora = {role: named or file.located(role) for role, named in data.items()}
     problems = [*_unknown_options(arguments), *cleaning_problems]
     if arguments.processes < 1:
@@ -210,7 +188,7 @@ def build_request(
     overrides = [override for override in overrides if override.key != "recipe"]
     config = assemble(base, overrides, [*problems, *recipe_problems])
     given = {role: named for role, named in corpora.items() if named}
-    return RunRequest(config, given, file.machine, [*arguments.renamed, *renamed])
+    return RunRequest(config, given, file.machine, renamed)
 
 
 def _base_config(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ def add_translator(commands: Commands) -> None:
     add_cleaning(command)
     add_configuration(command, TRANSLATORS, "tiny")
     text = "pieces of the SentencePiece vocabulary, at most"
-    add_override(command, "--vocab-size", "tokenizer.vocab_size", "PIECES", text, formerly="--vocabulary")
+    add_override(command, "--vocab-size", "tokenizer.vocab_size", "PIECES", text)
     add_override(command, "--tokens-per-batch", "tokens_per_batch", "TOKENS", "of the longer side, padding included")
     add_run(command)
 
@@ -130,25 +130,24 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def run_evaluate(arguments: argparse.Namespace) -> Scores:
-    raise_all(_evaluate_problems(arguments.beam, arguments.length_penalty))
+    beam, penalty = arguments.beam, arguments.length_penalty
+    problems = []
+    if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:
+        problems.append(f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}")
+    if penalty is not None and not -10 <= penalty <= 10:
+        problems.append(f"--length-penalty must lie in {PENALTIES}, not {penalty}")
+    if penalty is not None and (beam or 1) <= 1:
+        problems.append("--length-penalty needs a --beam of at least 2")
+    raise_all(problems)
     return evaluate(
         arguments.folder,
         test=arguments.test,
         columns=parse_columns(arguments.columns),
         corpus=arguments.corpus,
-        beam=arguments.beam,
-        length_penalty=arguments.length_penalty,
+        beam=beam,
+        length_penalty=penalty,
         device=device_of(arguments),
     )
-
-
-def _evaluate_problems(beam: int | None, penalty: float | None) -> Iterator[str]:
-    if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:
-        yield f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}"
-    if penalty is not None and not -10 <= penalty <= 10:
-        yield f"--length-penalty must lie in {PENALTIES}, not {penalty}"
-    if penalty is not None and (beam or 1) <= 1:
-        yield "--length-penalty needs a --beam of at least 2"
 
 
 def add_recipes(commands: Commands) -> None:
@@ -160,22 +159,17 @@ def add_recipes(commands: Commands) -> None:
 def run_recipes(arguments: argparse.Namespace) -> None:
     recipes: dict[str, Recipe[Any]] = {f"translator/{name}": recipe for name, recipe in TRANSLATORS.items()}
     recipes |= {f"lyrics/{name}": recipe for name, recipe in LYRICISTS.items()}
-    if arguments.show:
-        print(explained_config(_recipe_named(arguments.show, recipes)()), end="")
+    if wanted := arguments.show:
+        matches = [name for name in recipes if wanted in (name, name.partition("/")[2])]
+        if not matches:
+            raise TrainingError(f"There is no recipe {wanted!r}; there are {', '.join(recipes)}.")
+        if len(matches) > 1:
+            raise TrainingError(f"There are two recipes of that name: say {' or '.join(matches)}.")
+        print(explained_config(recipes[matches[0]]()), end="")
         return
     for name, recipe in recipes.items():
         print(f"{name:<24} {recipe.summary}")
     print("\nAll options of one, explained: python -m training recipes --show NAME")
-
-
-def _recipe_named(wanted: str, recipes: Mapping[str, Recipe[Any]]) -> Recipe[Any]:
-    """By its name, or by command and name where both commands have a recipe of that name."""
-    matches = [name for name in recipes if wanted in (name, name.partition("/")[2])]
-    if not matches:
-        raise TrainingError(f"There is no recipe {wanted!r}; there are {', '.join(recipes)}.")
-    if len(matches) > 1:
-        raise TrainingError(f"There are two recipes of that name: say {' or '.join(matches)}.")
-    return recipes[matches[0]]
 
 
 def add_import_marian(commands: Commands) -> None:
