@@ -67,8 +67,13 @@ def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) ->
     others = [name for name in config.scores if name not in scores] if config else []
     if config is None or not others:
         return scores
-    if _has_weights(run.out, config, network):
-        return {**config.scores, **scores}
+    for path in (run.out / checkpoints.WEIGHTS, run.out / STAGING_FOLDER / checkpoints.WEIGHTS):
+        with contextlib.suppress(OSError, SafetensorError):
+            if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
+                saved, own = load_file(path), loading.unique_tensors(network)
+                if saved.keys() == own.keys() and all(torch.equal(saved[name], own[name]) for name in own):
+                    return {**config.scores, **scores}
+                break
     run.workers.note(f"The scores of {', '.join(others)} were other weights': give --test again to have them.")
     return scores
 
@@ -79,13 +84,3 @@ def _published_config(out: Path) -> CheckpointConfig | None:
         with contextlib.suppress(checkpoints.CheckpointError):
             return checkpoints.read_config(folder)
     return None
-
-
-def _has_weights(out: Path, config: CheckpointConfig, network: nn.Module) -> bool:
-    """Whether the weights whose checksum `config` holds are the network's."""
-    for path in (out / checkpoints.WEIGHTS, out / STAGING_FOLDER / checkpoints.WEIGHTS):
-        with contextlib.suppress(OSError, SafetensorError):
-            if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
-                saved, own = load_file(path), loading.unique_tensors(network)
-                return saved.keys() == own.keys() and all(torch.equal(saved[name], own[name]) for name in own)
-    return False

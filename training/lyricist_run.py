@@ -14,10 +14,9 @@ from training.config.run_config import LyricsConfig, recorded
 from training.data.tokenizer_training import character_tokenizer, tokenizer_digest
 from training.errors import TrainingError, pluralize
 from training.evaluation.memorisation import measure_memorisation
-from training.evaluation.samples import validation_sample
-from training.evaluation.scores import Scores, score_lyricist
+from training.evaluation.scores import Scores, score_lyricist, validation_sample
 from training.loop import snapshot
-from training.loop.progress import Outcome, Quality
+from training.loop.progress import Quality
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
 from training.report.card_writer import lyricist_facts, model_card
@@ -50,7 +49,12 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
         )
         if not run.workers.writes:
             return {}
-        scores = _scores(checkpoint, network, outcome, valid)
+        scores: Scores = {}
+        if outcome.progress.epoch:
+            loss = outcome.progress.last_epoch_loss
+            scores["training text, last epoch"] = {"nats_per_character": round(loss, 4)}
+        if len(valid) > 1:
+            scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
         characters = pluralize(len(train), "character")
         data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
         card = replace(
@@ -87,13 +91,3 @@ def build_lyricist(config: LyricsConfig, vocabulary: int) -> RecurrentLanguageMo
             else:
                 nn.init.zeros_(parameter)
     return network
-
-
-def _scores(checkpoint: Checkpoint, network: RecurrentLanguageModel, outcome: Outcome, valid: str) -> Scores:
-    scores: Scores = {}
-    if outcome.progress.epoch:
-        loss = outcome.progress.last_epoch_loss
-        scores["training text, last epoch"] = {"nats_per_character": round(loss, 4)}
-    if valid and len(valid) > 1:
-        scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
-    return scores

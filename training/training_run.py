@@ -58,8 +58,10 @@ class TrainingRun:
             task = ShardedTask(task, self.workers, self.device)
             seed_rank(config.loop.seed, self.workers.rank)
         writes = self.workers.writes
-        if writes and not self.resume:
-            self._remove_earlier_logs()
+        if writes and not self.resume:  # remove the logs of an earlier run, to which this one would append
+            for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
+                (self.out / name).unlink(missing_ok=True)
+            shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
         report = ProgressReport(
             self.out if writes else None,
             title,
@@ -90,12 +92,6 @@ class TrainingRun:
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
-
-    def _remove_earlier_logs(self) -> None:
-        """Those of an earlier run, to which this one would append."""
-        for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
-            (self.out / name).unlink(missing_ok=True)
-        shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
 
     def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
         text = run_file.run_file_text(config, self.data, self.device, self.workers.count)

@@ -47,7 +47,12 @@ def train_translator(
         tokenizers = run.workers.on_rank_0(
             lambda: fit_translator_tokenizers(config.tokenizer, train.sources, train.targets)
         )
-        _note_smaller_vocabulary(config, tokenizers, run)
+        wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
+        if config.tokenizer.kind == "sentencepiece" and largest < wanted:
+            pieces = pluralize(largest, "piece")
+            run.workers.note(
+                f"The corpus has enough for a vocabulary of {pieces}, fewer than the {wanted:,} asked for."
+            )
         network = build_translator(config, tokenizers, run.device)
         metadata = translator_metadata(config, network, tokenizers)
         checkpoint = Checkpoint(run.out, metadata, tokenizers)
@@ -56,11 +61,12 @@ def train_translator(
             segmentation.report.write(run.out / CORPUS_REPORT)
         held_out = subsample(valid, config.loop.validate_sentences) if valid else None
         validator = BleuValidator(checkpoint, network, held_out, config.loop) if held_out else None
+        texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
         outcome = run.train(
             TranslationTask(network, segmentation.epoch, pair_ids(checkpoint, held_out) if held_out else None, config),
             config,
             title=f"{config.source_language}→{config.target_language}",
-            fingerprint=snapshot.fingerprint(recorded(config), _texts(train, valid)),
+            fingerprint=snapshot.fingerprint(recorded(config), texts),
             vocabulary=tokenizer_digest(tokenizers),
             validator=validator,
         )
@@ -74,10 +80,6 @@ def train_translator(
         return scores
 
 
-def _texts(train: Pairs, valid: Pairs | None) -> list[list[str]]:
-    return [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
-
-
 def build_translator(
     config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], device: torch.device
 ) -> Transformer:
@@ -87,15 +89,6 @@ def build_translator(
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
     return Transformer(architecture).to(device)
-
-
-def _note_smaller_vocabulary(config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], run: TrainingRun) -> None:
-    wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
-    if config.tokenizer.kind == "sentencepiece" and largest < wanted:
-        run.workers.note(
-            f"The corpus has enough for a vocabulary of {pluralize(largest, 'piece')}, fewer than the {wanted:,} asked"
-            " for."
-        )
 
 
 def _scores(checkpoint: Checkpoint, network: Transformer, valid: Pairs | None, test: Pairs | None, beam: int) -> Scores:

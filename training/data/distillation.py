@@ -71,16 +71,9 @@ class Teacher:
         return len(self.checkpoint.source_ids(source)) <= self.checkpoint.config.max_source_tokens
 
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
-        """Of each source the beam's hypotheses, best first; at least one, which may be empty."""
-        options = self.options
-        return hypotheses(
-            self.checkpoint,
-            self.network,
-            sources,
-            beam=options.beam,
-            n_best=options.beam,
-            slots=options.slots,
-        )
+        """As `scores.hypotheses`, of the whole beam."""
+        beam, slots = self.options.beam, self.options.slots
+        return hypotheses(self.checkpoint, self.network, sources, beam=beam, n_best=beam, slots=slots)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
         """By sentence BLEU; of equals the one of the highest probability."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from models.backends.select import Network
 from models.checkpoint import Checkpoint
-from training.evaluation.samples import TEMPERATURE, sample_lyrics
+from training.evaluation.scores import SAMPLE_TEMPERATURE, sample_lyrics
 
 SAMPLES, CHARACTERS = 20, 500
 SPAN_LENGTHS = (20, 50)
@@ -35,16 +35,11 @@ def measure_memorisation(
     corpus belongs to the language."""
     characters = max(1, min(CHARACTERS, len(train) // SAMPLES))
     openings = [train[i * len(train) // SAMPLES] for i in range(SAMPLES)]
-    texts = sample_lyrics(checkpoint, network, openings, characters, temperature=TEMPERATURE, seed=seed)
-    baseline = corpus_overlap(_baseline_texts(valid, characters), train) if valid else None
-    return corpus_overlap(texts, train), baseline
-
-
-def _baseline_texts(text: str, characters: int) -> list[str]:
-    """As many pieces as there are samples, evenly spread, or the whole of a shorter text."""
-    if len(text) <= SAMPLES * characters:
-        return [text]
-    return [text[i * len(text) // SAMPLES :][:characters] for i in range(SAMPLES)]
+    texts = sample_lyrics(checkpoint, network, openings, characters, temperature=SAMPLE_TEMPERATURE, seed=seed)
+    held_out = [valid]
+    if len(valid) > SAMPLES * characters:
+        held_out = [valid[i * len(valid) // SAMPLES :][:characters] for i in range(SAMPLES)]
+    return corpus_overlap(texts, train), corpus_overlap(held_out, train) if valid else None
 
 
 def corpus_overlap(texts: Sequence[str], corpus: str) -> Overlap:

@@ -29,10 +29,12 @@ from training.data.corpus_readers import Columns
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.kernels.training_backend import LyricistBackend
+from training.loop.progress import Sample
 
 MAX_BEAM_SIZE = 64
 TOKENS_PER_BATCH = 4096
 IGNORED_TARGET = -100  # which cross-entropy leaves out
+SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE = 120, 0.8  # of a lyricist's sample at a validation
 
 Score = dict[str, float | int | str]
 Scores = dict[str, Score]
@@ -138,7 +140,7 @@ def hypotheses(
     length_penalty: float = 1.0,
     slots: int = 64,
 ) -> list[list[str]]:
-    """Of each source the beam's, best first; at least one, which may be empty."""
+    """Of each source the beam's hypotheses, best first; at least one, which may be empty."""
     config = checkpoint.config
     prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
     options = [
@@ -150,16 +152,39 @@ def hypotheses(
         )
         for p in prompts
     ]
-    found = decode(network, token_rules(config), prompts, options, slots=slots)
-    return [[checkpoint.decode(each.tokens) for each in best] or [""] for best in found]
+    beams = decode(network, token_rules(config), prompts, options, slots=slots)
+    return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
 def translate(
     checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
 ) -> list[str]:
     """The best translation of each source."""
-    found = hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)
-    return [best[0] for best in found]
+    beams = hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)
+    return [best for best, *_ in beams]
+
+
+def sample_lyrics(
+    checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, *, temperature: float, seed: int
+) -> list[str]:
+    """What a lyricist writes behind each opening. The draws depend on (seed + index, step) alone, and leave training's
+    random numbers as they are."""
+    prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
+    options = [
+        DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
+        for index in range(len(prompts))
+    ]
+    results = decode(network, token_rules(checkpoint.config), prompts, options, slots=min(64, len(prompts)))
+    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
+
+
+def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed: int) -> tuple[Sample, ...]:
+    """One text of a lyricist, behind the first line of its training text."""
+    opening = train.lstrip()[:20].split("\n")[0] or train[:1]
+    (text,) = sample_lyrics(
+        checkpoint, network, [opening], SAMPLE_CHARACTERS, temperature=SAMPLE_TEMPERATURE, seed=seed
+    )
+    return ((opening, "", text),)
 
 
 def score_translator(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
 import torch
@@ -67,17 +66,14 @@ class OptimizerStep(Generic[Batch]):
         self.optimizer.step()
 
 
-@dataclass(slots=True)
-class StepMeasurement:
-    """Of one update. loss []: summed over its tokens; norm []: of the gradient of the mean loss, before clipping."""
+class StepMeasurement(NamedTuple):
+    """Of one update. fraction: of the run that is over, for the progress bar."""
 
     update: int
     epoch: int
-    loss: Tensor
-    norm: Tensor
-    tokens: int
+    gradient: Gradient
     learning_rate: float
-    fraction: float  # of the run that is over, for the progress bar
+    fraction: float
 
 
 class StepMeter:
@@ -92,7 +88,7 @@ class StepMeter:
         """Before the weights follow the gradient: an eager meter finds a nan in time to spare them, any other by its
         next reading, which is before the next snapshot."""
         if self.eager:
-            _check_finite(measurement, measurement.loss.item(), measurement.norm.item())
+            _check_finite(measurement, measurement.gradient.loss.item(), measurement.gradient.norm.item())
         self._unread.append(measurement)
 
     def read(self) -> list[tuple[StepMeasurement, float]]:
@@ -100,8 +96,8 @@ class StepMeter:
         unread, self._unread = self._unread, []
         if not unread:
             return []
-        losses = torch.stack([m.loss for m in unread]).tolist()
-        norms = torch.stack([m.norm for m in unread]).tolist()
+        losses = torch.stack([m.gradient.loss for m in unread]).tolist()
+        norms = torch.stack([m.gradient.norm for m in unread]).tolist()
         for measurement, loss, norm in zip(unread, losses, norms, strict=True):
             _check_finite(measurement, loss, norm)
         return list(zip(unread, losses, strict=True))

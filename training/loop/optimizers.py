@@ -82,13 +82,15 @@ class Muon(torch.optim.Optimizer):
         for parameter in parameters:
             if "step" not in self.state[parameter]:
                 self.state[parameter]["step"] = torch.zeros((), device=parameter.device)
+        counts: list[Tensor] = [self.state[p]["step"] for p in parameters]
+        torch._foreach_add_(counts, 1)
         torch._fused_adamw_(
             parameters,
             [p.grad for p in parameters if p.grad is not None],
             [self._state(p, "exp_avg") for p in parameters],
             [self._state(p, "exp_avg_sq") for p in parameters],
             [],
-            self._count(parameters),
+            counts,
             lr=group["lr"],
             beta1=group["betas"][0],
             beta2=group["betas"][1],
@@ -97,11 +99,6 @@ class Muon(torch.optim.Optimizer):
             amsgrad=False,
             maximize=False,
         )
-
-    def _count(self, parameters: list[Tensor]) -> list[Tensor]:
-        counts: list[Tensor] = [self.state[p]["step"] for p in parameters]
-        torch._foreach_add_(counts, 1)
-        return counts
 
     def _state(self, parameter: Tensor, name: str) -> Tensor:
         state = self.state[parameter]
@@ -117,7 +114,15 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.
     if config.name == "sgd":
         return torch.optim.SGD(parameters, lr=config.learning_rate)
     if config.name == "muon":
-        return _build_muon(config, network, parameters)
+        hidden = {id(p) for p in hidden_matrices(network)}
+        return Muon(
+            {"params": [p for p in parameters if id(p) in hidden], "weight_decay": config.weight_decay},
+            _weight_decay_groups([p for p in parameters if id(p) not in hidden], config.weight_decay),
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            betas=config.betas,
+            eps=config.epsilon,
+        )
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     # fused: one pass over memory for all of an update; 4.6 ms where the default took 17.8 (1.8 million weights)
     return kind(
@@ -135,15 +140,6 @@ def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) ->
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
-
-
-def _build_muon(config: OptimizerConfig, network: nn.Module, parameters: list[nn.Parameter]) -> Muon:
-    hidden = {id(p) for p in hidden_matrices(network)}
-    rest = _weight_decay_groups([p for p in parameters if id(p) not in hidden], config.weight_decay)
-    matrices = {"params": [p for p in parameters if id(p) in hidden], "weight_decay": config.weight_decay}
-    return Muon(
-        matrices, rest, lr=config.learning_rate, momentum=config.momentum, betas=config.betas, eps=config.epsilon
-    )
 
 
 def hidden_matrices(network: nn.Module) -> list[nn.Parameter]:

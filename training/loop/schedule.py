@@ -26,17 +26,14 @@ def learning_rate(config: OptimizerConfig, update: int, progress: float) -> floa
         return config.learning_rate * math.sqrt(min(1.0, warmup / update))
     if config.schedule not in DECAYING_SCHEDULES:
         return config.learning_rate
-    decay = _decay_factor(config, min(progress, 1.0))
-    return config.learning_rate * (config.final_fraction + (1 - config.final_fraction) * decay)
-
-
-def _decay_factor(config: OptimizerConfig, progress: float) -> float:
-    """From 1 at the start to 0 at the end."""
+    progress = min(progress, 1.0)
     if config.schedule == "cosine":
-        return (1 + math.cos(math.pi * progress)) / 2
-    if config.schedule == "linear":
-        return 1 - progress
-    return min(1.0, (1 - progress) / config.decay_fraction)
+        decay = (1 + math.cos(math.pi * progress)) / 2
+    elif config.schedule == "linear":
+        decay = 1 - progress
+    else:
+        decay = min(1.0, (1 - progress) / config.decay_fraction)
+    return config.learning_rate * (config.final_fraction + (1 - config.final_fraction) * decay)
 
 
 @dataclass(slots=True)

@@ -137,7 +137,7 @@ class Trainer:
             progress.skipped += 1
             return
         done = self.planner.fraction_done(progress)
-        self.meter.add(StepMeasurement(progress.update + 1, progress.epoch, *gradient, rate, done))
+        self.meter.add(StepMeasurement(progress.update + 1, progress.epoch, gradient, rate, done))
         self.optimizer_step.apply(rate)
         progress.update += 1
         self.selection.average.update(progress.update)
@@ -149,11 +149,10 @@ class Trainer:
 
     def _read_meter(self) -> None:
         for step, loss in self.meter.read():
+            tokens = step.gradient.tokens
             self.progress.epoch_loss += loss
-            self.progress.epoch_tokens += step.tokens
-            self.report.step(
-                step.update, step.epoch, loss / step.tokens, step.tokens, step.learning_rate, step.fraction
-            )
+            self.progress.epoch_tokens += tokens
+            self.report.step(step.update, step.epoch, loss / tokens, tokens, step.learning_rate, step.fraction)
 
     def _end_of_epoch(self) -> None:
         progress = self.progress

@@ -178,8 +178,10 @@ class WeightSelection:
         outcome.weights, outcome.chosen = best, f"the weights of update {progress.best_update:,}"
         outcome.validation = Validation(progress.best_loss, progress.best_bleu)
         if len(self.best.kept) > 1:
-            mean = self.best.mean()
-            validation = self._measure_with(mean)
+            mean, last = self.best.mean(), {name: t.clone() for name, t in self.network.state_dict().items()}
+            self.network.load_state_dict(mean)
+            validation, _ = self._measure()
+            self.network.load_state_dict(last)
             if validation and validation.cost(self.choose_by) < self.best.kept[0][0]:
                 outcome.weights, outcome.validation = mean, validation
                 outcome.chosen = self.best.mean_description()
@@ -193,13 +195,6 @@ class WeightSelection:
                 return None, Quality()
             quality = self.validator() if self.validator else Quality()
         return Validation(loss, quality.bleu), quality
-
-    def _measure_with(self, weights: Weights) -> Validation | None:
-        own = {name: t.clone() for name, t in self.network.state_dict().items()}
-        self.network.load_state_dict(weights)
-        validation, _ = self._measure()
-        self.network.load_state_dict(own)
-        return validation
 
     def _averaged_weights(self) -> Weights:
         """A copy of the averaged weights."""
