@@ -151,11 +151,12 @@ def _drawn(construction: Callable[[Dice], Tree | None], quota: int) -> dict[str,
 @cache
 def _phrases() -> tuple[Phrase, ...]:
     """The phrases without those of which a text in some language is taken already."""
-    examples = (  # of the documentation
+    examples: tuple[Tree, ...] = (  # of the documentation
         Clause(PRONOUNS["i"], VERBS["want"], NounPhrase(NOUNS["beer"], "a")),
         Clause(NounPhrase(NOUNS["Tom"]), VERBS["chase"], NounPhrase(NOUNS["Jerry"])),
     )
-    never_held_out: dict[str, Tree] = {tree.key: tree for tree in (*fixed_formulas(), *examples)}
+    never_held_out: dict[str, Tree] = {formula.key: formula for formula in fixed_formulas()}
+    never_held_out |= {tree.key: tree for tree in examples}
     trees = never_held_out | {tree.key: tree for tree in greeting_formulas()}
     for construction, quota in _QUOTAS.items():
         trees |= _drawn(construction, quota)

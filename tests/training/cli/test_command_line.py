@@ -46,7 +46,7 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
         ["evaluate"],
     ],
 )
-def test_unknown_options_are_told_by_the_parser(
+def test_unknown_options_are_reported_with_suggestions(
     here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -72,12 +72,12 @@ def test_every_wrong_limit_is_named_in_one_message(
 
 
 @pytest.mark.parametrize("minutes", ["nan", "-inf", "-0.1"])
-def test_minutes_that_never_pass(here: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
+def test_max_minutes_must_be_positive(here: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
     assert f"max_minutes must be more than 0, not {minutes}" in refused(capsys, *SING, f"--max-minutes={minutes}")
 
 
 @pytest.mark.parametrize("threads", ["0", "-2"])
-def test_threads(here: Path, capsys: pytest.CaptureFixture[str], threads: str) -> None:
+def test_thread_count_must_be_positive(here: Path, capsys: pytest.CaptureFixture[str], threads: str) -> None:
     assert f"--threads must be at least 1, not {threads}" in refused(capsys, *SING, "--threads", threads)
 
 
@@ -131,7 +131,7 @@ def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path
         assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, wanted)
 
 
-def test_languages_that_nobody_can_ask_for_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_invalid_language_codes_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["--source", "", "--target", "auto", "--train", "p.tsv", "--out", str(tmp_path / "out")]
     assert main(["translator", *arguments]) == 2
     said = capsys.readouterr().err
@@ -142,7 +142,7 @@ def test_languages_that_nobody_can_ask_for_are_refused(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
 )
-def test_too_little_memory_is_a_sentence(
+def test_out_of_memory_is_reported_in_one_sentence(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def without_memory(*_: object, **__: object) -> None:

@@ -23,7 +23,7 @@ from training.config.run_config import NO_CLEANING, CleaningConfig, TranslatorCo
         (["identical_from=1"], CleaningConfig(identical_from=1)),
     ],
 )  # fmt: skip
-def test_settings(settings: list[str], wanted: CleaningConfig) -> None:
+def test_clean_settings_become_cleaning_config(settings: list[str], wanted: CleaningConfig) -> None:
     assert cleaning_of(settings) == wanted
 
 

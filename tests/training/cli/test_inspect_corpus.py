@@ -38,7 +38,7 @@ def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
     return found
 
 
-def test_the_facts_of_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pair_statistics_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = inspected(capsys, "p.tsv", "--test", "t.tsv")
     report = found["report"]
     assert {name: reason["count"] for name, reason in report["dropped"].items()} == {
@@ -68,7 +68,7 @@ def test_odd_characters_name_their_line(folder: Path, capsys: pytest.CaptureFixt
     assert odd == [wanted]
 
 
-def test_the_page_of_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pair_statistics_as_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect-corpus", "p.tsv", "--test", "t.tsv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:8] == [
@@ -88,13 +88,13 @@ def test_the_page_of_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "sources with several targets: 1" in lines
 
 
-def test_the_rules_can_be_tried_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_corpus_applies_cleaning_rules(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = inspected(capsys, "p.tsv", "--clean", "off")
     assert found["report"]["kept"] == 5
     assert found["report"]["dropped"].keys() == {"empty side"}
 
 
-def test_subwords_are_counted_when_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_subwords_option_counts_subwords(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspected(capsys, "p.tsv")["lengths"].keys() == {"words", "characters"}
     found = inspected(capsys, "p.tsv", "--subwords", "60")["lengths"]
     for side in ("source", "target"):
@@ -108,7 +108,7 @@ def test_languages_choose_among_those_of_a_memory(folder: Path, capsys: pytest.C
     assert "say which with --source and --target" in refused(capsys, "inspect-corpus", "m.tmx")
 
 
-def test_the_facts_of_a_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_statistics_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = inspected(capsys, "s.txt")
     assert (found["origin"], found["lines"], found["blank_lines"]) == ("s.txt", 81, 20)
     assert found["repeated"]["lines"] == {
@@ -125,7 +125,7 @@ def test_the_facts_of_a_text(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert found["lengths"]["characters"]["lines"]["most"] == 5
 
 
-def test_the_page_of_a_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_statistics_as_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect-corpus", "s.txt"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "s.txt: 81 lines, 20 of them blank"
@@ -135,14 +135,14 @@ def test_the_page_of_a_text(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("name", ["s.txt", "p.tsv", "folder", "songs.jsonl", "m.tmx", "a,b", "missing", "hf:songs"])
-def test_texts_and_pairs_are_told_apart(folder: Path, name: str) -> None:
+def test_corpus_kind_is_detected_from_its_name(folder: Path, name: str) -> None:
     (folder / "folder").mkdir()
     for file in ("songs.jsonl", "m.tmx"):
         write(folder / file, "")
     assert is_text(name) == (name not in ("p.tsv", "m.tmx", "a,b"))
 
 
-def test_nothing_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_corpus_writes_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(folder.iterdir())
     inspected(capsys, "p.tsv")
     inspected(capsys, "s.txt")
@@ -162,14 +162,14 @@ def test_nothing_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         (["empty.txt"], "empty.txt has no text."),
     ],
 )
-def test_what_can_be_mended(
+def test_wrong_arguments_are_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], wanted: str
 ) -> None:
     write(folder / "empty.txt", "\n \n")
     assert refused(capsys, "inspect-corpus", *arguments).startswith(wanted)
 
 
-def test_what_looks_like_pairs_is_said_to_be_read_as_a_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tabs_in_a_text_are_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hint = "To read pairs of texts, give --source and --target."
     write(folder / "deck.txt", tsv(ROWS))
     write(folder / "p.jsonl", '{"de": "Hund", "en": "dog"}\n')

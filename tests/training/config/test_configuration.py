@@ -41,7 +41,7 @@ def of(*arguments: str) -> Any:
     return build_request(given, recipes.TRANSLATORS, "tiny", {"train": "pairs.tsv"}, {}).config
 
 
-def test_every_fault_of_file_set_and_flags_stands_in_one_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_of_file_set_and_options_are_listed_together(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "my.toml").write_text(
         """
 source_language = "auto"
@@ -117,7 +117,7 @@ threads = 0
     assert not (here / "m").exists()
 
 
-def test_what_stands_later_wins(here: Path) -> None:
+def test_later_override_wins(here: Path) -> None:
     Path("my.toml").write_text(
         "label_smoothing = 0.3\n[loop]\nseed = 5\npatience = 2\n[optimizer]\nlearning_rate = 1\n"
     )
@@ -158,7 +158,7 @@ def test_a_file_names_its_base(here: Path) -> None:
         ("none", str, "none"),
     ],
 )
-def test_texts_are_read_as_their_key_has_it(text: str, annotation: Any, value: Any) -> None:
+def test_parse_value_by_type(text: str, annotation: Any, value: Any) -> None:
     found = parse_value(text, annotation)
     assert (found, type(found)) == (value, type(value))
 
@@ -174,7 +174,7 @@ def test_texts_are_read_as_their_key_has_it(text: str, annotation: Any, value: A
         ("x", float | None, "must be a number, not 'x'"),
     ],
 )
-def test_a_wrong_type_says_what_is_allowed(value: Any, annotation: Any, wanted: str) -> None:
+def test_wrong_type_error_names_allowed_values(value: Any, annotation: Any, wanted: str) -> None:
     with pytest.raises(ValueError) as caught:
         check_value(value, annotation)
     assert str(caught.value) == wanted
@@ -286,7 +286,7 @@ def test_numbers_survive_toml(value: Any) -> None:
     assert tomllib.loads(f"x = {toml_literal(value)}")["x"] == value
 
 
-def test_a_lyricist_that_waits_for_a_gain_nobody_measures() -> None:
+def test_patience_without_held_out_text_is_refused() -> None:
     stated = [Override("valid_fraction", 0.0, "my.toml"), Override("loop.patience", 3, "my.toml")]
     with pytest.raises(CannotStart, match=r"loop.patience = 3 needs something held out: valid_fraction is 0"):
         assemble(lyricist(), stated)
@@ -300,7 +300,9 @@ def test_a_lyricist_that_waits_for_a_gain_nobody_measures() -> None:
         ("data = 3", "my.toml: data must be a table."),
     ],
 )
-def test_a_file_that_is_none(here: Path, capsys: pytest.CaptureFixture[str], content: str, wanted: str) -> None:
+def test_invalid_run_files_are_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], content: str, wanted: str
+) -> None:
     (here / "my.toml").write_text(content)
     assert refused(capsys, *TRANSLATORS_ONLY).startswith(wanted)
     assert refused(capsys, *SING, "--config", "none.toml") == "The run cannot start: none.toml does not exist."
@@ -326,7 +328,7 @@ def test_cleaning_is_configuration_like_any_other(here: Path, capsys: pytest.Cap
     assert "loop.seed must be a whole number, not 'x' (--seed)" in message
 
 
-def test_nothing_can_be_chosen_by_the_bleu_of_no_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_choose_by_bleu_needs_held_out_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(capsys, *TRANSLATE, "--set", "loop.choose_by=bleu")
     assert message == "This cannot start: loop.choose_by = bleu needs held-out pairs: give --valid."
     assert not (here / "m").exists()

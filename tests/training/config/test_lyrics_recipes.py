@@ -21,7 +21,7 @@ def test_a_text_gets_the_recipe_of_its_size() -> None:
     assert [lyricist_for(length) for length in (0, 299_999, 300_000, 1_115_394)] == ["small"] * 2 + ["medium"] * 2
 
 
-def test_the_chosen_recipe_is_said_and_trained(
+def test_chosen_recipe_is_noted_and_trained(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipes, "MEDIUM_TEXT", 400)
@@ -34,7 +34,7 @@ def test_the_chosen_recipe_is_said_and_trained(
     assert checkpoints.read(here / "n").config.training["recipe"] == "medium"
 
 
-def test_a_recipe_that_is_named_goes_before_the_size(
+def test_named_recipe_overrides_choice_by_size(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
@@ -44,7 +44,7 @@ def test_a_recipe_that_is_named_goes_before_the_size(
 
 
 @pytest.mark.parametrize("cell", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
-def test_masks_of_every_kind_go_on_where_they_stood(tmp_path: Path, cell: str) -> None:
+def test_all_dropout_masks_resume_exactly(tmp_path: Path, cell: str) -> None:
     """The medium recipe's regularisers and average on a tiny network, killed inside an epoch."""
     medium = LYRICISTS["medium"]()
     network = {**medium.network, "embedding": 8, "hidden": 8, "cell": cell}

@@ -11,7 +11,7 @@ from tests.training.small import translator
 from training.config import run_file
 
 
-def test_a_file_is_not_taken_for_another_whose_name_ends_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digests_are_matched_by_whole_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = ["pairs.tsv", "more-pairs.tsv"]
     for name in names:
@@ -26,7 +26,7 @@ def test_a_file_is_not_taken_for_another_whose_name_ends_alike(tmp_path: Path, m
     assert problem.startswith(f"{tmp_path}/more-pairs.tsv is not what run.toml recorded")
 
 
-def test_the_processes_of_a_run_belong_to_its_repetition() -> None:
+def test_run_file_repeats_the_number_of_processes() -> None:
     one, two = (
         run_file.run_file_text(translator(), {"train": "p.tsv"}, torch.device("cpu"), count) for count in (1, 2)
     )

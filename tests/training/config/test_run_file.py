@@ -63,7 +63,7 @@ def test_data_beside_the_file_is_found_from_anywhere(here: Path, monkeypatch: py
     assert checkpoints.read(Path("m")).config.training["loop"]["max_epochs"] == 1
 
 
-def test_another_recipe_than_the_recorded_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recipe_that_contradicts_a_complete_run_file_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SING, "--max-epochs", "1"]) == 0
     capsys.readouterr()
     message = refused(capsys, "lyrics", "--config", "m/run.toml", "--recipe", "d2l-adam", "--out", "again")

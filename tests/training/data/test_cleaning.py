@@ -49,7 +49,7 @@ def reasons(given: Pairs, config: CleaningConfig | None = None, **held_out: Pair
         (CAT, "exact duplicate", {"duplicates": False}),
     ],
 )
-def test_a_rule(bad: tuple[str, str], reason: str, off: dict[str, Any]) -> None:
+def test_each_rule_drops_its_pairs(bad: tuple[str, str], reason: str, off: dict[str, Any]) -> None:
     given = pairs(DOG, CAT, bad)
     assert reasons(given) == {reason: ["file:3"]}
     assert reasons(given, CleaningConfig(**off)) == {}
@@ -69,16 +69,16 @@ def test_a_rule(bad: tuple[str, str], reason: str, off: dict[str, Any]) -> None:
         ("x" * 5000, "y" * 5000),
     ],
 )
-def test_what_no_rule_takes(good: tuple[str, str]) -> None:
+def test_clean_pairs_are_kept(good: tuple[str, str]) -> None:
     assert reasons(pairs(DOG, CAT, good)) == {}
 
 
-def test_nothing_at_all_is_left_out_when_all_is_off() -> None:
+def test_no_cleaning_keeps_every_pair() -> None:
     bad = [DOG, DOG, ("a\x07", "b"), LONG_COPY, ("a" * 9000, "b"), ("Ã¼", "\ufffd")]
     assert reasons(pairs(*bad), NO_CLEANING, test=pairs(DOG), validation=pairs(*bad)) == {}
 
 
-def test_the_ratio_is_measured_against_the_corpus_own() -> None:
+def test_length_ratio_is_relative_to_the_corpus_median() -> None:
     """Each target has a fifth of its source's characters, as no plain limit of 4 would allow."""
     rows = [("word " * n, "字" * n) for n in range(20, 40)]
     assert reasons(pairs(*rows)) == {}
@@ -139,29 +139,29 @@ def test_sources_of_the_default_are_those_of_the_test_set() -> None:
         ("Ｂier", "bier"),
     ],
 )
-def test_what_is_the_same_but_for_form(a: str, b: str) -> None:
+def test_comparison_key_ignores_case_space_and_form(a: str, b: str) -> None:
     assert comparison_key(a) == comparison_key(b)
     assert comparison_key("Bar") != comparison_key("Bär")
 
 
 @given(st.text())
-def test_the_comparable_form_is_what_it_is_said_to_be(text: str) -> None:
+def test_comparison_key_is_nfkc_casefold_and_single_spaces(text: str) -> None:
     assert comparison_key(text) == " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x0bb", "\x7f", "a\x85", "\ufffd", "fÃ¼r", "â€œquotedâ€\x9d", "Ð¼Ð¸Ñ€"])
-def test_broken(text: str) -> None:
+def test_broken_texts_are_detected(text: str) -> None:
     assert is_broken(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "für", "мир", "„ja“", "NÃO", "là»", "a\u200db", "한국어", "x\u2028y", "Âge", "’90er"]
 )
-def test_whole(text: str) -> None:
+def test_intact_texts_are_not_broken(text: str) -> None:
     assert not is_broken(text)
 
 
-def test_too_few_pairs_to_train_on() -> None:
+def test_too_few_pairs_are_refused() -> None:
     assert refusal(clean, pairs(DOG), CleaningConfig()) == "file has 1 pair; training needs at least two."
     message = refusal(clean, pairs(DOG, DOG, LONG_COPY), CleaningConfig())
     assert message == (

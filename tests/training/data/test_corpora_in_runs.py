@@ -87,7 +87,9 @@ def test_several_corpora_in_several_formats(here: Path, capsys: pytest.CaptureFi
         ("p.tsv", "a\tb\tc\n", "p.tsv line 1 has 3 columns (1 'a', 2 'b', 3 'c'): say which"),
     ],
 )
-def test_a_corpus_to_mend(here: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, wanted: str) -> None:
+def test_corpus_problems_are_one_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, wanted: str
+) -> None:
     write(here / name, content)
     command = [argument if argument != "pairs.tsv" else name for argument in TRANSLATE]
     assert refused(capsys, *command).startswith(wanted)

@@ -103,7 +103,7 @@ def test_a_nul_character_names_the_line(tmp_path: Path) -> None:
     assert fault(path) == f"{path} holds a NUL character in line 2: is it a text file?"
 
 
-def test_gzip_files_that_are_none_or_cut_short_or_damaged(tmp_path: Path) -> None:
+def test_invalid_gzip_files_are_refused(tmp_path: Path) -> None:
     path, whole = tmp_path / "t.tsv.gz", gzip.compress(b"a\tb\n" * 500)
     damaged = bytearray(whole)
     damaged[len(damaged) // 2] ^= 0xFF

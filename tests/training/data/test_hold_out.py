@@ -38,7 +38,7 @@ def test_how_many_pairs_are_held_out(count: int, held_out: int) -> None:
     assert (len(train), len(valid) if valid else 0) == (count - held_out, held_out)
 
 
-def test_hold_out_spares_none_where_all_say_the_same() -> None:
+def test_hold_out_of_identical_pairs_is_none() -> None:
     given = Pairs([f"s{i}" for i in range(200)], ["yes"] * 200)
     assert hold_out(given, 1) == (given, None)
 

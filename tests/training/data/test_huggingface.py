@@ -43,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         ("hf:owner/name:de-en:validation[5:10]", ("owner/name", "de-en", "validation[5:10]")),
     ],
 )
-def test_names(asked: list[tuple[Any, ...]], argument: str, wanted: tuple[Any, ...]) -> None:
+def test_parse_dataset_name(asked: list[tuple[Any, ...]], argument: str, wanted: tuple[Any, ...]) -> None:
     found = read_pairs(argument, ("de", "en"))
     assert asked == [wanted]
     assert list(zip(found.sources, found.targets, strict=True)) == PAIRS
@@ -51,7 +51,7 @@ def test_names(asked: list[tuple[Any, ...]], argument: str, wanted: tuple[Any, .
 
 
 @pytest.mark.parametrize("argument", ["hf:", "hf::x", "hf:a:b:c:d", "hf:a:"])
-def test_no_names(argument: str) -> None:
+def test_invalid_dataset_names_are_refused(argument: str) -> None:
     assert refusal(parse_dataset_name, argument).startswith(f"{argument} is no data set's name: write hf:NAME,")
 
 

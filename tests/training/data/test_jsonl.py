@@ -26,7 +26,7 @@ DOG = {"de": "Der Hund schläft.", "en": "The dog is asleep."}
     ],
 )
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz", "p.json", "p.NDJSON"])
-def test_layouts(tmp_path: Path, record: object, name: str) -> None:
+def test_jsonl_layouts(tmp_path: Path, record: object, name: str) -> None:
     path = write(tmp_path / name, json.dumps(record) + "\n\n" + json.dumps(record, ensure_ascii=False))
     found = read_pairs(str(path), DE_EN)
     assert list(zip(found.sources, found.targets, strict=True)) == [PAIRS[0]] * 2

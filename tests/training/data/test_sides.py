@@ -50,14 +50,14 @@ def test_examples_of_what_was_left_out_turn_with_the_columns(tmp_path: Path) -> 
     assert (example.source, example.target) == ("", "Nothing.")
 
 
-def test_columns_that_were_named_stay_and_a_doubt_is_told(tmp_path: Path) -> None:
+def test_named_columns_are_kept_with_a_note(tmp_path: Path) -> None:
     path = write(tmp_path / "p.tsv", tsv(ROWS))
     found = read_pairs(str(path), ("de", "en"), (2, 1))
     assert found.sources[0] == ROWS[0][1]
     assert found.reported().notes == [f"{path} {ASKED}"]
 
 
-def test_two_files_the_wrong_way_around(tmp_path: Path) -> None:
+def test_reversed_files_are_noted(tmp_path: Path) -> None:
     de, en = (write(tmp_path / f"t.{i}", "".join(f"{row[i]}\n" for row in ROWS)) for i in (0, 1))
     assert read_pairs(f"{de},{en}", ("de", "en")).reported().notes == []
     wrong = read_corpora([f"{de},{en}", f"{en},{de}"], ("de", "en"))
@@ -69,7 +69,9 @@ def test_two_files_the_wrong_way_around(tmp_path: Path) -> None:
     [(ENGLISH_FIRST[:9], ("de", "en")), (ENGLISH_FIRST, ("x-a", "x-b")), (ENGLISH_FIRST, ("de", "de"))],
     ids=["few", "unknown languages", "one language"],
 )
-def test_no_doubt_without_grounds(tmp_path: Path, rows: list[tuple[str, str]], languages: tuple[str, str]) -> None:
+def test_undecided_languages_are_not_noted(
+    tmp_path: Path, rows: list[tuple[str, str]], languages: tuple[str, str]
+) -> None:
     found = read_pairs(str(write(tmp_path / "p.tsv", tsv(rows))), languages)
     assert (found.sources[0], found.reported().notes) == (rows[0][0], [])
 
@@ -90,7 +92,7 @@ def test_the_first_pair_is_shown_under_its_languages(tmp_path: Path, capsys: pyt
     ]
 
 
-def test_a_test_set_the_wrong_way_around_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reversed_test_set_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write(tmp_path / "p.tsv", tsv(ROWS))
     test = write(tmp_path / "test.tsv", tsv([(f"{b} Yes.", f"{a} Ja.") for a, b in ROWS]))
     assert main(["inspect-corpus", str(train), "--source", "de", "--target", "en", "--test", str(test)]) == 0

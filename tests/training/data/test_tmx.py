@@ -73,7 +73,7 @@ def test_of_two_variants_of_a_language_the_first_is_taken_and_a_region_keeps_apa
     assert "no unit with both pt-AO and de" in fault(path, ("pt-AO", "de"))
 
 
-def test_languages_that_are_not_there_are_answered_with_those_that_are(tmp_path: Path) -> None:
+def test_missing_languages_error_lists_present_ones(tmp_path: Path) -> None:
     path = write(tmp_path / "m.tmx", tmx(PAIRS))
     wanted = f"{path} has no unit with both de and fr; its languages and their segments: de-DE (2), en-GB (2)."
     assert fault(path, ("de", "fr")) == wanted
@@ -110,13 +110,13 @@ def test_the_usual_document_type_is_not_fetched(tmp_path: Path) -> None:
         (tmx(PAIRS).encode().replace("ü".encode(), b"\xfc"), "not well-formed (invalid token)"),
     ],
 )
-def test_what_is_no_xml_names_the_line(tmp_path: Path, content: str | bytes, wanted: str) -> None:
+def test_malformed_xml_names_the_line(tmp_path: Path, content: str | bytes, wanted: str) -> None:
     message = fault(write(tmp_path / "m.tmx", content), DE_EN)
     assert f"{tmp_path / 'm.tmx'} is no well-formed TMX: line " in message
     assert wanted in message
 
 
-def test_an_encoding_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_xml_encoding_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "m.tmx", '<?xml version="1.0" encoding="klingon"?>' + unit("a"))
     assert fault(path, DE_EN).startswith(f"{path}")
     assert "encoding" in fault(path, DE_EN)

@@ -21,7 +21,7 @@ def of(pairs: Pairs) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("content", [TATOEBA, ANKI, TATOEBA.replace("\n", "\r\n"), "\ufeff" + TATOEBA])
 @pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz", "deu.txt"])
-def test_layouts_that_leave_no_choice(tmp_path: Path, content: str, name: str) -> None:
+def test_tsv_layouts_are_detected(tmp_path: Path, content: str, name: str) -> None:
     assert of(read_pairs(str(write(tmp_path / name, content)))) == PAIRS
 
 
@@ -33,12 +33,12 @@ def test_columns_by_number(tmp_path: Path, columns: tuple[int, int], wanted: tup
     assert of(read_pairs(str(path), None, columns)) == [wanted]
 
 
-def test_lines_may_be_longer_than_the_columns_asked_for_but_not_shorter(tmp_path: Path) -> None:
+def test_lines_shorter_than_the_columns_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "p.tsv", "a\tb\nc\td\te\nf\n")
     assert fault(path, None, (1, 2)) == f"{path} line 3 has 1 column; --columns 1,2 asks for column 2."
 
 
-def test_columns_that_leave_a_choice_are_shown(tmp_path: Path) -> None:
+def test_ambiguous_columns_are_shown_in_the_error(tmp_path: Path) -> None:
     path = write(tmp_path / "p.tsv", "7\tGuten Abend\tGood evening, ladies and gentlemen\n")
     assert fault(path) == (
         f"{path} line 1 has 3 columns (1 '7', 2 'Guten Abend', 3 'Good evening, ladie…'): say which hold the source"
@@ -54,7 +54,7 @@ def test_a_line_unlike_the_first_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1", "0,1", "1,2,3", "a,b", "-1,2", ""])
-def test_columns_that_are_no_two_numbers(text: str) -> None:
+def test_invalid_columns_option_is_refused(text: str) -> None:
     wanted = f"--columns takes two numbers from 1, source first, such as 2,4, not {text!r}."
     assert refusal(parse_columns, text) == wanted
 

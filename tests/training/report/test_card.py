@@ -71,7 +71,7 @@ def test_the_backend_is_named_with_its_reason() -> None:
     assert "Backend" not in model_card(FACTS)
 
 
-def test_cells_stay_cells() -> None:
+def test_table_cells_are_escaped() -> None:
     generated = Overlap("a|b\n", {20: 0.25, 50: None}, 1234)
     facts = replace(
         FACTS,
@@ -101,7 +101,7 @@ def test_a_licence_and_the_languages_come_from_the_command(here: Path) -> None:
     assert (found["license"], found["license_name"]) == ("other", "mine")
 
 
-def test_a_lyricists_card_says_what_it_copies(whole: Callable[..., Path]) -> None:
+def test_lyricist_card_reports_memorisation(whole: Callable[..., Path]) -> None:
     card = (whole(sing) / "README.md").read_text()
     section = card.split("## Memorisation\n")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("|")][2:]
@@ -114,7 +114,7 @@ def by_hand(texts: list[str], corpus: str, length: int) -> float:
     return sum(span in corpus for span in spans) / len(spans)
 
 
-def test_copied_spans_are_those_that_a_search_finds() -> None:
+def test_corpus_overlap_equals_brute_force_search() -> None:
     corpus = "".join(chr(97 + (i * i * 7 + i // 3) % 23) for i in range(3000)) + "模型🎵" * 9
     texts = [corpus[100:163] + "#" + corpus[2000:2030], "#" * 60, corpus[-30:] + "#", "short"]
     found = corpus_overlap(texts, corpus)
@@ -129,13 +129,13 @@ def test_copied_spans_are_those_that_a_search_finds() -> None:
     assert found.characters == sum(map(len, texts))
 
 
-def test_nothing_in_common_and_nothing_long_enough() -> None:
+def test_corpus_overlap_of_short_and_unrelated_texts() -> None:
     assert corpus_overlap(["xyz"], "abc") == Overlap("", {20: None, 50: None}, 3)
     assert corpus_overlap(["abc" * 30], "") == Overlap("", {20: 0.0, 50: 0.0}, 90)
     assert corpus_overlap(["b"], "abc").longest == "b"
 
 
-def test_only_a_run_without_a_clock_can_be_had_again_exactly(here: Path) -> None:
+def test_card_says_whether_a_run_repeats_exactly(here: Path) -> None:
     assert main([*SING, *SHORT]) == 0
     assert "- Again, exactly: `run.toml` beside" in (here / "m/README.md").read_text()
     assert main([*SING, *SHORT, "--out", "timed", "--max-minutes", "5"]) == 0

@@ -24,7 +24,7 @@ def best_and_last(folder: Path) -> tuple[int, int]:
     return snapshot.load(folder)["progress"]["best_update"], timeless(folder)[-1]["update"]
 
 
-def test_a_translators(tmp_path: Path) -> None:
+def test_samples_of_a_translator_card(tmp_path: Path) -> None:
     translate(tmp_path, 9, optimizer=OptimizerConfig(learning_rate=0.02), loop=LoopConfig(sample_translations=2))
     best, last = best_and_last(tmp_path)
     assert best < last
@@ -38,7 +38,7 @@ def test_a_translators(tmp_path: Path) -> None:
         assert f"| {source} | {valid.targets[i]} | {escape_markdown(output)} |" in card
 
 
-def test_a_lyricists(tmp_path: Path) -> None:
+def test_samples_of_a_lyricist_card(tmp_path: Path) -> None:
     sing(tmp_path, 8, optimizer=OptimizerConfig(learning_rate=0.1))
     best, last = best_and_last(tmp_path)
     assert best < last

@@ -47,7 +47,7 @@ tags:
 """
 
 
-def test_the_folder_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_writes_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = folders.write(tmp_path / "opus-mt-de-en"), tmp_path / "checkpoints" / "de-en"
     (folder / "README.md").write_text(CARD, encoding="utf-8")
     assert main(["import-marian", str(folder), "--out", str(out)]) == 0
@@ -75,7 +75,7 @@ def test_the_folder_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (out / "README.original.md").read_text(encoding="utf-8") == CARD
 
 
-def test_scores_of_tables_and_of_nothing_else() -> None:
+def test_scores_are_read_from_tables_of_the_original_card() -> None:
     assert convert_checkpoint.parse_original_card(CARD).scores == {
         "newstest2014-deen.de.en": {"bleu": 34.2, "chrf": 0.576},
         "Tatoeba.de.en": {"bleu": 55.4, "chrf": 0.707},
@@ -85,7 +85,7 @@ def test_scores_of_tables_and_of_nothing_else() -> None:
     assert (nothing.licence, nothing.scores) == (None, {})
 
 
-def test_what_generation_asks_for_and_does_not_get_is_said(tmp_path: Path) -> None:
+def test_unapplied_generation_settings_are_on_the_card(tmp_path: Path) -> None:
     folder = folders.write(tmp_path / "folder", generation={"no_repeat_ngram_size": 3, "early_stopping": True})
     assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 0
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def test_an_older_folder_has_its_settings_in_its_config(tmp_path: Path) -> None:
     assert config.training["generation"]["num_beams"] == 6
 
 
-def test_a_model_that_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_checkpoint_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = folders.write(tmp_path / "folder")
     assert main(["import-marian", str(folder), "--out", str(tmp_path / "out")]) == 0
     before = (tmp_path / "out" / "config.json").read_bytes()
@@ -163,7 +163,7 @@ def test_a_name_on_the_hub(weights: str, tmp_path: Path, monkeypatch: pytest.Mon
         ("nowhere", True, "nowhere is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en."),
     ],
 )
-def test_a_name_that_brings_nothing(
+def test_failed_download_is_reported(
     name: str,
     installed: bool,
     sentence: str,

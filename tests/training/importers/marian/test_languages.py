@@ -53,7 +53,7 @@ def test_the_folder_may_name_the_languages() -> None:
 
 
 @pytest.mark.parametrize("group", ["roa", "mul", "ROMANCE", "", 7])
-def test_a_group_of_languages_is_none(group: Any) -> None:
+def test_language_groups_are_no_language(group: Any) -> None:
     with pytest.raises(TrainingError, match="does not say which its source language is: give --source"):
         asked(None, "de", source_lang=group)
 
@@ -69,7 +69,7 @@ def test_a_group_of_languages_is_none(group: Any) -> None:
         ((None, "de"), "give --source, such as de"),
     ],
 )
-def test_what_is_not_clear_is_asked_for(given: tuple[str, ...], sentence: str) -> None:
+def test_ambiguous_languages_are_refused(given: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(TrainingError, match=sentence) as refusal:
         asked(*given)
     if "several" in sentence:

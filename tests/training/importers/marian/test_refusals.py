@@ -139,7 +139,7 @@ def v_piece(content: dict[str, Any], token: int) -> str:
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_it_is_named(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unsupported_folder_is_refused_by_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil, sentence = SPOILT[name]
     folder, out = folders.write(tmp_path / "folder"), tmp_path / "out"
     spoil(folder)

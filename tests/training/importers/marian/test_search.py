@@ -53,7 +53,7 @@ def rules(config: CheckpointConfig) -> TokenRules:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
-def test_two_hundred_sentences(name: str, tmp_path: Path) -> None:
+def test_search_equals_transformers_on_two_hundred_sentences(name: str, tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", **FOLDERS[name])
     if FOLDERS[name].get("generation") == {}:
         (path / "generation_config.json").unlink()

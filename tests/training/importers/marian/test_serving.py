@@ -46,7 +46,7 @@ def running(root: Path) -> Iterator[Running]:
 
 
 @pytest.mark.slow
-def test_it_is_served_as_it_decodes(running: Running, root: Path) -> None:
+def test_served_translation_equals_offline_decoding(running: Running, root: Path) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     expected = translate(checkpoint, load_network(checkpoint), LINES, beam=4)
     answers = running.do(running.pool.translate([translation_request(line, "de", "es") for line in LINES]))
@@ -90,7 +90,7 @@ def test_a_text_without_words_is_not_translated(running: Running) -> None:
     assert (answer.text, answer.usage.new_tokens) == (" ", 0)
 
 
-def test_evaluate_scores_it(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_scores_an_imported_model(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     answers = translate(checkpoint, load_network(checkpoint), LINES)
     pairs = [pair for pair in zip(LINES, answers, strict=True) if pair[1]]  # a line without words is left out
@@ -105,7 +105,7 @@ def test_evaluate_scores_it(root: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 @needs_exact_int8
 @pytest.mark.slow  # a network of its own, measured and packed
-def test_it_runs_in_int8_natively(root: Path) -> None:
+def test_imported_model_runs_in_int8(root: Path) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     network = load_network(checkpoint)
     prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in LINES]

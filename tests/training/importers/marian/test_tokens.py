@@ -44,14 +44,14 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     yield Case(tokenizers_of(MarianFolder(path, "folder"), (rows, rows)), theirs)
 
 
-def test_a_thousand_sources(case: Case) -> None:
+def test_source_token_ids_equal_transformers(case: Case) -> None:
     texts = strings.texts()
     assert len(set(texts)) > 950
     ours, theirs = case.ours["source"], case.theirs
     assert [[*ours.encode(text), ours.special.eos] for text in texts] == [theirs(text).input_ids for text in texts]
 
 
-def test_a_thousand_targets(case: Case) -> None:
+def test_target_token_ids_equal_transformers(case: Case) -> None:
     texts = strings.texts(seed=8)
     ours, theirs = case.ours["target"], case.theirs
     expected = [theirs(text_target=text).input_ids for text in texts]
