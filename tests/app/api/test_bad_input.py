@@ -180,7 +180,7 @@ def test_a_required_field_that_is_missing_or_null(client: Client, path: str) -> 
         assert_refused(client, client.post(path, json=rest | {field: None}), field)
 
 
-def test_several_problems_are_told_at_once(client: Client) -> None:
+def test_several_problems_are_reported_at_once(client: Client) -> None:
     answer = client.post("/translate", json={"alternatives": -1})
     assert answer.json()["error"] == (
         '2 problems: "q", "source" and "target" are missing, add them to the request, as the example at /docs does;'

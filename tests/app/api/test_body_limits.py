@@ -109,7 +109,7 @@ def test_a_body_that_stops_midway_is_answered_and_its_connection_closed() -> Non
         ("/nothing", lambda body: body["error"]),
     ],
 )
-def test_each_family_is_refused_in_its_own_form(path: str, where: Callable[[Any], str]) -> None:
+def test_each_protocol_has_its_own_error_body(path: str, where: Callable[[Any], str]) -> None:
     answer = Client(max_body_bytes=1024, max_file_bytes=1024).post_raw(path, b" " * 1025)
     assert answer.status_code == 413
     assert where(answer.json()).startswith("This request's body is larger than the 1,024 bytes")

@@ -70,7 +70,7 @@ def test_its_job_is_cancelled() -> None:
     assert sent[0]["status"] == 499
 
 
-def test_who_leaves_within_the_body_is_no_fault_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+def test_disconnect_within_the_body_is_no_server_error(caplog: pytest.LogCaptureFixture) -> None:
     engine = Slow()
     sent = asyncio.run(leave_midway(engine, {"type": "http.request", "body": b'{"q', "more_body": True}))
     assert sent[0]["status"] == 499

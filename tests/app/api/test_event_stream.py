@@ -122,7 +122,7 @@ def test_a_list_cannot_be_streamed() -> None:
         (KeyError("stray"), 500),
     ],
 )
-def test_what_goes_wrong_before_the_first_text_has_its_own_status(failure: Exception, status: int) -> None:
+def test_failure_before_the_first_event_has_its_own_status(failure: Exception, status: int) -> None:
     client = Client(FakeEngine(failure=failure))
     plain = client.post("/translate", json={**TRANSLATE, "stream": False})
     streamed = client.post("/translate", json=TRANSLATE)
@@ -147,7 +147,7 @@ def test_bad_input_is_refused_as_ever() -> None:
         (KeyError("stray"), "internal_error", "a fault of ours"),
     ],
 )
-def test_what_goes_wrong_later_is_the_last_event(failure: Exception, code: str, sentence: str) -> None:
+def test_later_failure_is_the_last_event(failure: Exception, code: str, sentence: str) -> None:
     answer = Client(FakeEngine(late_failure=failure)).post("/generate", json=GENERATE, headers={"X-Request-Id": "r1"})
     assert answer.status_code == 200
     token, (name, error) = events(answer.text)

@@ -89,7 +89,7 @@ def test_libretranslates_clients_send_it_in_the_body_the_form_or_the_query(clien
     assert client.post("/translate", json={**TEXTS, "api_key": [USE]}).status_code == 400
 
 
-def test_what_is_missing_and_what_is_wrong(client: Client) -> None:
+def test_missing_and_invalid_keys(client: Client) -> None:
     missing = client.post("/generate", json={"prompt": "雨"})
     assert (missing.status_code, missing.json()["code"]) == (401, "key_missing")
     assert missing.json()["error"] == MISSING.format("")

@@ -38,7 +38,7 @@ def test_fields_and_files_in_their_order() -> None:
         ("multipart/form-data; boundary=" + "x" * 10_000, HEAD, "The body is not a form of the boundary"),
     ],
 )
-def test_what_is_no_form(kind: str, body: bytes, sentence: str) -> None:
+def test_malformed_multipart_is_refused(kind: str, body: bytes, sentence: str) -> None:
     with pytest.raises(InvalidRequest, match=sentence):
         form_parts(kind, body, 10)
 

@@ -47,7 +47,7 @@ def error_of(operation: str) -> str:
     return "DeepLXError" if path == "/deeplx" else "ErrorAnswer"
 
 
-def test_it_is_the_golden_one() -> None:
+def test_openapi_document_is_the_golden_one() -> None:
     assert written(described()) == GOLDEN.read_text(encoding="utf-8"), "changed: see this file's first lines"
 
 

@@ -76,7 +76,7 @@ def test_each_file_has_its_type() -> None:
         "/assets/..\\main.py",
     ],
 )
-def test_what_is_not_a_file_of_the_page_is_not_there(path: str) -> None:
+def test_other_paths_are_404(path: str) -> None:
     answer = Client().get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
@@ -90,14 +90,14 @@ def test_a_head_has_the_same_headers_and_no_body(path: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', "*"])
-def test_what_a_browser_has_is_not_sent_again(form: str) -> None:
+def test_unchanged_file_is_304(form: str) -> None:
     etag = Client().get("/assets/page.js").headers["etag"]
     answer = Client().get("/assets/page.js", headers={"If-None-Match": form.format(etag)})
     assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
     assert answer.headers["content-security-policy"] == PAGE_POLICY
 
 
-def test_what_has_changed_is_sent() -> None:
+def test_changed_file_is_sent() -> None:
     answer = Client().get("/assets/page.js", headers={"If-None-Match": '"another"'})
     assert (answer.status_code, answer.content) == (200, assets()["page.js"].body)
 

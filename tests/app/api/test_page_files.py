@@ -27,7 +27,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_nothing_makes_markup_code_or_a_foreign_request_of_a_text(what: str) -> None:
+def test_page_code_never_inserts_markup_or_foreign_requests(what: str) -> None:
     found = {path: re.findall(FORBIDDEN[what], text) for path, text in TEXTS.items()}
     assert {path: hits for path, hits in found.items() if hits} == {}
 
@@ -53,7 +53,7 @@ def test_modules_are_small() -> None:
     assert long == {}
 
 
-def test_what_a_module_imports_is_there_and_exported() -> None:
+def test_imports_of_page_modules_are_exported() -> None:
     for path, text in MODULES.items():
         for names, target in re.findall(r"import \{([^}]+)\} from \"([^\"]+)\";", text):
             found = _beside(path, target)
@@ -82,7 +82,7 @@ def test_both_languages_have_the_same_texts_with_the_same_gaps() -> None:
     assert all(each.strip() for each in [*english.values(), *chinese.values()])
 
 
-def test_every_text_that_is_asked_for_exists_and_every_one_that_exists_is_asked_for() -> None:
+def test_texts_of_the_page_are_complete_and_used() -> None:
     known = set(_texts("shell/english.js"))
     code = "\n".join(text for path, text in MODULES.items() if path not in ("shell/english.js", "shell/chinese.js"))
     named = set(re.findall(r"\"((?:[a-z]+\.)?[a-zA-Z. ]+)\"", code)) & known

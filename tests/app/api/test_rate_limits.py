@@ -43,7 +43,7 @@ def test_every_answer_says_how_much_is_left_and_the_last_how_long_to_wait() -> N
     assert client.engine.calls == 4
 
 
-def test_of_several_rates_the_tightest_is_told_and_all_in_the_drafts_fields() -> None:
+def test_rate_limit_headers_name_the_tightest_rate() -> None:
     client = Client()
     with_gate(client, rates="60/minute;4/hour")
     answer = client.post("/translate", json=TEXTS)
@@ -52,12 +52,12 @@ def test_of_several_rates_the_tightest_is_told_and_all_in_the_drafts_fields() ->
     assert answer.headers["RateLimit"] == '"minute";r=59;t=61, "hour";r=3;t=3601'
 
 
-def test_without_limits_nothing_is_said() -> None:
+def test_without_limits_there_are_no_rate_limit_headers() -> None:
     answer = Client().post("/translate", json=TEXTS)
     assert not [name for name in answer.headers if name.startswith("ratelimit")]
 
 
-def test_each_text_of_a_batch_counts() -> None:
+def test_each_text_of_a_batch_is_charged() -> None:
     client = Client()
     with_gate(client, rates="10/minute")
     batch = {**TEXTS, "q": ["a", "b", "c"]}
@@ -68,7 +68,7 @@ def test_each_text_of_a_batch_counts() -> None:
     assert left(client.post("/translate", json=TEXTS))[1] == "0"
 
 
-def test_a_batch_that_never_fits_is_told_so_at_once() -> None:
+def test_batch_beyond_the_limit_is_refused_without_retry() -> None:
     client = Client()
     with_gate(client, rates="2/minute")
     answer = client.post("/translate", json={**TEXTS, "q": ["a", "b", "c"]})
@@ -129,7 +129,7 @@ def test_a_key_may_be_without_limit(tmp_path: Path) -> None:
         assert (answer.status_code, "RateLimit-Limit" in answer.headers) == (200, False)
 
 
-def test_whoever_guesses_keys_is_slowed_down_and_others_are_not(tmp_path: Path) -> None:
+def test_guessing_keys_is_rate_limited_by_address(tmp_path: Path) -> None:
     client = Client(admin_key="correct-horse-battery")
     with_gate(client, keys_file(tmp_path), rates="3/minute")
     body = {"prompt": "雨"}
@@ -138,7 +138,7 @@ def test_whoever_guesses_keys_is_slowed_down_and_others_are_not(tmp_path: Path) 
     assert client.post("/generate", json={"prompt": "雨"}, headers=bearer(USE)).status_code == 200
 
 
-def test_whoever_guesses_the_admin_key_too() -> None:
+def test_guessing_the_admin_key_is_rate_limited() -> None:
     client = Client(admin_key="correct-horse-battery", rate_limit="6/day")
     path = "/models/tiny-de-en/reload"
     statuses = [client.post(path, headers=bearer(f"no-{n}")).status_code for n in range(4)]
@@ -165,7 +165,7 @@ def test_addresses_are_apart_and_ipv6_networks_are_not() -> None:
     assert ask_from(client, "2001:db8:0:1::1").status_code == 200
 
 
-def test_nobody_is_believed_where_he_comes_from() -> None:
+def test_forwarded_headers_are_ignored() -> None:
     client = Client(rate_limit="1/day")
     assert ask_from(client, "127.0.0.1").status_code == 200
     assert ask_from(client, "127.0.0.1", **{"X-Forwarded-For": "198.51.100.7"}).status_code == 429
@@ -207,7 +207,7 @@ def test_a_quota_of_characters(tmp_path: Path) -> None:
     assert client.post("/translate", json={**TEXTS, "q": "1"}, headers=bearer(OTHER)).status_code == 200
 
 
-def test_what_fails_costs_no_characters(tmp_path: Path) -> None:
+def test_failed_request_costs_no_characters(tmp_path: Path) -> None:
     client = Client(FakeEngine(failure=EngineUnavailable("No device is ready.")))
     with_gate(client, keys_file(tmp_path), quotas="4/month")
     for _ in range(3):
@@ -240,7 +240,7 @@ def test_usage(tmp_path: Path, path: str, body: dict[str, object], characters: i
     assert asyncio.run(gate.usage(Caller("anonymous"))) == KeyUsage(0, None)
 
 
-def test_a_body_that_nobody_can_read_costs_a_request_of_its_key_or_else_of_its_address(tmp_path: Path) -> None:
+def test_unreadable_body_is_charged_to_its_key_or_address(tmp_path: Path) -> None:
     client = Client()
     with_gate(client, keys_file(tmp_path, rate_limit="2/minute"), rates="3/minute")
     broken = {"content": b"{", "headers": {"Content-Type": "application/json"}}

@@ -26,7 +26,7 @@ from tests.app.api.fake_engine import FakeEngine
         ("", False),
     ],
 )
-def test_gzip_is_for_those_who_take_it(accepted: str, is_packed: bool) -> None:
+def test_gzip_only_if_accepted(accepted: str, is_packed: bool) -> None:
     engine = FakeEngine()
     engine.weights = [[[[0.125] * 40] * 40]]
     answer = Client(engine).post("/attention", json={"source": "bier"}, headers={"Accept-Encoding": accepted})
@@ -52,7 +52,7 @@ def test_a_table_counts_as_digits_and_is_written_in_a_thread(monkeypatch: pytest
     assert threading.get_ident() not in threads  # where the event loop of this client runs
 
 
-def test_what_is_never_chosen_has_no_number_in_the_answer_and_in_its_description() -> None:
+def test_suppressed_tokens_have_null_probabilities_as_documented() -> None:
     engine = FakeEngine()
     engine.findings = AttentionFindings(float("-inf"), steps=[OutputStep(float("-inf"), 7, 0.5, [])])
     client = Client(engine)
@@ -70,7 +70,7 @@ def test_what_is_never_chosen_has_no_number_in_the_answer_and_in_its_description
         assert kinds == ["number", "null"], name
 
 
-def test_an_object_that_is_none_is_said_in_our_words() -> None:
+def test_body_that_is_no_object_is_refused_with_a_sentence() -> None:
     answer = Client().post("/attention", json={"source": "bier", "reduce": None})
     assert (answer.status_code, answer.json()["error"]) == (422, '"reduce" is null; it takes an object.')
     answer = Client().post("/attention", json={"source": "bier", "mask_heads": [5]})

@@ -31,7 +31,7 @@ async def answer(value: int) -> int:
     return value
 
 
-def test_the_result_and_nobody_looks_out_afterwards() -> None:
+def test_result_ends_the_watch_for_disconnects() -> None:
     async def run() -> list[str]:
         left: list[str] = []
         assert await while_connected(request(asyncio.Event(), left), answer(3)) == 3

@@ -66,7 +66,7 @@ def test_room_comes_back_when_the_request_fails() -> None:
     assert held(admission) == (0, 0, 0, 0)
 
 
-def test_what_is_answered_of_a_request_gives_its_part_back_and_counts_at_once(clock: Clock) -> None:
+def test_answered_sentences_release_their_tokens_at_once(clock: Clock) -> None:
     admission = Admission(100, 10_000, slots=4, max_queue_age_s=10)
     page = [asks(1, 10, 10, rows=1)] * 20
     with admission.admitted(*page) as share:
@@ -90,7 +90,7 @@ def test_a_request_that_fails_in_part_gives_all_back_once() -> None:
     assert held(admission) == (0, 0, 0, 0)
 
 
-def test_what_can_never_fit_is_the_senders_to_mend() -> None:
+def test_request_larger_than_the_queue_is_a_client_error() -> None:
     with pytest.raises(InvalidRequest, match="Send it in parts"), Admission(3, 100).admitted(asks(1, 101)):
         pass
     with pytest.raises(InvalidRequest, match="4 sequences"), Admission(3, 100).admitted(asks(4, 1)):
@@ -142,7 +142,7 @@ def test_a_queue_that_would_take_too_long_is_refused_before_it_is_full(clock: Cl
                 assert refused.value.retry_after_s == 8  # 141 tokens at 20 a second
 
 
-def test_a_rate_measured_with_free_slots_refuses_nobody(clock: Clock) -> None:
+def test_throughput_with_free_slots_refuses_no_request(clock: Clock) -> None:
     """One client after another says how fast one sequence goes, not how fast 64 go together."""
     admission = Admission(1000, 100_000, slots=4, max_queue_age_s=5)
     for _ in range(20):
@@ -154,7 +154,7 @@ def test_a_rate_measured_with_free_slots_refuses_nobody(clock: Clock) -> None:
             pass
 
 
-def test_what_ends_while_slots_are_free_does_not_count_for_the_queue(clock: Clock) -> None:
+def test_throughput_counts_only_times_of_full_slots(clock: Clock) -> None:
     admission = Admission(1000, 100_000, slots=4)
     with admission.admitted(asks(5, 50)):
         clock.now += 2.5

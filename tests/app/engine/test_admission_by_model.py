@@ -32,7 +32,7 @@ def ten_wait(admission: Admission) -> Iterator[None]:
         yield
 
 
-def test_a_model_with_a_long_queue_keeps_nobody_from_another(clock: Clock) -> None:
+def test_long_queue_of_one_model_does_not_refuse_others(clock: Clock) -> None:
     admission = a_full_queue(clock)
     with ten_wait(admission):
         assert admission.queue_s("slow") == 6  # 60 of 100 tokens have no slot
@@ -55,7 +55,7 @@ def test_slots_of_one_model_are_not_filled_by_another(clock: Clock) -> None:
         assert admission.all.loaded.rate() is None
 
 
-def test_retry_after_is_by_the_speed_of_the_model_that_was_asked(clock: Clock) -> None:
+def test_retry_after_uses_the_throughput_of_the_requested_model(clock: Clock) -> None:
     admission = Admission(100, 100_000)
     for model, seconds in (("quick", 1), ("slow", 10)):
         with admission.admitted(asks(model, 1, 100)):

@@ -115,7 +115,7 @@ def test_a_stop_string_ends_the_text_before_it(running: Running) -> None:
         (generate(model="tiny-de-en"), errors.UnknownModel, "no lyricist called 'tiny-de-en'"),
     ],
 )
-def test_what_cannot_be_generated_is_said(
+def test_impossible_generation_is_refused(
     running: Running, job: GenerationRequest, kind: type[errors.EngineError], says: str
 ) -> None:
     with pytest.raises(kind, match=says):
@@ -145,7 +145,7 @@ def test_a_long_text_is_tokenized_aside(running: Running) -> None:
     assert "has 25,001 tokens; the model takes 32" in refused.message
 
 
-def test_what_was_computed_for_those_who_left_counts_as_work(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_of_cancelled_requests_are_counted(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     wasted: list[int] = []
     monkeypatch.setattr(running.pool.admission, "wasted", lambda model, tokens: wasted.append(tokens))
 

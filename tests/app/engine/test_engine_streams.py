@@ -80,7 +80,7 @@ def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: p
     assert running.pool.admission.requests == 0
 
 
-def test_whoever_stops_waiting_frees_the_slots(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_stream_frees_its_slots(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = spied(running, monkeypatch)
 
     async def leave() -> None:

@@ -19,7 +19,7 @@ def read(root: Path) -> Checkpoint:
     return checkpoints.read(root / "tiny-lyrics")
 
 
-def test_they_are_what_the_text_would_have_been(tiny_checkpoints: Path) -> None:
+def test_given_tokens_equal_the_tokenized_text(tiny_checkpoints: Path) -> None:
     lyricist = read(tiny_checkpoints)
     ids = lyricist.target_ids("分开")
     job = generation_request("分开", max_new_tokens=5)
@@ -47,7 +47,7 @@ def test_a_start_token_comes_first_and_once(tiny_checkpoints: Path) -> None:
         ([3, 0], r"Token 0 \(<unk>\) stands for no text: leave it out\."),
     ],
 )
-def test_what_the_vocabulary_does_not_have_is_refused(tiny_checkpoints: Path, ids: list[int], sentence: str) -> None:
+def test_token_ids_outside_the_vocabulary_are_refused(tiny_checkpoints: Path, ids: list[int], sentence: str) -> None:
     with pytest.raises(errors.InvalidRequest, match=f"^{sentence}$") as refused:
         input_processor.given_prompt_ids(read(tiny_checkpoints), ids)
     assert refused.value.field == "prompt"
@@ -68,7 +68,7 @@ def test_a_pool_continues_and_scores_them(running: Running, tiny_checkpoints: Pa
 
 
 @pytest.mark.slow
-def test_one_token_is_told_though_nothing_is_predicted(running: Running, tiny_checkpoints: Path) -> None:
+def test_score_of_one_given_token(running: Running, tiny_checkpoints: Path) -> None:
     (token,) = read(tiny_checkpoints).target_ids("分")
     for job in (ScoreQuery("分", least_predicted=0), ScoreQuery("", ids=(token,), least_predicted=0)):
         found = running.do(running.pool.score(job))

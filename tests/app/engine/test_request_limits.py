@@ -54,7 +54,7 @@ def asked(fields: dict[str, Any], limit: int) -> AttentionQuery:
         ({"kinds": ["decoder", "encoder"], "encoding": "u8"}, 5, 272, {"kinds": ["decoder"], **OF_HEADS}),
     ],
 )
-def test_what_is_suggested_is_the_first_that_fits(
+def test_suggested_limit_is_the_first_that_fits(
     tiny_checkpoints: Path, fields: dict[str, Any], limit: int, values: int, suggest: dict[str, Any] | None
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")

@@ -28,7 +28,7 @@ def test_between_two_tellings_the_rate_does_not_fall(clock: Clock) -> None:
     assert set(waits) == {10}
 
 
-def test_what_is_told_after_the_last_one_left_counts(clock: Clock) -> None:
+def test_wasted_tokens_reported_after_the_last_request_are_measured(clock: Clock) -> None:
     """Ten times: a second of work, everyone leaves, and only then the device tells of it."""
     admission = Admission(1000, 100_000)
     for _ in range(10):
@@ -41,7 +41,7 @@ def test_what_is_told_after_the_last_one_left_counts(clock: Clock) -> None:
     assert admission.models["a"].busy.rate() == pytest.approx(20)
 
 
-def test_what_is_told_long_after_belongs_to_no_time_that_was_measured(clock: Clock) -> None:
+def test_output_long_after_the_last_request_is_not_measured(clock: Clock) -> None:
     throughput = Throughput()
     throughput.run(True)
     clock.now += 10

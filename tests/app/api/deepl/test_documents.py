@@ -43,7 +43,7 @@ async def ended(http: httpx.AsyncClient, made: dict[str, str]) -> dict[str, Any]
     raise AssertionError("it never ends")
 
 
-def test_a_file_is_sent_asked_after_and_fetched(tmp_path: Path) -> None:
+def test_document_is_uploaded_polled_and_downloaded(tmp_path: Path) -> None:
     async def session(http: httpx.AsyncClient) -> None:
         sent = await http.post("/v2/document", data=PAIR, files=LETTER)
         made = sent.json()
@@ -60,7 +60,7 @@ def test_a_file_is_sent_asked_after_and_fetched(tmp_path: Path) -> None:
     within(Client(data=tmp_path), session)
 
 
-def test_a_result_that_is_not_there_yet_can_be_asked_for_again(tmp_path: Path) -> None:
+def test_unfinished_result_can_be_requested_again(tmp_path: Path) -> None:
     client, gate = Client(data=tmp_path), asyncio.Event()
     translate = client.engine.translate
 
@@ -81,7 +81,7 @@ def test_a_result_that_is_not_there_yet_can_be_asked_for_again(tmp_path: Path) -
     within(client, session)
 
 
-def test_what_goes_wrong_on_the_way_is_told(tmp_path: Path) -> None:
+def test_failure_during_translation_is_reported(tmp_path: Path) -> None:
     async def session(http: httpx.AsyncClient) -> None:
         made = (await http.post("/v2/document", data=PAIR, files=LETTER)).json()
         status = await ended(http, made)

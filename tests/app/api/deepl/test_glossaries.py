@@ -119,7 +119,7 @@ def test_many_pairs_as_deepl_node_s_form(client: Client) -> None:
     assert (answer.status_code, answer.json()["dictionaries"]) == (201, COUNTS)
 
 
-def test_v2_shows_only_those_of_one_pair(client: Client) -> None:
+def test_v2_lists_only_glossaries_of_one_pair(client: Client) -> None:
     made = added(client, "/v3/glossaries", json=MANY)
     assert client.get("/v2/glossaries").json() == {"glossaries": []}
     answer = client.get(f"/v2/glossaries/{made['glossary_id']}")
@@ -144,7 +144,7 @@ def test_v2_shows_only_those_of_one_pair(client: Client) -> None:
         ({"name": None}, '"name" is null; it takes a text.'),
     ],
 )
-def test_what_is_wrong_with_a_glossary(client: Client, fields: dict[str, Any], sentence: str) -> None:
+def test_invalid_glossaries_are_refused(client: Client, fields: dict[str, Any], sentence: str) -> None:
     answer = client.post("/v2/glossaries", json=PUB | fields)
     assert answer.status_code == 400
     assert answer.json()["message"].startswith(sentence)

@@ -85,7 +85,7 @@ def test_extensions_send_a_key_as_they_can(client: Client, path: str, body: dict
     assert "Invalid API key" in wrong.text
 
 
-def test_a_page_s_texts_are_all_counted_whoever_asks_and_how(tmp_path: Path) -> None:
+def test_all_texts_of_a_page_are_charged_on_every_endpoint(tmp_path: Path) -> None:
     client = Client(data=tmp_path)
     with_gate(client, keys_file(tmp_path), quotas="1000/month")
     spent = 0

@@ -94,7 +94,7 @@ def test_a_text_in_the_target_language_stays() -> None:
     assert client.engine.jobs == [translation_request("Ich möchte ein Bier", "de", "en")]
 
 
-def test_what_changes_nothing_is_accepted() -> None:
+def test_options_without_effect_are_accepted() -> None:
     client = Client()
     options = {
         "context": "In a pub.",
@@ -142,7 +142,7 @@ def test_what_changes_nothing_is_accepted() -> None:
         ({"source_lang": "", "glossary_id": "x"}, "The body has a glossary without source_lang; say which language"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_never_tried_again(fields: dict[str, Any], sentence: str) -> None:
+def test_impossible_request_is_refused_without_retry(fields: dict[str, Any], sentence: str) -> None:
     assert refused(Client(), **fields).startswith(sentence)
 
 

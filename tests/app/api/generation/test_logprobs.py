@@ -46,7 +46,7 @@ class Telling(FakeEngine):
         return TextStream.opened(work)
 
 
-def test_who_asks_has_the_tokens_of_each_continuation() -> None:
+def test_logprobs_have_the_tokens_of_each_continuation() -> None:
     client = Client(Telling())
     answer = client.post("/generate", json={**GENERATE, "n": 2}).json()
     assert client.engine.jobs == [generation_request(prompt="分开", seed=7, n=2, logprobs=True)]
@@ -56,7 +56,7 @@ def test_who_asks_has_the_tokens_of_each_continuation() -> None:
     assert other["tokens"] == [*FIELDS[:2], {**FIELDS[2], "text": "1"}]
 
 
-def test_who_does_not_ask_has_none() -> None:
+def test_logprobs_are_absent_by_default() -> None:
     client = Client(Telling())
     answer = client.post("/generate", json={**GENERATE, "logprobs": False}).json()
     assert answer == {"text": "后0", "finish_reason": "length", "seed": 7, "model": "lyrics-zh"}

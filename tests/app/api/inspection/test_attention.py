@@ -109,7 +109,7 @@ def test_every_field_reaches_the_engine() -> None:
     ]
 
 
-def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
+def test_inspection_options_reach_the_engine() -> None:
     client = Client()
     fields = {
         "source_ids": [17, 9],
@@ -140,7 +140,7 @@ def test_what_is_asked_beside_the_maps_reaches_the_engine_too() -> None:
     ]
 
 
-def test_what_was_found_is_answered_as_the_schema_says() -> None:
+def test_findings_are_answered_as_in_the_schema() -> None:
     statistics = HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
     found = AttentionFindings(
         logprob_sum=-0.5,
@@ -187,7 +187,7 @@ def test_bytes_are_as_near_to_the_weights_as_they_say(encoding: str, dtype: str)
     assert "weights" not in each
 
 
-def test_all_may_be_said() -> None:
+def test_all_attention_options_are_accepted() -> None:
     client = Client()
     client.post("/attention", json={"source": "bier", "layers": "all", "heads": "all"})
     assert client.engine.jobs == [attention_query(source="bier")]
@@ -267,7 +267,7 @@ def test_forms_of_other_tools() -> None:
     assert (refused.status_code, refused.json()["error"].split(":")[0]) == (422, "This form holds one map")
 
 
-def test_large_answers_are_packed_for_who_takes_that() -> None:
+def test_large_answers_are_compressed_if_accepted() -> None:
     client = Client(FakeEngine(weights=[[[[0.5] * 50] * 50]]))
     plain = client.post("/attention", json={"source": "bier"}, headers={"Accept-Encoding": "identity"})
     packed = client.post("/attention", json={"source": "bier"}, headers={"Accept-Encoding": "gzip"})

@@ -57,7 +57,7 @@ def answer(**fields: Any) -> Any:
 
 @pytest.mark.parametrize(("decimals", "most"), [(3, 0.000501), (8, 2.5e-7)])
 @pytest.mark.parametrize("encoding", ["json", "u8"])
-def test_a_rollout_has_the_decimals_asked_for_in_any_encoding(decimals: int, most: float, encoding: str) -> None:
+def test_rollout_has_the_requested_decimals_in_any_encoding(decimals: int, most: float, encoding: str) -> None:
     rollout = answer(decimals=decimals, encoding=encoding)["rollout"]
     error = rollout["max_abs_error"]
     assert (rollout["decimals"], error <= most) == (decimals, True)

@@ -32,7 +32,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("path", LOOKS)
-def test_a_long_answer_is_packed_for_who_takes_that(path: str) -> None:
+def test_long_answer_is_compressed_if_accepted(path: str) -> None:
     client = Client(engine())
     plain, packed, refused = (
         client.post(path, json=LOOKS[path], headers={"Accept-Encoding": each})
@@ -50,6 +50,6 @@ def test_a_long_answer_is_packed_for_who_takes_that(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", LOOKS)
-def test_tags_differ_with_what_is_said(path: str) -> None:
+def test_etags_differ_with_the_content(path: str) -> None:
     one, two = (Client(each).post(path, json=LOOKS[path]).headers["ETag"] for each in (engine(), FakeEngine()))
     assert one != two

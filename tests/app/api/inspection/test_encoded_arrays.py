@@ -100,7 +100,7 @@ def test_json_keeps_its_decimals_and_no_negative_zero() -> None:
     assert "data" not in fields
 
 
-def test_what_is_not_finite_is_null_or_refused() -> None:
+def test_non_finite_numbers_are_null_or_refused() -> None:
     values = np.array([np.nan, np.inf, 1.0], dtype=np.float32)
     assert msgspec.json.encode(encode_array(values, "json")["values"]) == b"[null,null,1.0]"
     assert np.isnan(decoded(encode_array(values, "f32"))[0])

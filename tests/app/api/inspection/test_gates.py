@@ -79,7 +79,7 @@ def test_bytes_say_how_to_read_them() -> None:
     assert np.frombuffer(base64.b64decode(exact["data"]), "<f4").tolist() == [-0.25, np.float32(-0.98765432)]
 
 
-def test_decimals_are_those_that_were_asked_for() -> None:
+def test_values_have_the_requested_decimals() -> None:
     found = Client().post("/gates", json={"text": "分开", "decimals": 6}).json()
     assert found["gates"]["z"]["values"] == [[[0.25], [0.987654]]]
     assert found["summaries"][0]["hidden_change"] == [0.5, 0.123457]

@@ -51,7 +51,7 @@ def test_the_answer() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_every_step_that_is_told_has_its_why(norm: Any) -> None:
+def test_every_walkthrough_step_has_its_explanation(norm: Any) -> None:
     shape = TransformerConfig(
         source_vocabulary=9, target_vocabulary=9, d_model=4, heads=1, head_width=4, d_ff=8, norm=norm
     )

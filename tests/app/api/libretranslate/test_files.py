@@ -196,7 +196,7 @@ def test_files_may_be_larger_than_other_bodies_but_not_larger_than_they_may(tmp_
     assert "4,000 bytes" in answer.json()["error"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = sent(Client(data=tmp_path / "file"))
     assert (answer.status_code, answer.json()["code"]) == (503, "engine_unavailable")
@@ -206,7 +206,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["missing.txt", "a" * 43 + ".txt", "..%2f..%2fsecret.txt", "%2e%2e", "..\\secret.txt", "%00", "a" * 5000]
 )
-def test_what_is_not_there_is_404(tmp_path: Path, name: str) -> None:
+def test_unknown_file_is_404(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     client = Client(data=tmp_path / "data")
     sent(client)
@@ -215,7 +215,7 @@ def test_what_is_not_there_is_404(tmp_path: Path, name: str) -> None:
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
-def test_what_is_no_longer_there_says_how_long_it_was(tmp_path: Path) -> None:
+def test_expired_file_is_404_with_the_retention_time(tmp_path: Path) -> None:
     client = Client(data=tmp_path, file_retention_s=0.01)
     url = sent(client).json()["translatedFileUrl"]
     asyncio.run(asyncio.sleep(0.02))

@@ -36,7 +36,7 @@ def test_several_texts_have_one_ranking() -> None:
     assert all(each["confidence"] > 50 for each in found[:2])
 
 
-def test_at_most_three_are_told() -> None:
+def test_at_most_three_languages_are_returned() -> None:
     loaded = [translator(code, "en") for code in ("de", "es", "fr", "it", "pt", "nl")]
     found = detected(Client(FakeEngine(loaded=loaded)), ["Ich", "Quiero", "Je suis", "Io sono", "Ik ben"])
     assert len(found) == 3
@@ -71,7 +71,7 @@ def test_limits() -> None:
     assert client.post("/detect", json={"q": "abcd"}).status_code == 422
 
 
-def test_without_a_model_nothing_can_be_told_apart() -> None:
+def test_detection_without_models() -> None:
     answer = Client(FakeEngine(loaded=[])).post("/detect", json={"q": "ja"})
     assert (answer.status_code, answer.json()["code"]) == (400, "unknown_pair")
     loading = PoolStatus(False, {"cpu": "starting"}, 0, ())

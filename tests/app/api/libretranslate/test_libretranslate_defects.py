@@ -111,7 +111,7 @@ def test_no_request_gets_the_answer_to_another(order: int) -> None:
             assert client.post("/translate", json=PAIR | fields).json() == {"translatedText": text}, fields
 
 
-def test_what_was_asked_before_does_not_bring_more_or_fewer_alternatives() -> None:
+def test_cache_does_not_change_the_number_of_alternatives() -> None:
     client = Client()
     for wanted in (2, 0, 1, 2):
         answer = client.post("/translate", json=HALLO | {"alternatives": wanted}).json()
@@ -172,7 +172,7 @@ def test_a_ban_ends() -> None:
     assert client.post("/translate", json=HALLO).status_code == 200
 
 
-def test_a_forwarded_address_that_nobody_vouches_for_gets_around_no_limit() -> None:
+def test_untrusted_forwarded_address_does_not_evade_limits() -> None:
     client = Client(rate_limit="2/hour")
     statuses = [
         client.post("/translate", json=HALLO, headers={"X-Forwarded-For": f"10.0.0.{number}"}).status_code
@@ -181,7 +181,7 @@ def test_a_forwarded_address_that_nobody_vouches_for_gets_around_no_limit() -> N
     assert statuses == [200, 200, 429, 429]
 
 
-def test_each_text_of_a_batch_counts() -> None:
+def test_each_text_of_a_batch_is_charged() -> None:
     client = Client(rate_limit="3/hour")
     assert client.post("/translate", json=HALLO | {"q": ["a", "b"]}).status_code == 200
     assert client.post("/translate", json=HALLO | {"q": ["a", "b"]}).status_code == 429
@@ -226,7 +226,7 @@ def test_keys_in_the_body_the_form_and_the_query(tmp_path: Path) -> None:
     assert (settings["apiKeys"], settings["keyRequired"]) == (True, True)
 
 
-def test_who_was_told_the_address_of_a_file_needs_no_key(tmp_path: Path) -> None:
+def test_file_url_needs_no_key(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     key_file.write_key_lines(file, [{"name": "shop", "sha256": key_file.key_digest(KEY).hex()}])
     client = Client(keys_file=str(file), data=tmp_path)

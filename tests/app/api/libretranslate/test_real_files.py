@@ -25,7 +25,7 @@ def there_and_back(folder: Path, name: str, content: bytes, **fields: Any) -> An
     return client.get(answer.json()["translatedFileUrl"].removeprefix("http://parlance"))
 
 
-def test_frontends_are_told_of_them() -> None:
+def test_frontend_settings_list_the_file_formats() -> None:
     settings = Client().get("/frontend/settings").json()
     assert settings["supportedFilesFormat"] == list(documents.SUPPORTED)
     assert {".txt", ".srt", ".html", ".docx", ".odt"} <= set(settings["supportedFilesFormat"])
@@ -74,7 +74,7 @@ def test_office_files(tmp_path: Path, name: str, content: Any, part: str, kind: 
 
 
 @pytest.mark.parametrize("name", [f"a{extension}" for extension in documents.SUPPORTED])
-def test_what_is_no_such_file_is_the_clients_fault(tmp_path: Path, name: str) -> None:
+def test_invalid_file_is_a_client_error(tmp_path: Path, name: str) -> None:
     answer = Client(data=tmp_path).post("/translate_file", files={"file": (name, b"\xff\x00\xfe\x80" * 20)}, data=PAIR)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
     assert answer.json()["error"].startswith("The file ")

@@ -45,14 +45,14 @@ def test_refusals(tmp_path: Path, change: dict[str, object], field: str) -> None
     assert not (tmp_path / "suggestions.jsonl").exists()
 
 
-def test_a_full_file_is_told(tmp_path: Path) -> None:
+def test_full_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "suggestions.jsonl").write_bytes(b"x" * 9_999_990)
     answer = Client(suggestions=True, data=tmp_path).post("/suggest", json=GOOD)
     assert (answer.status_code, answer.json()["code"]) == (507, "storage_full")
     assert (tmp_path / "suggestions.jsonl").stat().st_size == 9_999_990
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = Client(suggestions=True, data=tmp_path / "file").post("/suggest", json=GOOD)
     assert (answer.status_code, answer.json()["code"]) == (503, "engine_unavailable")

@@ -58,13 +58,13 @@ def test_white_space_comes_back_untranslated(blank: str) -> None:
     assert client.engine.jobs == [translation_request("hallo", "de", "en")]
 
 
-def test_what_has_no_letters_comes_back_untranslated() -> None:
+def test_text_without_letters_is_returned_unchanged() -> None:
     client = Client()
     assert translate(client, q="😀 12,50 €") == {"translatedText": "😀 12,50 €"}
     assert client.engine.calls == 0
 
 
-def test_alternatives_appear_only_when_asked_for() -> None:
+def test_alternatives_only_on_request() -> None:
     client = Client()
     assert translate(client, alternatives=2)["alternatives"] == ["en:hallo (1)", "en:hallo (2)"]
     assert translate(client, q=["a", " "], alternatives=1) == {

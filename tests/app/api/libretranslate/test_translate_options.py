@@ -89,7 +89,7 @@ def test_every_way_to_ask_asks_the_same(way: str) -> None:
     assert answer.json().keys() == {"translatedText", "alternatives", "scores", "tokens"}
 
 
-def test_what_is_not_asked_for_is_the_servers_own() -> None:
+def test_omitted_options_are_left_to_the_server() -> None:
     client = Client()
     spy = recorded(client)
     assert client.post("/translate", json=HALLO).json() == {"translatedText": "en:hallo"}
@@ -123,12 +123,12 @@ def test_of_a_list_each_has_its_own_and_what_no_model_saw_has_none() -> None:
     assert "tokens" not in answer
 
 
-def test_a_stream_ends_with_what_was_asked_for() -> None:
+def test_last_event_has_the_requested_details() -> None:
     answer = Client().post("/translate", json=HALLO | {"stream": True, "return": "scores"})
     assert events(answer.text)[-1][1]["scores"] == [-0.25]
 
 
-def test_repetition_is_told() -> None:
+def test_repetition_is_a_finish_reason() -> None:
     client = Client(FakeEngine(repetitive=frozenset({"hallo"}), length_limited=frozenset({"lang"})))
     answer = client.post("/translate", json=HALLO | {"q": ["hallo", "lang", "gut"]}).json()
     assert answer["finishReason"] == ["repetition", "length", "stop"]

@@ -52,7 +52,7 @@ def test_of_many_at_once_only_a_few_begin_in_one_round() -> None:
     assert sum(count > 0 for count in in_one_round) == 4
 
 
-def test_one_alone_waits_for_nobody_and_a_look_at_the_service_never_waits() -> None:
+def test_single_request_and_health_checks_never_wait() -> None:
     async def run() -> Rounds:
         rounds = Rounds()
         turns = FairStart(rounds, at_once=1)
@@ -67,7 +67,7 @@ def test_one_alone_waits_for_nobody_and_a_look_at_the_service_never_waits() -> N
     asyncio.run(run())
 
 
-def test_whoever_gives_up_while_waiting_costs_the_others_nothing() -> None:
+def test_cancelled_waiting_request_does_not_delay_others() -> None:
     async def run() -> list[int]:
         rounds = Rounds()
         turns = FairStart(rounds, at_once=1)

@@ -155,7 +155,7 @@ def test_failures_are_named_and_not_quoted(exporter: InMemorySpanExporter) -> No
     assert [span.name for span in exporter.get_finished_spans()[-2:]] == ["GET", "_OTHER"]
 
 
-def test_what_was_tried_again_and_came_is_no_failure(exporter: InMemorySpanExporter) -> None:
+def test_successful_retry_is_no_failed_span(exporter: InMemorySpanExporter) -> None:
     class Busy(Timed):
         calls = 0
 
@@ -215,7 +215,7 @@ def test_opentelemetrys_own_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert traced().get("/health/live").status_code == 200
 
 
-def test_what_is_not_traced_is_the_engines_own(exporter: InMemorySpanExporter) -> None:
+def test_untraced_parts_use_the_engine_itself(exporter: InMemorySpanExporter) -> None:
     client = traced()
     assert client.get("/models").json()[0]["name"] == "tiny-de-en"
     assert client.post("/attention", json={"source": "bier"}).status_code == 200

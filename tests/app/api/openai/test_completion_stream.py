@@ -116,7 +116,7 @@ def test_an_echo_alone() -> None:
     ],
 )
 @pytest.mark.parametrize("prompt", ["分开", ["分", "开"]])
-def test_what_goes_wrong_on_the_way_is_the_last_chunk(failure: Any, message: str, code: str, prompt: Any) -> None:
+def test_failure_during_the_stream_is_the_last_chunk(failure: Any, message: str, code: str, prompt: Any) -> None:
     *found, last = streamed({**STREAM, "prompt": prompt}, Writer(late_failure=failure))
     assert {each["text"] for each in choices(found)} == {"后"}
     assert last == {"error": {"message": message, "type": "server_error", "param": None, "code": code}}

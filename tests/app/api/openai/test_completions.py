@@ -172,7 +172,7 @@ def test_echo_with_logprobs(prompt: Any, ids: tuple[int, ...] | None) -> None:
     assert client.engine.jobs[0] == ScoreQuery(text, model="lyrics-zh", top_k=1, ids=ids, least_predicted=0)
 
 
-def test_nothing_is_written_where_only_the_echo_is_asked_for() -> None:
+def test_echo_with_max_tokens_0_generates_nothing() -> None:
     client, answer = posted({"prompt": "分开", "echo": True, "logprobs": 0, "max_tokens": 0, "n": 2})
     logprobs = {
         "text_offset": [0, 1],

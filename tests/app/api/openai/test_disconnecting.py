@@ -55,7 +55,7 @@ async def asked(engine: FakeEngine, body: dict[str, Any], send: Any, left: async
 
 
 @pytest.mark.parametrize(("takes", "settings"), [(True, {}), (False, {"request_timeout_s": 0.05})])
-def test_whoever_leaves_or_takes_nothing(takes: bool, settings: dict[str, Any]) -> None:
+def test_disconnected_or_stalled_reader(takes: bool, settings: dict[str, Any]) -> None:
     async def scene() -> None:
         engine, sent, left = Endless(), list[Message](), asyncio.Event()
 
@@ -74,7 +74,7 @@ def test_whoever_leaves_or_takes_nothing(takes: bool, settings: dict[str, Any]) 
     asyncio.run(scene())
 
 
-def test_whoever_leaves_before_a_whole_answer() -> None:
+def test_disconnect_before_a_complete_answer() -> None:
     async def scene() -> None:
         engine, sent, left = Silent(), list[Message](), asyncio.Event()
 

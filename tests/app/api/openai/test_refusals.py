@@ -130,7 +130,7 @@ def test_failures_of_the_engine(failure: Any, status: int, kind: str, code: str,
     assert answer.headers.get("retry-after") == {429: "3", 503: "2"}.get(status)
 
 
-def test_what_is_no_request_at_all() -> None:
+def test_malformed_requests_are_refused() -> None:
     client = Client(Writer())
     for answer, status, code in (
         (client.post_raw(PATH, b"[1]"), 400, "invalid_value"),

@@ -33,7 +33,7 @@ def test_of_no_model() -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_model")
 
 
-def test_it_needs_no_key_and_changes_nothing() -> None:
+def test_curves_need_no_key_and_change_nothing() -> None:
     client = Client(admin_key="correct-horse-battery")
     assert client.get("/models/tiny-de-en/curves").status_code == 200
     assert client.post("/models/tiny-de-en/curves").status_code == 405

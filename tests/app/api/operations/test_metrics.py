@@ -25,7 +25,7 @@ def scraped(client: Client) -> dict[tuple[str, ...], float]:
     return {(s.name.removeprefix("parlance:"), *(v for _, v in sorted(s.labels.items()))): s.value for s in samples}
 
 
-def test_openmetrics_is_answered_where_it_is_asked_for() -> None:
+def test_openmetrics_format_is_negotiated() -> None:
     client = Client()
     plain = {f.name for f in parse(client.get("/metrics").text)}
     asked = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2"
@@ -52,7 +52,7 @@ def test_a_refusal_is_counted_by_its_reason(failure: errors.EngineError, reason:
     }
 
 
-def test_what_failed_on_a_device_is_no_refusal() -> None:
+def test_device_failure_is_not_counted_as_a_refusal() -> None:
     failure = errors.EngineFailed("No.")
     failure.was_sent = True
     client = Client(FakeEngine(failure=failure))
@@ -68,7 +68,7 @@ def test_invalid_requests_are_refused_too() -> None:
     assert [found["request_refused_total", r] for r in ("invalid_request", "unknown_model")] == [1, 1]
 
 
-def test_nothing_that_a_client_makes_up_becomes_a_label() -> None:
+def test_client_input_never_becomes_a_label() -> None:
     client = Client()
     requests: list[tuple[str, str, dict[str, Any]]] = [
         ("POST", "/translate", {"json": TRANSLATE}),

@@ -77,7 +77,7 @@ def test_the_key_opens(what: str) -> None:
         {"Authorization": b"Bearer \xff\xfe"},
     ],
 )
-def test_without_the_key_nothing_is_asked(headers: dict[str, Any]) -> None:
+def test_model_changes_need_the_admin_key(headers: dict[str, Any]) -> None:
     client = Client(admin_key=KEY)
     paths = list(changes(client))
     assert len(paths) == 3
@@ -108,7 +108,7 @@ def test_without_a_key_of_its_own_the_server_changes_nothing() -> None:
         (errors.EngineUnavailable("No device is ready."), 503),
     ],
 )
-def test_what_cannot_be_changed_is_said(error: errors.EngineError, status: int) -> None:
+def test_impossible_model_change_is_refused(error: errors.EngineError, status: int) -> None:
     client = Client(admin_key=KEY)
     client.engine.failure = error
     answer = client.post("/models/x/reload", headers=RIGHT)

@@ -99,7 +99,7 @@ def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> Non
     asyncio.run(scene())
 
 
-def test_who_has_heard_enough_frees_the_slots_and_hears_no_more() -> None:
+def test_satisfied_request_frees_its_slots() -> None:
     async def scene() -> None:
         board, _, (device,) = a_switchboard()
         heard = Heard()
@@ -114,7 +114,7 @@ def test_who_has_heard_enough_frees_the_slots_and_hears_no_more() -> None:
     asyncio.run(scene())
 
 
-def test_replies_to_those_who_left_are_dropped() -> None:
+def test_replies_to_cancelled_requests_are_dropped() -> None:
     async def scene() -> None:
         board, _, (device,) = a_switchboard()
         asked = await ask(board)
@@ -145,7 +145,7 @@ def test_work_goes_where_the_least_of_it_is() -> None:
     asyncio.run(scene())
 
 
-def test_what_nobody_has_heard_of_goes_to_another_device_once() -> None:
+def test_request_without_output_is_retried_once_on_another_device() -> None:
     async def scene() -> None:
         board, devices, (one, two) = a_switchboard("one", "two")
         heard = Heard()
@@ -167,7 +167,7 @@ def test_what_nobody_has_heard_of_goes_to_another_device_once() -> None:
     asyncio.run(scene())
 
 
-def test_what_somebody_has_heard_of_fails_at_once() -> None:
+def test_request_with_output_fails_with_its_worker() -> None:
     async def scene() -> None:
         board, devices, (one, two) = a_switchboard("one", "two")
         asked = await ask(board, Heard(shown=True))
@@ -179,7 +179,7 @@ def test_what_somebody_has_heard_of_fails_at_once() -> None:
     asyncio.run(scene())
 
 
-def test_without_another_device_nobody_is_kept_waiting() -> None:
+def test_without_another_device_requests_fail_at_once() -> None:
     async def scene() -> None:
         board, devices, (one,) = a_switchboard()
         asked = await ask(board)

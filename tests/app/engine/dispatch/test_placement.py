@@ -21,7 +21,7 @@ def test_several_cpu_workers_are_devices_of_their_own_on_one_cpu() -> None:
     assert [torch_device(name) for name in names] == ["cuda:1", "cpu", "cpu", "cpu"]
 
 
-def test_workers_share_the_cores_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_share_the_cores_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "cores", lambda: 8)
     shares = {workers: threads_each(0, workers) for workers in (1, 2, 3, 20)}
     assert shares == {1: 0, 2: 4, 3: 2, 20: 1}

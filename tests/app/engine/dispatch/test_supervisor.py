@@ -17,7 +17,7 @@ from app.engine.protocol import messages as m
 from tests.app.engine.fake_process import FakeProcess, a_supervisor
 
 
-def test_whatever_keeps_a_process_from_starting_it_is_tried_again(fake: type[FakeProcess]) -> None:
+def test_failed_start_is_retried(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         deaths: list[str] = []
         supervisor = a_supervisor(deaths)
@@ -36,7 +36,7 @@ def test_whatever_keeps_a_process_from_starting_it_is_tried_again(fake: type[Fak
     asyncio.run(scene())
 
 
-def test_the_end_tells_who_still_waits_and_leaves_nobody_to_ask(fake: type[FakeProcess]) -> None:
+def test_shutdown_fails_waiting_requests(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         deaths: list[str] = []
         supervisor = a_supervisor(deaths)
@@ -73,7 +73,7 @@ def test_the_start_timeout_ends_a_process_that_hangs_and_not_one_that_is_over(fa
     asyncio.run(scene())
 
 
-def test_whoever_says_nothing_is_ended_and_whoever_beats_or_loads_is_not(fake: type[FakeProcess]) -> None:
+def test_silent_worker_is_ended_but_not_one_that_beats_or_loads(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         deaths: list[str] = []
         supervisor = a_supervisor(deaths, ("cpu", "cuda:0"), hang_timeout_s=0.1)
@@ -95,7 +95,7 @@ def test_whoever_says_nothing_is_ended_and_whoever_beats_or_loads_is_not(fake: t
     asyncio.run(scene())
 
 
-def test_the_time_in_which_we_slept_ourselves_counts_for_nobody(fake: type[FakeProcess]) -> None:
+def test_own_suspension_is_not_counted_as_worker_silence(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         supervisor = a_supervisor([], hang_timeout_s=0.2, start_timeout_s=0.2)
         supervisor.spawn_all()

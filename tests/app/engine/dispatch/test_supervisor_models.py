@@ -83,7 +83,7 @@ def test_a_model_that_no_device_can_load_is_given_up(fake: type[FakeProcess]) ->
     asyncio.run(scene())
 
 
-def test_who_starts_during_a_load_gets_it_too_and_once(fake: type[FakeProcess]) -> None:
+def test_worker_started_during_a_load_gets_the_model_once(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         supervisor = a_supervisor([], ("cpu", "cuda:0"))
         supervisor.spawn_all()

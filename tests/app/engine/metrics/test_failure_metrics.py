@@ -25,7 +25,7 @@ from tests.app.engine.scripted_device import Scripted, a_request, gauges_there, 
         (lambda on, task: on.die(), {"device_died": 1}),
     ],
 )
-def test_each_end_is_counted_once_and_leaves_nothing(end: Callable[..., object], counted: dict[str, int]) -> None:
+def test_each_outcome_is_counted_once(end: Callable[..., object], counted: dict[str, int]) -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)
@@ -77,7 +77,7 @@ def test_a_request_that_no_device_took_is_a_refusal_alone() -> None:
     assert gauges_there(metrics) == set()
 
 
-def test_what_a_device_refuses_by_the_age_of_its_queue_is_a_refusal() -> None:
+def test_refusal_by_queue_age_is_counted_as_a_refusal() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)

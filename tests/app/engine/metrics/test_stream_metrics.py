@@ -51,7 +51,7 @@ def test_a_stop_string_within_a_round_counts_its_answer_and_the_time_of_every_to
     assert on.value("inter_token_latency_seconds_sum") == 0.5
 
 
-def test_whoever_leaves_has_what_was_told() -> None:
+def test_cancelled_stream_counts_its_sent_tokens() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)

@@ -103,7 +103,7 @@ def test_tokens_without_text_do_not_part_a_character() -> None:
     assert tokenizer.decode(ids) == "你"
 
 
-def test_what_never_becomes_a_character_is_held_for_three_bytes_only() -> None:
+def test_invalid_bytes_are_held_back_for_three_bytes_only() -> None:
     tokenizer = TOKENIZERS["bytes"]
     bytes_of = dict(zip(map(tokenizer.piece, byte_ids(tokenizer)), byte_ids(tokenizer), strict=True))
     beginning = [bytes_of["<0xF0>"], bytes_of["<0x9F>"], bytes_of["<0x99>"]]

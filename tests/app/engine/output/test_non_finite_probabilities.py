@@ -13,7 +13,7 @@ SAYS = "^a gives a token a probability that is no number, so its weights are bro
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf])
-def test_it_is_not_told(value: float) -> None:
+def test_non_finite_probabilities_are_not_reported(value: float) -> None:
     streamed, shown = writing(logprobs=True)
     assert not streamed.feed(IDS[:1], [-0.5])
     with pytest.raises(EngineFailed, match=SAYS):

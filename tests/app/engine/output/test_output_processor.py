@@ -23,7 +23,7 @@ def writing(**options: Any) -> tuple[OutputProcessor, list[str]]:
 
 
 @pytest.mark.parametrize("fed", [0, 3, len(IDS)])
-def test_what_is_shown_joins_to_the_whole_text(fed: int) -> None:
+def test_shown_parts_join_to_the_text(fed: int) -> None:
     each, shown = writing()
     for token in IDS[:fed]:
         assert not each.feed([token])
@@ -62,7 +62,7 @@ def test_the_beginning_of_a_stop_string_that_never_came_is_text() -> None:
     assert ("".join(shown), each.stopped) == (TEXT, False)
 
 
-def test_only_what_nobody_has_seen_begins_again() -> None:
+def test_only_unseen_output_can_restart() -> None:
     silent = OutputProcessor(CHECKPOINT, ["x"])
     silent.feed(IDS[:1])
     assert silent.restart()
@@ -75,14 +75,14 @@ def test_only_what_nobody_has_seen_begins_again() -> None:
     assert not each.restart()
 
 
-def test_nobody_listens_and_the_text_is_there() -> None:
+def test_text_without_a_listener_is_complete() -> None:
     each = OutputProcessor(CHECKPOINT)
     each.finish(IDS)
     assert (each.text, each.wants_tokens, each.at_once) == (TEXT, False, False)
     assert each.usage(4, None).new_tokens == len(IDS)
 
 
-def test_only_a_stop_string_that_nobody_reads_along_with_cannot_wait() -> None:
+def test_stop_strings_are_urgent_only_without_a_listener() -> None:
     assert OutputProcessor(CHECKPOINT, ["x"]).at_once
     assert not writing(stops=["x"])[0].at_once
 
@@ -93,7 +93,7 @@ def test_several_texts_of_one_request() -> None:
 
 
 @pytest.mark.parametrize("fed", [0, 2, 5])
-def test_what_is_given_comes_first_and_is_not_counted_as_written(fed: int) -> None:
+def test_prefix_comes_first_and_is_not_counted(fed: int) -> None:
     given, written = IDS[:4], IDS[4:]
     each, shown = writing(given=given)
     for token in written[:fed]:
@@ -106,7 +106,7 @@ def test_what_is_given_comes_first_and_is_not_counted_as_written(fed: int) -> No
     assert BYTES.decode(given).startswith(shown[0])
 
 
-def test_what_is_given_is_shown_though_nothing_follows() -> None:
+def test_prefix_is_shown_without_new_tokens() -> None:
     each, shown = writing(given=BYTES.encode("der hund"))
     each.finish([])
     assert ("".join(shown), each.text, each.usage(3, None).new_tokens) == ("der hund", "der hund", 0)

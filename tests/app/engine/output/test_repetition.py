@@ -54,7 +54,7 @@ def test_how_often_a_part_comes_in_a_row(text: str, expected: float) -> None:
     assert most_repeats(text) == pytest.approx(expected)
 
 
-def test_a_text_that_goes_round_is_told_from_one_whose_source_does() -> None:
+def test_repetition_is_distinguished_from_a_repetitive_source() -> None:
     assert round_in("the dog sees" + " the dog" * 6, "der hund sieht")
     assert not round_in("the dog sees the house", "der hund sieht das haus")
     assert not round_in("ha " * 12, "ha " * 12)
@@ -105,6 +105,6 @@ def test_no_circle_is_missed_and_none_made_up() -> None:
     assert 500 < found < 1500
 
 
-def test_what_comes_again_may_be_long() -> None:
+def test_long_repeated_parts_are_detected() -> None:
     assert most_repeats("".join(chr(0x4E00 + i % 200) for i in range(4_000))) == 20
     assert most_repeats("".join(chr(0x4E00 + i % 201) for i in range(4_000))) == 1

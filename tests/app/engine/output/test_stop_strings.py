@@ -42,9 +42,7 @@ def test_every_short_text_and_every_pair_of_short_stop_strings() -> None:
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), max_size=3), st.lists(st.text("ab", max_size=3), max_size=9))
-def test_what_was_shown_is_never_taken_back_and_no_more_is_held_than_may_become_a_stop_string(
-    stops: list[str], deltas: list[str]
-) -> None:
+def test_shown_text_is_final_and_only_possible_stop_strings_are_held(stops: list[str], deltas: list[str]) -> None:
     watch, shown, read = StopStringMatcher(stops), "", ""
     for delta in deltas:
         shown, read = shown + watch.feed(delta), read + delta

@@ -43,7 +43,7 @@ class Script:
             raise
 
 
-def test_what_a_slow_reader_has_not_taken_is_one_text() -> None:
+def test_unread_deltas_merge_into_one() -> None:
     async def scene() -> None:
         script = Script()
         async with TextStream.opened(script) as stream:
@@ -62,7 +62,7 @@ def test_what_a_slow_reader_has_not_taken_is_one_text() -> None:
     run(scene())
 
 
-def test_what_is_put_while_the_reader_is_busy_with_the_last_delta_is_not_lost() -> None:
+def test_text_added_while_the_reader_is_busy_is_not_lost() -> None:
     async def scene() -> None:
         script = Script()
         async with TextStream.opened(script) as stream:
@@ -78,7 +78,7 @@ def test_what_is_put_while_the_reader_is_busy_with_the_last_delta_is_not_lost() 
     run(scene())
 
 
-def test_each_text_comes_as_it_is_put() -> None:
+def test_each_text_is_delivered() -> None:
     async def scene() -> None:
         script = Script()
         async with TextStream.opened(script) as stream:
@@ -91,7 +91,7 @@ def test_each_text_comes_as_it_is_put() -> None:
     run(scene())
 
 
-def test_what_goes_wrong_before_the_first_text_is_raised_at_the_opening() -> None:
+def test_failure_before_the_first_text_is_raised_at_the_opening() -> None:
     async def fails(show: ShowText) -> str:
         raise KeyError("early")
 
@@ -103,7 +103,7 @@ def test_what_goes_wrong_before_the_first_text_is_raised_at_the_opening() -> Non
     run(scene())
 
 
-def test_what_goes_wrong_later_comes_after_the_texts_before_it() -> None:
+def test_later_failure_is_raised_after_the_texts_before_it() -> None:
     async def scene() -> None:
         script = Script()
         async with TextStream.opened(script) as stream:
@@ -128,7 +128,7 @@ def test_leaving_cancels_the_work() -> None:
     run(scene())
 
 
-def test_an_opening_that_nobody_waits_for_cancels_the_work() -> None:
+def test_cancelled_opening_cancels_the_work() -> None:
     async def scene() -> None:
         cancelled = asyncio.Event()
 

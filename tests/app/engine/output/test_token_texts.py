@@ -116,7 +116,7 @@ def test_a_token_that_a_stop_string_begins_in_keeps_the_part_before_it() -> None
     assert found.cut() == []
 
 
-def test_tokens_without_text_at_the_end_are_told_unless_a_stop_string_took_what_they_belong_to() -> None:
+def test_final_tokens_without_text_are_kept_unless_cut_by_a_stop_string() -> None:
     found = TokenTexts()
     found.add(1, -1.0, "a", 0)
     found.add(2, -2.0, "", 0)
@@ -125,7 +125,7 @@ def test_tokens_without_text_at_the_end_are_told_unless_a_stop_string_took_what_
     assert found.end() == [WrittenToken(2, "", -2.0)]
 
 
-def test_what_begins_again_has_nothing_of_the_first_time() -> None:
+def test_restarted_output_is_empty() -> None:
     ids = BYTES.encode("der hund 你")
     silent = OutputProcessor(CHECKPOINTS["bytes"], ["x"], logprobs=True)
     silent.feed(ids[:-1], [-50.0] * (len(ids) - 1))
@@ -150,7 +150,7 @@ def test_a_token_without_its_probability_is_not_guessed() -> None:
         each.finish(BYTES.encode("der"))
 
 
-def test_nobody_listens_and_no_first_token_is_heard() -> None:
+def test_without_a_listener_there_is_no_first_token_time() -> None:
     quiet = OutputProcessor(CHECKPOINTS["bytes"], logprobs=True)
     assert (quiet.wants_tokens, quiet.at_once) == (False, False)
     ids = BYTES.encode("der hund")

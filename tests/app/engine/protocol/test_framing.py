@@ -63,7 +63,7 @@ def test_bytes_that_come_one_by_one() -> None:
     assert len(found) == 4
 
 
-def test_what_cannot_be_understood_ends_the_connection_and_nothing_after_it_is_heard(
+def test_malformed_frame_closes_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     good = framed([m.Started("cpu")])

@@ -15,7 +15,7 @@ from models.checkpoint import CheckpointError
 from tests.app.engine.corrupt_checkpoints import broken
 
 
-def test_the_folder_named_is_the_one_that_was_asked_for(
+def test_error_names_the_requested_folder(
     tiny_checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = broken(tiny_checkpoints / "tiny-lyrics", tmp_path, "output.weight", float("nan"))

@@ -53,13 +53,13 @@ def test_a_card_without_a_head(tmp_path: Path, text: str | bytes) -> None:
 
 
 @pytest.mark.parametrize("stated", ["mit", "CC-BY-4.0", "Für Freunde: alles", None])
-def test_it_reads_what_training_writes(tmp_path: Path, stated: str | None) -> None:
+def test_card_of_a_training_run_is_read(tmp_path: Path, stated: str | None) -> None:
     assert card(tmp_path, front_matter(stated, ["de"], "translation")) == (
         "cc-by-4.0" if stated == "CC-BY-4.0" else stated
     )
 
 
-def test_nothing_in_the_place_of_a_card_is_waited_for(tmp_path: Path) -> None:
+def test_card_that_is_no_file_is_ignored(tmp_path: Path) -> None:
     assert licence(tmp_path) is None
     os.mkfifo(tmp_path / "README.md")  # whose reading would wait for a writer for ever
     assert licence(tmp_path) is None

@@ -47,7 +47,7 @@ def test_int8_is_native_where_its_kernels_are(tiny_checkpoints: Path, monkeypatc
     assert runner.models["a@1"].precision == "int8 native"
 
 
-def test_what_was_measured_to_be_fastest_is_said(tiny_checkpoints: Path) -> None:
+def test_measured_precision_is_reported(tiny_checkpoints: Path) -> None:
     runner = ModelRunner("cpu", 1, slots=2, precision="auto")
     for name in ("a@1", "b@1"):  # the second is not measured
         runner.load(name, str(tiny_checkpoints / "tiny-de-en"))
@@ -56,7 +56,7 @@ def test_what_was_measured_to_be_fastest_is_said(tiny_checkpoints: Path) -> None
     assert runner.models["a@1"].precision in (chosen, f"{chosen} native")
 
 
-def test_devices_that_differ_are_all_told(tiny_checkpoints: Path) -> None:
+def test_differing_precisions_of_devices_are_listed(tiny_checkpoints: Path) -> None:
     made = pool(tiny_checkpoints)
     assert made.models() == []
     for name, precision in (("cpu:0", "int8 native"), ("cpu:1", "bf16")):

@@ -28,7 +28,7 @@ def folder(root: Path, *lines: Any) -> Path:
     return made
 
 
-def test_each_quantity_over_its_updates_and_epochs(tmp_path: Path) -> None:
+def test_each_quantity_has_updates_and_epochs(tmp_path: Path) -> None:
     found = read_curves(
         folder(
             tmp_path,
@@ -49,7 +49,7 @@ def test_each_quantity_over_its_updates_and_epochs(tmp_path: Path) -> None:
     )
 
 
-def test_it_reads_what_a_run_writes(tmp_path: Path) -> None:
+def test_curves_of_a_training_run_are_read(tmp_path: Path) -> None:
     report = ProgressReport(tmp_path, "a run", quiet=True)
     for update in range(1, 5):
         report.step(update, update // 3, 4.0 / update, 10, 0.001 * update, update / 4)
@@ -91,7 +91,7 @@ def test_lines_that_are_no_measurement_are_counted_and_left_out(tmp_path: Path) 
     assert found.reason is None
 
 
-def test_what_is_no_number_is_none_and_stays_in_its_place(tmp_path: Path) -> None:
+def test_non_numbers_become_none_in_place(tmp_path: Path) -> None:
     odd = [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"null"]
     lines = [b'{"update": %d, "epoch": "x", "loss": %s}' % (number, each) for number, each in enumerate(odd)]
     (loss,) = read_curves(folder(tmp_path, *lines, {"update": 5, "loss": 2})).curves
@@ -180,7 +180,7 @@ def test_nor_are_millions_of_lines(tmp_path: Path) -> None:
     assert read_curves(folder(tmp_path, *[{"update": 1, "loss": 1.0}] * 3, *[b""] * 99_000)).curves[0].measured == 3
 
 
-def test_it_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_are_read_again_only_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = list[Path]()
     monkeypatch.setattr(training_curves, "read_curves", lambda folder: (times.append(folder), read_curves(folder))[1])
 

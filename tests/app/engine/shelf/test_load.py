@@ -42,7 +42,7 @@ def test_load_and_unload(running: Running, root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_unloading_waits_for_who_has_begun_and_hides_from_who_has_not(running: Running) -> None:
+def test_unload_waits_for_running_requests_and_refuses_new_ones(running: Running) -> None:
     wanted = text(running, long_job())
 
     async def scene() -> None:

@@ -21,7 +21,7 @@ from tests.app.engine.shelf.models import loaded, long_job, replace, text
 pytestmark = pytest.mark.slow  # a pool of its own
 
 
-def test_a_reload_fails_nobody_and_mixes_nothing(running: Running, root: Path) -> None:
+def test_reload_fails_no_request_and_mixes_no_versions(running: Running, root: Path) -> None:
     old = text(running, long_job())
     before = running.pool.registry.versions["tiny-lyrics"]
 
@@ -133,7 +133,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
     assert text(running, long_job()) != old
 
 
-def test_who_leaves_in_the_middle_leaves_a_whole_model(running: Running) -> None:
+def test_cancelled_reload_leaves_a_complete_model(running: Running) -> None:
     version = running.pool.registry.versions["tiny-lyrics"].version
 
     async def leave() -> None:

@@ -102,14 +102,14 @@ def test_no_pass_is_so_long_that_others_wait_for_it(inline: Inline) -> None:
         (("hund", "dog " * 33), "This target has 33 tokens; the model takes 32. Send a shorter one."),
     ],
 )
-def test_what_is_too_long_is_refused(inline: Inline, pair: tuple[str, str], says: str) -> None:
+def test_too_long_pair_is_refused(inline: Inline, pair: tuple[str, str], says: str) -> None:
     inline.sent.clear()
     with pytest.raises(errors.TextTooLong, match=says):
         align(inline, [PAIRS[0], pair])
     assert (inline.sent, inline.admission.requests) == ([], 0)
 
 
-def test_it_is_counted_by_model_and_held_by_nobody(inline: Inline) -> None:
+def test_cancelled_alignment_is_counted_once_per_model(inline: Inline) -> None:
     metrics = inline.metrics.registry
     labels = {"model_name": "tiny-de-en", "device": "cpu", "finished_reason": "alignment"}
     before = metrics.get_sample_value("parlance:request_success_total", labels) or 0

@@ -40,7 +40,7 @@ def test_attention_follows_the_translation_and_a_forced_target(running: Running)
     assert (np.triu(forced.maps["decoder"].values, 1) == 0).all()
 
 
-def test_what_is_told_beside_the_maps_is_of_the_same_pass(running: Running) -> None:
+def test_findings_and_maps_come_from_one_pass(running: Running) -> None:
     job = attention_query("ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps"))
     job = changed(job, top_k=3, row=Row("cross", -1, 0, 1), masked=(Head("cross", -1, 0),))
     own = running.do(running.pool.attention(job))

@@ -130,7 +130,7 @@ def test_unknown_words_have_the_probability_of_the_unknown_token(running: Runnin
     assert -30 < found.steps[2].log_probability < 0
 
 
-def test_what_was_asked_is_counted_and_has_a_deadline(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspection_requests_are_counted_and_have_deadlines(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = spied(running, monkeypatch)
 
     def count(reason: str) -> float:

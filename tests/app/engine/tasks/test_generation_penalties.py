@@ -32,7 +32,7 @@ def write(inline: Inline, job: GenerationRequest) -> Continuation:
     return generation.continuations[0]
 
 
-def test_what_is_asked_goes_to_the_device(inline: Inline) -> None:
+def test_options_reach_the_device(inline: Inline) -> None:
     inline.sent.clear()
     write(inline, changed(JOB, presence_penalty=0.5, frequency_penalty=-0.25, repetition_penalty=1.5))
     write(inline, changed(JOB, logprobs=False, top_logprobs=0, no_repeat_ngram_size=3))
@@ -81,7 +81,7 @@ def test_streams_have_them_too(inline: Inline) -> None:
         assert [len(token.top) for token in told] == [3] * 8
 
 
-def test_without_them_nothing_is_told(inline: Inline) -> None:
+def test_top_logprobs_0_lists_no_alternatives(inline: Inline) -> None:
     tokens = write(inline, changed(JOB, top_logprobs=0)).tokens
     assert tokens is not None
     assert [token.top for token in tokens] == [()] * 8

@@ -49,7 +49,7 @@ def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float
 
 @pytest.mark.parametrize("interval_s", [0.0, 1000.0])
 @pytest.mark.parametrize("precision", TOLERANCES)
-def test_they_are_what_a_look_at_the_same_text_says(precision: str, interval_s: float, tiny_checkpoints: Path) -> None:
+def test_log_probabilities_equal_those_of_scoring(precision: str, interval_s: float, tiny_checkpoints: Path) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=4, precision=precision), stream_interval_s=interval_s)
     scheduler.handle(m.Load("tiny-lyrics", str(tiny_checkpoints / "tiny-lyrics")))
     asked = [lyrics(number, logprobs=number % 4 != 3, streamed=number % 5 != 4) for number in range(15)]
@@ -73,7 +73,7 @@ def test_they_are_what_a_look_at_the_same_text_says(precision: str, interval_s: 
             assert tuple(values[request.id]) == end.token_log_probabilities[:heard]
 
 
-def test_who_asks_writes_what_it_would_have_written(scheduler: Scheduler) -> None:
+def test_requesting_logprobs_does_not_change_the_text(scheduler: Scheduler) -> None:
     """And so does its company, whose steps it shares."""
     written = []
     for asks in (set[int](), {1, 4, 5}, set(range(9))):
@@ -86,7 +86,7 @@ def test_who_asks_writes_what_it_would_have_written(scheduler: Scheduler) -> Non
     assert len({tuple(each) for each in written[0].values()}) > 5
 
 
-def test_what_waits_for_a_round_leaves_together_and_nothing_is_kept_of_who_is_over() -> None:
+def test_tokens_of_one_interval_are_sent_together() -> None:
     telling = TokenSender(100.0)
     telling.add([(1, 5), (2, 6)], 0.0, {1: -0.5})
     assert telling.due(0.0, 1.0) == [m.Tokens({1: [5], 2: [6]}, {1: [-0.5]})]
@@ -120,7 +120,7 @@ def test_a_request_that_goes_to_another_device_hears_one_device_alone() -> None:
     assert [(each.id, each.log_probability) for each in silent.written] == list(zip(ids, nats(len(ids)), strict=True))
 
 
-def test_what_a_slow_reader_has_not_taken_is_one_text_with_all_its_tokens() -> None:
+def test_unread_deltas_merge_with_all_their_tokens() -> None:
     def token(number: int, text: str) -> WrittenToken:
         return WrittenToken(number, text, -0.5 * number)
 

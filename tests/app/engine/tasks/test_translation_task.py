@@ -37,7 +37,7 @@ def alone(folder: Path, text: str, prefix: tuple[int, ...] = (), **options: Any)
     return decode(load_network(checkpoint), rules, [prompt], DecodingOptions(n_best=options["beam_size"], **options))[0]
 
 
-def test_what_is_asked_goes_to_the_device(inline: Inline) -> None:
+def test_options_reach_the_device(inline: Inline) -> None:
     inline.sent.clear()
     inline.translate(
         job(beam_size=3, length_penalty=0.5, max_new_tokens=4, prefix="we see", no_repeat_ngram_size=2),
@@ -60,7 +60,7 @@ def test_what_is_asked_goes_to_the_device(inline: Inline) -> None:
     assert terms.max_new_tokens == 32  # 30, and room for three tokens
 
 
-def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_admission_counts_beam_and_constraint_rows(inline: Inline, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
     send = inline.send
     monkeypatch.setattr(inline, "send", lambda messages: (rows.append(inline.admission.all.rows), send(messages)))
@@ -85,9 +85,7 @@ def test_rows_are_admitted_as_they_are_asked_for(inline: Inline, monkeypatch: py
         ({"required": (("dog",),) * 33}, "glossary", "This text has 33 terms to hold; a sentence takes 32: send it in"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_its_name(
-    inline: Inline, asked: dict[str, Any], field: str, says: str
-) -> None:
+def test_refusal_names_the_impossible_option(inline: Inline, asked: dict[str, Any], field: str, says: str) -> None:
     inline.sent.clear()
     with pytest.raises(errors.InvalidRequest) as refused:
         inline.translate(job(), job(**asked))
@@ -171,7 +169,7 @@ def test_circles_are_reported_and_honest_repetition_is_not(inline: Inline) -> No
     assert honest.finish_reason == "length"
 
 
-def test_a_score_that_is_no_number_is_not_told(tiny_checkpoints: Path) -> None:
+def test_non_finite_score_is_left_out(tiny_checkpoints: Path) -> None:
     def broken(reply: Any) -> Any:
         if not isinstance(reply, m.Finished):
             return reply

@@ -45,7 +45,7 @@ def until(scheduler: Scheduler, request: int) -> tuple[Any, list[Any]]:
 
 @pytest.mark.parametrize("prefix", [[], [8, 9]])
 @pytest.mark.parametrize("beam", [1, 3])
-def test_what_is_written_without_heads_is_what_decoding_gives_and_begins_as_asked(
+def test_ablated_translation_equals_decoding_and_keeps_its_prefix(
     scheduler: Scheduler, tiny_checkpoints: Path, prefix: list[int], beam: int
 ) -> None:
     scheduler.handle(attend(beam_size=beam, prefix=prefix))
@@ -73,7 +73,7 @@ def test_others_take_their_steps_and_looks_meanwhile(scheduler: Scheduler) -> No
     assert second.findings == first.findings
 
 
-def test_whoever_leaves_or_is_late_or_loses_the_model_ends_the_search(scheduler: Scheduler, clock: Clock) -> None:
+def test_disconnect_deadline_or_unload_ends_the_ablation_search(scheduler: Scheduler, clock: Clock) -> None:
     def begun() -> None:
         scheduler.handle(msgspec.structs.replace(attend(), deadline=clock.now + 5))
         assert scheduler.step() == []

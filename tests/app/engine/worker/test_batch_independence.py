@@ -139,9 +139,7 @@ def test_in_native_int8_they_answer_as_each_alone(tiny_checkpoints: Path, monkey
 
 @pytest.mark.slow
 @needs_exact_int8
-def test_in_pytorch_int8_few_answers_hang_on_who_is_beside_them(
-    tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_pytorch_int8_answers_depend_on_the_batch(tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention over another padded length differs in the last bits, and next to a border of two bytes that makes a
     whole byte."""
     monkeypatch.setattr(build, "library", lambda: None)

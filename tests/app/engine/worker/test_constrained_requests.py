@@ -98,7 +98,7 @@ def test_one_that_cannot_be_is_refused_and_the_others_go_on(
     assert scheduler.queues["tiny-de-en"].rows == 0
 
 
-def test_a_beam_wider_than_the_slots_is_told_so(scheduler: Scheduler) -> None:
+def test_beam_wider_than_the_slots_is_refused(scheduler: Scheduler) -> None:
     (failed,) = scheduler.handle(asked(1, beam_size=9))
     assert isinstance(failed, m.Failed)
     assert failed.reason == "A beam of 9 does not fit 8 slots; ask for a narrower one."

@@ -16,7 +16,7 @@ from tests.app.engine.scheduler_driver import FAR, alone, fails, requests, run
 from tests.request_builders import decode_message
 
 
-def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
+def test_failed_step_is_repeated_unnoticed(
     scheduler: Scheduler, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [r for r in requests(20) if r.model == "tiny-lyrics"]
@@ -29,9 +29,7 @@ def test_a_failed_step_starts_its_lane_afresh_and_nobody_notices(
     assert finished == {request.id: alone(tiny_checkpoints, request) for request in asked}
 
 
-def test_a_step_that_fails_again_or_has_told_tokens_fails_its_lane_only(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeatedly_failing_step_fails_only_its_model(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     network = scheduler.queues["tiny-lyrics"].model.decodable
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50))
     scheduler.handle(decode_message(2, "tiny-de-en", [5, 3], [2], FAR, 5))

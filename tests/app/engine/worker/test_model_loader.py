@@ -94,7 +94,7 @@ def test_a_model_that_is_unloaded_while_it_is_read_is_not_kept(reading: Reading)
     assert reading.scheduler.queues == {}
 
 
-def test_what_is_wrong_with_a_checkpoint_is_told_and_the_next_is_read(reading: Reading) -> None:
+def test_broken_checkpoint_is_reported_and_the_next_is_loaded(reading: Reading) -> None:
     reading.ask("none@1", "there-is-none")
     reading.ask("a@1")
     failed = reading.let_read()
@@ -104,9 +104,7 @@ def test_what_is_wrong_with_a_checkpoint_is_told_and_the_next_is_read(reading: R
     assert [*reading.runner.models] == ["a@1"]
 
 
-def test_slots_that_do_not_fit_the_memory_are_said_when_it_is_installed(
-    reading: Reading, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slots_beyond_memory_are_reported_at_load(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise MemoryError("no room for the slots")
 
@@ -137,7 +135,7 @@ def test_an_architecture_is_measured_once(
     assert "a@2 computes in bf16 on cpu, as its like does" in caplog.text
 
 
-def test_what_a_reading_thread_is_told_wrongly_ends_no_thread(reading: Reading, tmp_path: Path) -> None:
+def test_invalid_load_order_does_not_end_the_loader_thread(reading: Reading, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has changed since"):
         reading.runner.load("a@1", str(reading.root / "tiny-lyrics"), {"model.safetensors": "0"})
     reading.ask("a@1", str(tmp_path))

@@ -33,7 +33,7 @@ def test_a_short_request_overtakes_a_long_one_that_came_before(scheduler: Schedu
     assert [r.id for r in replies if isinstance(r, m.Finished)] == [2]
 
 
-def test_tokens_come_step_by_step_to_those_who_want_them_and_join_to_the_answer(scheduler: Scheduler) -> None:
+def test_streamed_tokens_join_to_the_answer(scheduler: Scheduler) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1, 2], FAR, 12, streamed=True))
     scheduler.handle(decode_message(2, "tiny-lyrics", [], [3], FAR, 12))
     replies = run(scheduler)
@@ -43,7 +43,7 @@ def test_tokens_come_step_by_step_to_those_who_want_them_and_join_to_the_answer(
 
 
 @pytest.mark.parametrize("n_best", [1, 4])
-def test_what_all_hypotheses_of_a_beam_agree_on_comes_before_its_answer(scheduler: Scheduler, n_best: int) -> None:
+def test_common_prefix_of_a_beam_is_streamed(scheduler: Scheduler, n_best: int) -> None:
     asked = decode_message(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam_size=4, n_best=n_best, streamed=True)
     scheduler.handle(asked)
     scheduler.handle(decode_message(2, "tiny-de-en", [5, 3], [2], FAR, 30, beam_size=4))
@@ -86,9 +86,7 @@ def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.Mo
     assert (reply.id, reply.code) == (1, "deadline_exceeded")
 
 
-def test_who_waited_too_long_for_a_slot_gets_no_compute_and_who_has_one_goes_on(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_queued_request_gets_no_compute(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
     for number in range(9):  # one more than there are slots
         scheduler.handle(decode_message(number, "tiny-lyrics", [], [1], FAR, 5, start_by=now + 100))

@@ -84,7 +84,7 @@ def test_the_rules_may_be_left_out(scheduler: Scheduler) -> None:
     assert float_array(raw.log_probabilities)[1] < float_array(by_rules.log_probabilities)[1]
 
 
-def test_what_cannot_be_shown_is_said(scheduler: Scheduler) -> None:
+def test_impossible_inspection_is_refused(scheduler: Scheduler) -> None:
     refused = trace(
         scheduler,
         units=(

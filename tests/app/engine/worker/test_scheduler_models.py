@@ -17,7 +17,7 @@ from tests.app.engine.scheduler_driver import FAR, run
 from tests.request_builders import decode_message, inspect_attention
 
 
-def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler: Scheduler) -> None:
+def test_one_inspection_between_two_steps_and_none_if_cancelled(scheduler: Scheduler) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     look = inspect_attention(10, "tiny-de-en", [5, 6, 3], [2, 4], [4, 3], 1000)
     for number in range(10, 15):
@@ -33,7 +33,7 @@ def test_one_look_at_attention_between_two_steps_and_none_for_who_left(scheduler
     ]
 
 
-def test_unloading_frees_a_model_and_tells_who_is_on_it(scheduler: Scheduler) -> None:
+def test_unload_frees_a_model_and_fails_its_requests(scheduler: Scheduler) -> None:
     network = weakref.ref(scheduler.queues["tiny-de-en"].model.network)
     for number in range(10):  # eight run, two wait
         scheduler.handle(decode_message(number, "tiny-de-en", [5, 3], [2], FAR, 30))

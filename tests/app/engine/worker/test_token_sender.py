@@ -36,7 +36,7 @@ def test_the_first_token_leaves_at_once_and_the_others_together() -> None:
     assert sender.flush() == []
 
 
-def test_who_begins_later_is_told_at_once_and_joins_the_round_of_the_others() -> None:
+def test_later_request_is_sent_at_once_and_joins_the_interval() -> None:
     sender = TokenSender(INTERVAL_S)
     told(sender, 0, (1, 10))
     assert told(sender, 1, (1, 11)) == []
@@ -56,7 +56,7 @@ def test_without_an_interval_every_step_tells_its_tokens() -> None:
         assert told(sender, step, (1, step), (2, step), (1, 9)) == [{1: [step, 9], 2: [step]}]
 
 
-def test_who_may_not_wait_is_told_at_each_step_and_the_others_in_rounds() -> None:
+def test_urgent_requests_are_sent_each_step_and_others_per_interval() -> None:
     sender = TokenSender(INTERVAL_S)
     sender.send_immediately(2)
     assert told(sender, 0, (1, 10), (2, 20)) == [{1: [10], 2: [20]}]
@@ -67,7 +67,7 @@ def test_who_may_not_wait_is_told_at_each_step_and_the_others_in_rounds() -> Non
     assert told(sender, 8, (2, 8)) == []
 
 
-def test_nothing_is_kept_of_who_is_over() -> None:
+def test_finished_requests_leave_no_state() -> None:
     sender = TokenSender(INTERVAL_S)
     sender.send_immediately(1)
     told(sender, 0, (1, 5), (2, 5))
@@ -136,7 +136,7 @@ def test_one_message_tells_all_streams_and_the_answer_tells_the_rest(
     assert len(finished.hypotheses[0].tokens) == 9
 
 
-def test_what_a_stop_string_may_end_is_told_at_each_step(scheduler: Scheduler, clock: SimpleNamespace) -> None:
+def test_requests_with_stop_strings_are_sent_each_step(scheduler: Scheduler, clock: SimpleNamespace) -> None:
     scheduler.handle(lyrics(1, at_once=True))
     scheduler.handle(lyrics(2))
     *heard, round_ = steps(scheduler, clock, 8)
@@ -156,9 +156,7 @@ def test_a_beam_tells_what_it_agrees_on_in_the_same_rounds(scheduler: Scheduler,
     assert 1 < len(rounds) < len(tokens)
 
 
-def test_who_is_cancelled_within_a_round_hears_nothing_and_the_others_all(
-    scheduler: Scheduler, clock: SimpleNamespace
-) -> None:
+def test_cancelled_request_gets_nothing_of_the_interval(scheduler: Scheduler, clock: SimpleNamespace) -> None:
     for number in (1, 2):
         scheduler.handle(lyrics(number, most=20))
     steps(scheduler, clock, 4)
@@ -171,7 +169,7 @@ def test_who_is_cancelled_within_a_round_hears_nothing_and_the_others_all(
 
 
 @pytest.mark.parametrize("end", ["step", "deadline", "unload"])
-def test_who_fails_within_a_round_has_all_that_was_written_before(
+def test_failed_request_gets_its_tokens_of_the_interval(
     end: str, scheduler: Scheduler, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.handle(msgspec.structs.replace(lyrics(1), deadline=clock.now + 3.5 * STEP_S))

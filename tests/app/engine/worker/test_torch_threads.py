@@ -58,7 +58,7 @@ def test_a_look_has_its_own_number_of_threads(
     assert torch.get_num_threads() == 1
 
 
-def test_who_sets_the_threads_sets_those_of_looks_too(tmp_path: Path) -> None:
+def test_thread_setting_applies_to_inspection(tmp_path: Path) -> None:
     usual = worker_config(EngineSettings(checkpoints=tmp_path, cpu_workers=0))
     assert usual.inspection_threads == cores()
     assert worker_config(EngineSettings(checkpoints=tmp_path, cpu_threads=1)).inspection_threads == 0
