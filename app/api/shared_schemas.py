@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import BaseModel, Field
 
 from app.engine.interface import TokenExpectation, Usage
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 
 NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within 1e-4
 

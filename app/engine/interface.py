@@ -15,8 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from app.engine.output.text_stream import TextStream
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import TextStream, WrittenToken
 from app.engine.registry.training_curves import TrainingCurves
 from models.decoding.options import DecodingOptions
 from models.inspection.gate_conventions import GateSelection

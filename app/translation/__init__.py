@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.engine.interface import AlignedWord, FinishReason, TranslationOptions, Usage
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 
 NO_USAGE = Usage()
 TextFormat = Literal["text", "html"]

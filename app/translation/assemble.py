@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from app.engine.interface import AlignedWord, FinishReason, TranslationResult, Usage
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 from app.translation.prepare import SegmentedText
 
 _FROM_BEST_TO_WORST: tuple[FinishReason, ...] = ("stop", "length", "repetition")

@@ -14,7 +14,7 @@ from app.api.field_types import ModelName, RequestFields, check_encodable, check
 from app.api.generation.schemas import LARGEST_SEED, Sampling
 from app.api.shared_schemas import round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 from models.decoding.options import DecodingOptions
 
 MIN_NATS = -9999.0  # what OpenAI's clients get for a token that cannot come, since JSON has no infinity

@@ -12,7 +12,8 @@ from app.engine.errors import EngineFailed
 from app.engine.interface import Usage
 from app.engine.output.detokenizer import Detokenizer
 from app.engine.output.stop_strings import StopStringMatcher
-from app.engine.output.token_texts import TokenTexts, WrittenToken
+from app.engine.output.text_stream import WrittenToken
+from app.engine.output.token_texts import TokenTexts
 from app.engine.output.token_views import text_after_others
 from app.engine.protocol.messages import Timing
 from models.checkpoint import Checkpoint

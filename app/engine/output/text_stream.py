@@ -8,9 +8,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from app.engine.output.token_texts import WrittenToken
-
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenToken:
+    """text: what it added; "" of a token that is only a part of a character, which stands with the last of its tokens.
+    log_probability: in nats, of the model's own distribution, at temperature 1 and without cuts. top: the likeliest
+    tokens at its place, each with its text and log-probability, where these are wanted."""
+
+    id: int
+    text: str
+    log_probability: float
+    top: tuple[tuple[int, str, float], ...] = ()
 
 
 class ShowText(Protocol):

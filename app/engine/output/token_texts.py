@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-
-@dataclass(frozen=True, slots=True)
-class WrittenToken:
-    """text: what it added; "" of a token that is only a part of a character, which stands with the last of its tokens.
-    log_probability: in nats, of the model's own distribution, at temperature 1 and without cuts. top: the likeliest
-    tokens at its place, each with its text and log-probability, where these are wanted."""
-
-    id: int
-    text: str
-    log_probability: float
-    top: tuple[tuple[int, str, float], ...] = ()
-
+from app.engine.output.text_stream import WrittenToken
 
 Likely = tuple[tuple[int, str, float], ...]
 Ranked = Sequence[tuple[int, float]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from app.engine.interface import AlignedWord, TranslationResult
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 from app.text.layout_characters import JOINERS, MODEL_LAYOUT, is_spelling_joiner
 
 

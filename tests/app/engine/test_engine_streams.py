@@ -10,7 +10,7 @@ import pytest
 
 from app.engine import errors
 from app.engine.interface import GenerationRequest, GenerationResult, ScoreQuery
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 from app.engine.protocol import messages as m
 from tests.app.engine.engine_thread import Running, generate, heard, spied
 from tests.request_builders import translation_request

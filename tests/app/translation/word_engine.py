@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from app.engine.errors import EngineError, TextTooLong
 from app.engine.interface import AlignedWord, ModelInfo, TranslationRequest, TranslationResult, Usage
-from app.engine.output.text_stream import ShowText, TextStream
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.request_builders import translation_request
 

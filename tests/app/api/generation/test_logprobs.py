@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.engine.interface import GenerationRequest, GenerationResult
-from app.engine.output.text_stream import ShowText, TextStream
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.test_event_stream import events

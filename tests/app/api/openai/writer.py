@@ -16,8 +16,7 @@ from app.engine.interface import (
     ScoreResult,
     Usage,
 )
-from app.engine.output.text_stream import ShowText, TextStream
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from tests.app.api.fake_engine import CAME, FEN, KAI, FakeEngine
 
 Top = tuple[tuple[int, str, float], ...]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from app.engine.output.output_processor import OutputProcessor
-from app.engine.output.text_stream import ShowText, TextDelta, TextStream
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import ShowText, TextDelta, TextStream, WrittenToken
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler

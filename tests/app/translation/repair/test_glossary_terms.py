@@ -10,7 +10,7 @@ import pytest
 
 from app.engine.errors import UnknownCharacters
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.interface import AlignedWord, TranslationResult
-from app.engine.output.token_texts import WrittenToken
+from app.engine.output.text_stream import WrittenToken
 from app.translation.repair.text_edits import Edit, with_edits
 
 TEXT = "one two three four"
