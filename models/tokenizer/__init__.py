@@ -1,13 +1,6 @@
 """Text to token ids and back. No torch here: the front end tokenizes without loading it.
 
 Offsets are code points of the text given (`text[piece.start:piece.end]`), never bytes.
-
-protocol.py    what every tokenizer answers
-vocabulary.py  characters, or words between white space
-word_parts.py  which tokens go on with the word before them
-subwords.py    a SentencePiece model
-cuts.py        words cut into its pieces at random
-marian.py      two SentencePiece models over one or two vocabularies, as Marian's checkpoints have them
 """
 
 from __future__ import annotations

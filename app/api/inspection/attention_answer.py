@@ -310,7 +310,7 @@ class Limits(BaseModel):
 
     @staticmethod
     def fields_of(result: AttentionResult, limit: int) -> dict[str, int]:
-        """limit: of numbers as digits. The values are counted as `app.engine.request_limits` counts them."""
+        """limit: of numbers as digits. The values are counted as `app.engine.input_processor` counts them."""
         rollout = result.findings.rollout
         rows = [] if rollout is None else [*rollout.encoder, *rollout.cross]
         return {

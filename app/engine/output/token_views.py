@@ -1,4 +1,4 @@
-"""Tokens as people see them: where each stands in its text, how it reads, and how probable it was.
+"""Tokens as people see them: where each stands in its text, its word, how it reads and how probable it was.
 
 Also the two sides of a sentence that is inspected, with the special tokens that the network reads around the text.
 """
@@ -6,22 +6,86 @@ Also the two sides of a sentence that is inspected, with the special tokens that
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec import structs
 
 from app.engine.interface import FloatArray, LikelyToken, NetworkFacts, TokenExpectation, TokenView
-from app.engine.output.detokenizer import REPLACEMENT_CHARACTER, Detokenizer, find_anchor
-from app.engine.output.word_spans import with_word_numbers
+from app.engine.output.output_processor import BYTE_PIECE, Detokenizer
 from app.engine.protocol import messages as m
 from models.checkpoint import WEIGHTS, Checkpoint
 from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 from models.inspection.results import AttentionFindings, OutputStep, Walkthrough, WalkthroughStep
-from models.tokenizer import Tokenizer
+from models.tokenizer import Tokenizer, is_language
+
+# kana and Chinese characters, written without spaces
+IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+COMBINING = "\u0300"  # stands for all that is written onto a character
+ZERO_WIDTH_SPACE = "\u200b"
+LETTER = rf"[^\W_{IDEOGRAPHS}]{COMBINING}*"
+WORD_PATTERN = re.compile(
+    rf"[{IDEOGRAPHS}]{COMBINING}*|(?:{LETTER})+(?:['’\-](?:{LETTER})+)*|[^\s{COMBINING}]{COMBINING}*"
+)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """First and last code point + 1 of each word: letters with what is written onto them (accents, vowel signs,
+    joiners), one Chinese character or kana, or one of any other characters."""
+    return [
+        match.span()
+        for match in WORD_PATTERN.finditer(text if text.isascii() else "".join(map(_character_class, text)))
+    ]
+
+
+def _character_class(character: str) -> str:
+    if character == ZERO_WIDTH_SPACE:
+        return " "
+    category = unicodedata.category(character)
+    written_onto = category == "Cf" or category[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
+    return COMBINING if written_onto else character
+
+
+def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
+    """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
+    belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence. Where
+    a character is cut into bytes, the last of them stands for it and the others for nothing: they go with the last."""
+    spans = sentence_word_spans(tokens, text)
+    ends = [end for _, end in spans]
+
+    def word(token: TokenView) -> int | None:
+        if token.special or token.start is None or token.end is None or token.start >= token.end:
+            return None
+        number = bisect_right(ends, token.start)
+        return number if number < len(spans) and spans[number][0] < token.end else None
+
+    found, behind = list[TokenView](), None
+    for token in reversed(tokens):
+        if behind is not None and is_byte_of(token, behind):
+            found.append(replace(token, word=behind.word))
+        else:
+            found.append(replace(token, word=word(token)))
+            behind = found[-1]
+    return tuple(reversed(found))
+
+
+def sentence_word_spans(tokens: Sequence[TokenView], text: str) -> list[tuple[int, int]]:
+    """The words that the tokens' numbers count: those of the text, without a language that it is asked for in."""
+    if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
+        text = " " * tokens[0].end + text[tokens[0].end :]
+    return word_spans(text)
+
+
+def is_byte_of(token: TokenView, behind: TokenView) -> bool:
+    """Whether it is a byte of the character that the next token with a text begins with."""
+    is_byte = BYTE_PIECE.fullmatch(token.piece) is not None
+    return is_byte and token.start is not None and token.start == token.end == behind.start
 
 
 def text_tokens(tokenizer: Tokenizer, text: str) -> list[TokenView]:
@@ -56,14 +120,16 @@ def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> Attention
     writer = checkpoint.tokenizers["target"]
 
     def read(step: OutputStep) -> OutputStep:
-        top = [replace(each, piece=writer.piece(each.id), text=text_alone(writer, each.id)) for each in step.top]
-        return replace(step, top=top)
+        top = [
+            structs.replace(each, piece=writer.piece(each.id), text=text_alone(writer, each.id)) for each in step.top
+        ]
+        return structs.replace(step, top=top)
 
     steps = None if findings.steps is None else [read(step) for step in findings.steps]
     without = findings.ablation
     if without is not None:
-        without = replace(without, text_after=checkpoint.decode(without.tokens))
-    return replace(findings, steps=steps, ablation=without)
+        without = structs.replace(without, text_after=checkpoint.decode(without.tokens))
+    return structs.replace(findings, steps=steps, ablation=without)
 
 
 def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> Walkthrough:
@@ -73,21 +139,14 @@ def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> 
     def read(step: WalkthroughStep) -> WalkthroughStep:
         if step.indices is None:
             return step
-        return replace(step, texts=tuple(text_alone(writer, token) for token in step.indices))
+        return structs.replace(step, texts=tuple(text_alone(writer, token) for token in step.indices))
 
-    return replace(walkthrough, steps=tuple(map(read, walkthrough.steps)))
+    return structs.replace(walkthrough, steps=tuple(map(read, walkthrough.steps)))
 
 
 def text_alone(tokenizer: Tokenizer, token: int) -> str:
     """How a token reads on its own; special ones and parts of characters as the vocabulary writes them."""
     return tokenizer.decode([token]) or tokenizer.piece(token)
-
-
-def text_after_others(tokenizer: Tokenizer, token: int) -> str:
-    """How a token reads behind others: with the space that it begins with."""
-    anchor, length = find_anchor(tokenizer)
-    text = tokenizer.untrimmed([anchor, token])[length:]
-    return text if text and REPLACEMENT_CHARACTER not in text else tokenizer.piece(token)
 
 
 def network_facts(checkpoint: Checkpoint) -> NetworkFacts:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 from pathlib import Path
 
-from app.engine.left_files import beginning
+
+def read_beginning(path: Path, most: int) -> bytes:
+    """At most so many bytes of a file. OSError if there is none, or none that ends: a pipe is not waited for."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", str(path))
+        with os.fdopen(number, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(number)
+
 
 CARD = "README.md"
 MAX_CARD_BYTES = 65_536
@@ -18,7 +32,7 @@ def licence(folder: Path) -> str | None:
     """What stands in the card's head as `license`, of several all; where that says "other", its `license_name`.
     None where no card says."""
     try:
-        text = beginning(folder / CARD, MAX_CARD_BYTES).decode("utf-8", errors="replace")
+        text = read_beginning(folder / CARD, MAX_CARD_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return None
     front = FRONT_MATTER.match(text)

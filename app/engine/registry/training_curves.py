@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.engine.left_files import beginning
+from app.engine.registry.model_card import read_beginning
 
 METRICS = "metrics.jsonl"
 CURVES = {
@@ -82,7 +82,7 @@ class CurveReader:
 
 def read_curves(folder: Path) -> TrainingCurves:
     """OSError if there is no such file."""
-    content = beginning(folder / METRICS, MOST_BYTES + 1)
+    content = read_beginning(folder / METRICS, MOST_BYTES + 1)
     if len(content) > MOST_BYTES or content.count(b"\n") > MOST_LINES:
         most = f"{MOST_BYTES:,} bytes or {MOST_LINES:,} lines"
         large = f"{folder.name}/{METRICS} has more than {most}, the most that are read; keep fewer lines."

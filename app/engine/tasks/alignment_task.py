@@ -12,8 +12,7 @@ from app.engine.dispatch.dispatcher import Dispatcher, Part, gather, read_tokens
 from app.engine.interface import AlignedWord
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.output.text_stream import WrittenToken
-from app.engine.output.token_views import SourceSide, TargetSide, source_side, target_side
-from app.engine.output.word_spans import sentence_word_spans
+from app.engine.output.token_views import SourceSide, TargetSide, sentence_word_spans, source_side, target_side
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 

@@ -11,8 +11,7 @@ from app.engine import input_processor
 from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher, gather
 from app.engine.interface import Continuation, FinishReason, GenerationRequest, GenerationResult, Usage
-from app.engine.output.output_processor import OutputProcessor, combined_usage
-from app.engine.output.repetition import is_repetitive
+from app.engine.output.output_processor import OutputProcessor, combined_usage, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion

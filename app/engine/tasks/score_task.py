@@ -10,7 +10,7 @@ from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.errors import InvalidRequest, TextTooLong, UnknownCharacters
 from app.engine.interface import ScoreQuery, ScoreResult, TokenView
 from app.engine.output import token_views
-from app.engine.output.word_spans import with_word_numbers
+from app.engine.output.token_views import with_word_numbers
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 

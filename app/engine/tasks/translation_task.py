@@ -12,14 +12,12 @@ from app.engine import input_processor
 from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
 from app.engine.errors import EngineFailed
-from app.engine.input_processor import TokenRun, TranslationPlan, plan_translation
+from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
-from app.engine.output.output_processor import NOT_FINITE, OutputProcessor
-from app.engine.output.repetition import is_repetitive
+from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
-from app.engine.request_limits import check_translation
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
 from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions

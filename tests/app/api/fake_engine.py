@@ -40,7 +40,7 @@ from app.engine.interface import (
     WalkthroughResult,
 )
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
-from app.engine.output.word_spans import word_spans
+from app.engine.output.token_views import word_spans
 from app.engine.registry.training_curves import Curve, TrainingCurves
 from models.inspection.results import AttentionFindings, AttentionMap, Walkthrough, WalkthroughStep
 

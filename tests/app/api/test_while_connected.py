@@ -8,7 +8,8 @@ import pytest
 from fastapi import Request
 from starlette.types import Message
 
-from app.api.event_stream import ClientDisconnected, while_connected
+from app.api.event_stream import while_connected
+from app.api.request_body import ClientDisconnected
 from app.engine.errors import EngineFailed
 
 

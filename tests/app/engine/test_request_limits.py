@@ -11,8 +11,8 @@ import pytest
 from app.api.inspection.attention_request import AttentionRequest
 from app.api.inspection.routes import _attention_request
 from app.engine import errors
+from app.engine.input_processor import check_attention_size
 from app.engine.interface import AttentionQuery, GatesQuery
-from app.engine.request_limits import check_attention_size
 from app.engine.tasks import gates_task
 from models import checkpoint as checkpoints
 from tests.request_builders import changed, gates_query

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from models.backends import select
-from models.inspection.gate_traces import Gated, GateSelection, gate_trace
+from models.inspection.gate_conventions import GateSelection
+from models.inspection.gate_traces import gate_trace
 from models.inspection.head_selection import SelectionError
-from models.interface import Prompt
+from models.interface import Gated, Prompt
 from models.networks.cells import CELLS as KINDS
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.engine.output import token_views
-from app.engine.output.word_spans import with_word_numbers
+from app.engine.output.token_views import with_word_numbers
 from models.tokenizer import SentencePieceTokenizer
 from tests.pieces import trained
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.output.detokenizer import Detokenizer
+from app.engine.output.output_processor import Detokenizer
 from models.tokenizer import SpecialTokens, Tokenizer, VocabularyTokenizer
 from tests import pieces
 

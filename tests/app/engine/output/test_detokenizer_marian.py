@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.output.detokenizer import Detokenizer
+from app.engine.output.output_processor import Detokenizer
 from models.tokenizer import MarianTokenizer
 from tests.training.importers.marian import folders, strings
 from training.importers.marian.hub_folder import MarianFolder

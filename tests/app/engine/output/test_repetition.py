@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.output.repetition import MAX_PERIOD, is_repetitive, most_repeats, repeated_run, repeated_suffix
+from app.engine.output.output_processor import MAX_PERIOD, is_repetitive, most_repeats, repeated_run, repeated_suffix
 
 WORDS = dict(enumerate(["the", "dog", "sees", "ha", "very", ".", "1", "a", "house", "ja", "”", "la"]))
 IDS = {word: token for token, word in WORDS.items()}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.output.stop_strings import StopStringMatcher
+from app.engine.output.output_processor import StopStringMatcher
 
 
 def watched(stops: list[str], deltas: list[str]) -> tuple[list[str], bool]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.output.detokenizer import Detokenizer
+from app.engine.output.output_processor import Detokenizer
 from app.engine.output.text_stream import ShowText, TextDelta, TextStream
 from models.tokenizer import Tokenizer
 from tests.app.engine.output.test_detokenizer import TOKENIZERS, Counted, byte_ids, interesting

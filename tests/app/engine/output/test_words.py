@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.engine.interface import TokenView
-from app.engine.output.word_spans import with_word_numbers, word_spans
+from app.engine.output.token_views import with_word_numbers, word_spans
 
 
 @pytest.mark.parametrize(

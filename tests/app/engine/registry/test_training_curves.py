@@ -167,8 +167,10 @@ def test_a_file_of_a_gigabyte_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
     path = folder(tmp_path, {"update": 1, "loss": 1.0}) / "metrics.jsonl"
     os.truncate(path, 1 << 30)  # sparse: it takes no room
     asked = list[int]()
-    beginning = training_curves.beginning
-    monkeypatch.setattr(training_curves, "beginning", lambda path, most: (asked.append(most), beginning(path, most))[1])
+    beginning = training_curves.read_beginning
+    monkeypatch.setattr(
+        training_curves, "read_beginning", lambda path, most: (asked.append(most), beginning(path, most))[1]
+    )
     found = read_curves(tmp_path / "demo")
     assert found.curves == ()
     assert found.reason == TOO_LARGE

@@ -11,7 +11,7 @@ import pytest
 
 from app.engine import errors
 from app.engine.interface import AlignedWord, AttentionResult
-from app.engine.output.word_spans import word_spans
+from app.engine.output.token_views import word_spans
 from app.engine.protocol import messages as m
 from tests.app.engine.corrupt_checkpoints import broken
 from tests.app.engine.inline_engine import Inline, job

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from app.engine.interface import Continuation, GenerationRequest, GenerationResult
+from app.engine.output.output_processor import text_after_others
 from app.engine.output.text_stream import TextDelta
-from app.engine.output.token_views import text_after_others
 from app.engine.protocol import messages as m
 from models.decoding.options import OptionError
 from tests.app.engine.inline_engine import Inline

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.engine import errors, input_processor
-from app.engine.request_limits import check_attention_size
+from app.engine.input_processor import check_attention_size
 from models import checkpoint as checkpoints
 from tests.request_builders import attention_query
 

@@ -17,11 +17,11 @@ from models.backends.native import build
 from models.backends.native.build import cpu_flags, fp32_runnable
 from models.backends.native.fp32_recurrent import NativeRecurrent
 from models.backends.select import prepared
-from models.backends.torch.recurrent_step import EagerRecurrent, RecurrentState
+from models.backends.torch.recurrent_step import EagerRecurrent
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
-from models.networks.recurrent import RecurrentLanguageModel
+from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 from tests.models import tiny
 from tests.models.kernels import compiled, forget
 
