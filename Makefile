@@ -22,7 +22,7 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.
 export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu image-check \
+.PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-bench image-check \
   compose-check bench train-multi30k clean
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make test-browser the page in Debian's chromium (minutes)"
 	@echo "make test-clients other projects' clients, from PyPI and npm, against our server"
 	@echo "make test-fuzz    made-up requests to every route: FUZZ_EXAMPLES=2000 FUZZ_ROUTES=PATTERN FUZZ_SEED=0"
+	@echo "make test-bench   the tests of benchmarks/, which make test leaves out"
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
 	@echo "make train-multi30k  the published translators: MULTI30K=FOLDER DIRECTION=de-en|en-de SEEDS='1 2 3'"
@@ -88,6 +89,9 @@ fast: $(VENV)/.installed-dev
 
 test-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile -m "slow and not gpu" --durations=8
+
+test-bench: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile -m "bench and not slow and not gpu"
 
 test-faults test-browser test-clients test-fuzz test-gpu: test-%: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m $*; status=$$?; [ $$status -eq 5 ] && echo "no test carries the marker $* yet" || exit $$status
