@@ -115,9 +115,10 @@ class Batch(nn.Module):
             context = F.scaled_dot_product_attention(query, own[0], own[1], attn_mask=mask)
             x = layer.around_attention.norm(x + layer.attention.output(context.flatten(1)))
             source = self.source[number]
-            query = layer.cross_attention.query(x[:, None])
+            attention = layer.cross_attention
+            query = attention.split(attention.projection(x[:, None], slice(attention.inner)))
             context = F.scaled_dot_product_attention(query, source[0], source[1])
-            x = layer.around_cross.norm(x + layer.cross_attention.output(context.flatten(1)))
+            x = layer.around_cross.norm(x + attention.output(context.flatten(1)))
             x = layer.around_feed_forward.norm(x + layer.feed_forward(x))
         return self.choose(network.project(x), scores)
 

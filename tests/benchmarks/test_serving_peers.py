@@ -47,7 +47,7 @@ def test_the_batch_translator_says_what_the_engine_says(tiny_checkpoints: Path, 
         for reply in scheduler.step():
             assert isinstance(reply, m.Finished)
             ours[reply.id] = checkpoint.decode(reply.hypotheses[0].tokens)
-    assert Translator(folder, beam_size=beam, threads=1).translate(GERMAN) == [ours[i] for i in range(len(GERMAN))]
+    assert Translator(folder, beam=beam, threads=1).translate(GERMAN) == [ours[i] for i in range(len(GERMAN))]
 
 
 def test_the_loop_writes_the_likeliest_characters_when_it_is_cold(tiny_checkpoints: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_loop_writes_the_likeliest_characters_when_it_is_cold(tiny_checkpoin
     scheduler.handle(decode_message(1, "model", [], list(read(folder).target_ids("分开")), FAR, 40))
     (answer,) = [r for _ in range(40) for r in scheduler.step()]
     assert isinstance(answer, m.Finished)
-    assert GruLoop(folder).stream("分开", 40, temperature=1e-6) == answer.hypotheses[0].tokens
+    assert GruLoop(folder).stream("分开", 40, temperature=1e-6) == list(answer.hypotheses[0].tokens)
 
 
 class Network:
