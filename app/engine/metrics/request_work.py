@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from app.engine.interface import (
     Engine,
@@ -17,6 +17,8 @@ from app.engine.interface import (
     Usage,
 )
 from app.engine.output.text_stream import TextStream
+
+R = TypeVar("R", TranslationResult, GenerationResult)
 
 
 @dataclass(slots=True)
@@ -39,46 +41,40 @@ class RequestWork:
         """The answer to one call; usages: at least one."""
         self.model = model
         self.sequences += sequences
-        for each in usages:
-            self.read_tokens += each.read_tokens
-            self.new_tokens += each.new_tokens
-            self.queued_s = _longer_time(self.queued_s, each.queued_s)
-            self.first_token_s = _longer_time(self.first_token_s, each.first_token_s)
-        self.total_s = (self.total_s or 0.0) + max(each.total_s for each in usages)
+        for usage in usages:
+            self.read_tokens += usage.read_tokens
+            self.new_tokens += usage.new_tokens
+            if usage.queued_s is not None:
+                self.queued_s = max(usage.queued_s, self.queued_s or 0.0)
+            if usage.first_token_s is not None:
+                self.first_token_s = max(usage.first_token_s, self.first_token_s or 0.0)
+        self.total_s = (self.total_s or 0.0) + max(usage.total_s for usage in usages)
 
 
-def _longer_time(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
-
-
-CURRENT_WORK: ContextVar[RequestWork | None] = ContextVar(
-    "work", default=None
-)  # of the request in whose task this is read
+CURRENT_WORK: ContextVar[RequestWork | None] = ContextVar("work", default=None)  # of this task's HTTP request
 
 
 class CountingEngine:
-    """Translations and generations are added to the request's `Work`; everything else is the engine's own."""
+    """Adds translations and generations to the request's work; everything else is the engine's own."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._engine, name)
 
     async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         with _counted_work() as work:
-            found = await self._engine.translate(jobs)
-            if found:
-                work.add(found[0].model, len(jobs), [each.usage for each in found])
-            return found
+            results = await self._engine.translate(jobs)
+            if results:
+                work.add(results[0].model, len(jobs), [result.usage for result in results])
+            return results
 
     async def generate(self, job: GenerationRequest) -> GenerationResult:
         with _counted_work() as work:
-            found = await self._engine.generate(job)
-            work.add(found.model, job.n, [found.usage])
-            return found
+            result = await self._engine.generate(job)
+            work.add(result.model, job.n, [result.usage])
+            return result
 
     @asynccontextmanager
     async def stream_translation(self, job: TranslationRequest) -> AsyncIterator[TextStream[TranslationResult]]:
@@ -93,7 +89,7 @@ class CountingEngine:
 
 @contextmanager
 def _counted_work() -> Iterator[RequestWork]:
-    work = CURRENT_WORK.get() or RequestWork()  # nobody asks for that of no request
+    work = CURRENT_WORK.get() or RequestWork()  # outside a request there is nothing to record
     try:
         yield work
     except Exception as error:
@@ -102,18 +98,20 @@ def _counted_work() -> Iterator[RequestWork]:
 
 
 @asynccontextmanager
-async def _counted_stream(sequences: int, opened: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+async def _counted_stream(
+    sequences: int, opened: AbstractAsyncContextManager[TextStream[R]]
+) -> AsyncIterator[TextStream[R]]:
     with _counted_work() as work:
         async with opened as stream:
             yield stream
             if not stream.ended:
                 return
-            try:  # what ended a stream late was told to its reader, and is not raised a second time
-                found = stream.result
+            try:  # an error that ended a stream late has reached its reader, and is not raised a second time
+                result = stream.result
             except Exception as error:
                 work.failed, work.broken = _error_code(error), True
             else:
-                work.add(found.model, sequences, [found.usage])
+                work.add(result.model, sequences, [result.usage])
 
 
 def _error_code(error: Exception) -> str:
