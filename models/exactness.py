@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
+from weakref import WeakKeyDictionary
 
 from torch import nn
 from torch.nn.modules import module as torch_module
@@ -25,6 +26,7 @@ from models.fingerprints import CODE
 
 OURS = "models.networks"
 IGNORED_FIELDS = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}
+Name = tuple[dict[str, object], str, object]  # a namespace, a name in it, and what it stood for
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -124,21 +126,36 @@ def fingerprint(function: object) -> str:
         function = function.fget
     if not isinstance(function, types.FunctionType):
         return ""
-    lines = list(_described(function, set()))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if all(lines) else ""
+    known = _fingerprints.get(function)
+    if known is not None and known[1] is function.__code__ and all(d.get(name) is value for d, name, value in known[2]):
+        return known[0]
+    read: list[Name] = []
+    lines = list(_described(function, set(), read))
+    digits = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if all(lines) else ""
+    if function.__closure__ is None:
+        _fingerprints[function] = digits, function.__code__, read
+    return digits
 
 
-def _described(function: types.FunctionType, seen: set[types.CodeType]) -> Iterator[str]:
+_fingerprints: WeakKeyDictionary[types.FunctionType, tuple[str, types.CodeType, list[Name]]]
+_fingerprints = WeakKeyDictionary()  # with the values of all names that count, which may have changed since
+
+
+def _described(function: types.FunctionType, seen: set[types.CodeType], read: list[Name]) -> Iterator[str]:
+    """The lines of a fingerprint; read: gets the names that were looked up, where, and what they stood for."""
     if function.__code__ in seen:
         return
     seen.add(function.__code__)
     text, names = _syntax(function.__code__)
     yield text
-    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    closure = {name: cell.cell_contents for name, cell in cells}
     for name in names:
-        value = closure[name].cell_contents if name in closure else function.__globals__.get(name)
+        value = closure.get(name) if name in closure else function.__globals__.get(name)
+        if name not in closure:
+            read.append((function.__globals__, name, value))
         if isinstance(value, types.FunctionType) and (name in closure or value.__module__.startswith(OURS)):
-            yield from _described(value, seen)
+            yield from _described(value, seen, read)
         elif isinstance(value, bool | int | float | str):
             yield f"{name} = {value!r}"
         else:

@@ -65,6 +65,7 @@ class TranslatorBackend:
     def __init__(self, network: Transformer) -> None:
         self.network = network
         self.compiled = False
+        self._step: tuple[ctypes.CDLL | None] | None = None  # the choice for the features whose loss comes next
 
     def compile(self, longest: int, backend: str = "inductor") -> None:
         """From now on as torch.compile makes them, for sequences of any length up to `longest`."""
@@ -80,6 +81,7 @@ class TranslatorBackend:
         last such place may matter. In kernels nothing is computed for padding. A `counted` in the host's memory keeps
         the host from waiting for a device to tell how many there are."""
         library = self.library()
+        self._step = (library,)
         if library is not None:
             return PackedPass(self.network, library).features(source, target, counted)
         places = counted.flatten().nonzero().squeeze(1).to(source.device, non_blocking=True)
@@ -92,7 +94,7 @@ class TranslatorBackend:
         pull: where it is not 0, the second half of the features predicts the same tokens as the first, with other
         dropout, and pull/2 of KL(p, q) + KL(q, p) is added (R-Drop: Liang et al. 2021, arXiv 2106.14448).
         """
-        library = self.library()
+        (library,), self._step = self._step or (self.library(),), None
         if library is not None:
             return cross_entropy(self.network, library, features, targets, smoothing, pull)
         compute = self.compiled_loss if self.compiled else plain_cross_entropy

@@ -26,18 +26,17 @@ class EagerTransformer:
         self.dtype, self.device = reference.dtype, reference.device
         # several rows of a beam read one source only where the attention is known to take them together
         self.groups = all(type(layer.cross_attention) is MultiHeadAttention for layer in network.decoder_layers)
-        self.shapes: tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]] | None = None
+        self.shapes = self._shapes()
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         source_length = max(1, source_length)
         table = self.network.position_vectors(max(source_length, target_length))
-        if self.shapes is None:
-            self.shapes = self._shapes()
         return TransformerState.of(slots, (target_length, source_length), *self.shapes, self.dtype, table)
 
     @torch.inference_mode()
     def _shapes(self) -> tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]]:
-        """Of the keys and values of each layer, its own and those of the source, from a pass over one token."""
+        """Of the keys and values of each layer, its own and those of the source, from a pass over one token, in which
+        maps in int8 are made ready too."""
         own, source = ShapeCache([]), ShapeCache([])
         memory, _ = self.network.encode(torch.zeros((1, 1), dtype=torch.long, device=self.device))
         sources = list(self.network.source_key_values(memory))
@@ -45,7 +44,7 @@ class EagerTransformer:
             source.update(number, *pair)
         scope = Scope(self.network.first_positions(1), causal=True)
         token = torch.zeros((1, 1), dtype=torch.long, device=self.device)
-        self.network.decode_over(token, scope, sources, Scope(scope.positions), own)
+        self.network.project(self.network.decode_over(token, scope, sources, Scope(scope.positions), own))
         return own.shapes, source.shapes
 
     @torch.inference_mode()
