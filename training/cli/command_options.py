@@ -16,7 +16,7 @@ from training import output_folder
 from training.config.overrides import Override, assemble, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, Config, raise_all
-from training.config.run_file import CorpusArgument, RunFile, read_run_file
+from training.config.run_file import CorpusArgument, RunFile, Table, read_run_file
 from training.data.cleaning import clean, hold_out
 from training.data.corpus_loading import parse_columns, read_corpora, read_pairs
 from training.data.sentence_pairs import Pairs
@@ -98,7 +98,7 @@ def add_cleaning(command: argparse.ArgumentParser) -> None:
     )
 
 
-def device_of(arguments: argparse.Namespace, recorded: Mapping[str, Any] | None = None) -> torch.device:
+def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> torch.device:
     """recorded: the device and threads of a run that is repeated; the command line overrules them."""
     recorded = recorded or {}
     device = recorded.get("device", "auto") if arguments.device == "auto" else arguments.device
@@ -139,7 +139,7 @@ class RunRequest(Generic[Config]):
 
     config: Config
     data: Mapping[str, CorpusArgument]
-    machine: Mapping[str, Any]
+    machine: Table
     renamed: Sequence[str]
 
     def note_renamed(self, workers: Workers) -> None:

@@ -30,14 +30,13 @@ from training.config.run_config import raise_all
 from training.config.run_file import explained_config
 from training.data.corpus_loading import parse_columns, read_text
 from training.errors import TrainingError, pluralize
-from training.evaluation.scores import MAX_BEAM_SIZE, evaluate
+from training.evaluation.scores import MAX_BEAM_SIZE, Score, Scores, evaluate
 from training.lyricist_run import train_lyricist
 from training.translator_run import train_translator
 
 if TYPE_CHECKING:
     from training.cli.command_options import Commands
 
-Scores = Mapping[str, Any]
 REQUIRED = {"source_language": "--source", "target_language": "--target", "train": "--train"}
 PENALTIES = "-10..10"
 
@@ -110,7 +109,7 @@ def add_demo(commands: Commands) -> None:
     add_device(command)
 
 
-def run_demo(arguments: argparse.Namespace) -> Scores:
+def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
     from training.demo.demo_models import train_demo  # the phrasebook takes a moment to build
 
     return train_demo(arguments.out, device_of(arguments), arguments.only)
@@ -129,7 +128,7 @@ def add_evaluate(commands: Commands) -> None:
     add_device(command)
 
 
-def run_evaluate(arguments: argparse.Namespace) -> Scores:
+def run_evaluate(arguments: argparse.Namespace) -> Score:
     beam, penalty = arguments.beam, arguments.length_penalty
     problems = []
     if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from training.cli.command_options import PAIRS, add_cleaning, add_columns, cleaning_of
-from training.data import corpus_statistics
 from training.data.cleaning import clean
 from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora, read_pairs, read_text
 from training.data.corpus_readers import HUGGINGFACE_PREFIX, stem_suffix
+from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_parser(commands: Commands) -> None:
     command.add_argument("--json", action="store_true", help="one JSON object instead of a page")
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def run(arguments: argparse.Namespace) -> Statistics | None:
     """The facts for --json; otherwise the page is printed. TrainingError for a corpus that cannot be read."""
     if (arguments.source is None) != (arguments.target is None):
         raise TrainingError("Give --source and --target together, or neither.")
@@ -57,7 +57,7 @@ def is_text(corpus: str) -> bool:
     )
 
 
-def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def _inspect_text(arguments: argparse.Namespace) -> Statistics | None:
     try:
         text = "".join(read_text(corpus) for corpus in arguments.corpus)
     except TrainingError as error:
@@ -65,25 +65,25 @@ def _inspect_text(arguments: argparse.Namespace) -> dict[str, Any] | None:
     origin = " + ".join(arguments.corpus)
     if not text.strip():
         raise TrainingError(f"{origin} has no text.")
-    statistics = corpus_statistics.text_statistics(text, origin)
+    statistics = text_statistics(text, origin)
     if arguments.json:
         return statistics
-    print(*corpus_statistics.page_of_text(statistics), sep="\n")
+    print(*page_of_text(statistics), sep="\n")
     if all("\t" in line for line in text.splitlines() if line.strip()):
         print(f"\nEvery line holds a tab. {AS_PAIRS}")
     return None
 
 
-def _inspect_pairs(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def _inspect_pairs(arguments: argparse.Namespace) -> Statistics | None:
     languages = (arguments.source, arguments.target) if arguments.source else None
     columns, cleaning = parse_columns(arguments.columns), cleaning_of(arguments.clean)
     valid, test = (
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
     pairs = clean(read_corpora(arguments.corpus, languages, columns), cleaning, validation=valid, test=test)
-    statistics = corpus_statistics.pair_statistics(pairs, arguments.subwords)
+    statistics = pair_statistics(pairs, arguments.subwords)
     if arguments.json:
         return statistics
     sides = dict(zip(("source", "target"), languages or ("source", "target"), strict=True))
-    print(*corpus_statistics.page_of_pairs(statistics, pairs.reported(), sides), sep="\n")
+    print(*page_of_pairs(statistics, pairs.reported(), sides), sep="\n")
     return None

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -29,6 +28,7 @@ from training.demo import phrasebook
 from training.demo.lexicon import demo_text
 from training.errors import TrainingError
 from training.evaluation.alignment_heads import AlignedSentence
+from training.evaluation.scores import Scores
 from training.loop import snapshot
 from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
@@ -77,8 +77,8 @@ def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
     ]
 
 
-def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict[str, Any]]:
-    def train(out: Path, device: torch.device) -> dict[str, Any]:
+def _translator(source: str, target: str) -> Callable[[Path, torch.device], Scores]:
+    def train(out: Path, device: torch.device) -> Scores:
         return train_translator(
             demo_translator(source, target),
             phrase_pairs(source, target, held_out=False),
@@ -92,19 +92,19 @@ def _translator(source: str, target: str) -> Callable[[Path, torch.device], dict
     return train
 
 
-def _lyricist(out: Path, device: torch.device) -> dict[str, Any]:
+def _lyricist(out: Path, device: torch.device) -> Scores:
     run = TrainingRun(out=out, device=device, resume=snapshot.exists(out))
     return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics")
 
 
-MODELS: dict[str, Callable[[Path, torch.device], dict[str, Any]]] = {
+MODELS: dict[str, Callable[[Path, torch.device], Scores]] = {
     "demo-de-en": _translator("de", "en"),
     "demo-en-es": _translator("en", "es"),
     "lyrics-zh": _lyricist,
 }
 
 
-def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Any]:
+def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Scores]:
     """Trains the models that `out` lacks, or just `only`; held-out scores by model. An interrupted run is continued."""
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
