@@ -14,7 +14,7 @@ from models.checkpoint import CheckpointConfig
 from tests.models.folders import CONFIG, TARGET, stage, written
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_checkpoint_is_read_back(tmp_path: Path) -> None:
     folder = written(tmp_path)
     found = checkpoints.read(folder)
     assert replace(found.config, tokenizers={}, files={}) == CONFIG

@@ -76,7 +76,7 @@ def test_the_numbers_are_those_of_the_probabilities(rules: TokenRules | None) ->
         assert found.entropies[place].item() == pytest.approx(entropy, rel=1e-6)
 
 
-def test_what_can_never_come_has_no_probability_and_comes_last() -> None:
+def test_suppressed_tokens_have_probability_0_and_rank_last() -> None:
     found = score(tiny.recurrent(), (), (5, 0, 9), RULES["renormalised"], top_k=50)
     assert found.log_probabilities[0].item() == -math.inf
     assert found.tokens.shape == (2, 19)

@@ -122,7 +122,7 @@ def test_the_limit_cuts_only_where_nothing_ended() -> None:
     assert [(h.tokens, h.finished) for h in ended.results(2)] == [((), True)]
 
 
-def test_nothing_left_to_continue_is_an_end() -> None:
+def test_beam_without_continuations_ends() -> None:
     beam = Beam(3, 1.0, 100, EOS)
     advance(beam, [(-0.1, 0, EOS), *[(-math.inf, 0, token) for token in range(5)]])
     assert beam.done
@@ -163,7 +163,7 @@ def candidates(beam: Beam, chance: random.Random) -> list[Candidate]:
 
 @pytest.mark.parametrize("width", range(1, 7))
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_what_is_told_of_a_beam_is_what_cannot_change(width: int, penalty: float) -> None:
+def test_streamed_prefix_of_a_beam_is_final(width: int, penalty: float) -> None:
     ended_first = told_early = 0
     for seed in range(60):
         chance, told = random.Random(seed), list[int]()
@@ -192,7 +192,7 @@ def test_what_is_told_of_a_beam_is_what_cannot_change(width: int, penalty: float
         assert told_early > 10
 
 
-def test_hypotheses_that_cannot_be_are_never_said_to_agree_on_more_than_they_do() -> None:
+def test_common_prefix_ignores_impossible_hypotheses() -> None:
     """At first, and where few tokens are possible, live hypotheses stand in that have no chance, twice the same."""
     beam = Beam(3, 1.0, 9, EOS)
     advance(beam, [(-0.1, 0, 3), (-0.4, 0, 4), *[(-math.inf, 1, token) for token in (3, 4, 5, 6)]])

@@ -33,7 +33,7 @@ def test_what_is_refused(given: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("run", [(EOS,), (A, EOS), (1, A), (A, 0, B)])
-def test_a_term_that_can_never_come_is_refused_and_nobody_is_hurt(run: tuple[int, ...]) -> None:
+def test_impossible_term_fails_alone(run: tuple[int, ...]) -> None:
     decoder = decoder_of(Scripted(6), 8)
     decoder.join([("there", PROMPT, options(beam_size=2))])
     with pytest.raises(ValueError, match=r"A required term \([\d, ]+\) holds an end token or one that is never chosen"):
@@ -64,7 +64,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("slots", [4, 9, 64])
-def test_company_changes_nobody(slots: int) -> None:
+def test_batch_mates_change_no_result(slots: int) -> None:
     network = Scripted(7, spread=1.5)
     prompts = [Prompt((n % 5,), (1,)) for n in range(35)]
     each = [options(max_new_tokens=7, **KINDS[n % len(KINDS)]) for n in range(35)]

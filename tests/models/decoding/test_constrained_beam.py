@@ -102,7 +102,7 @@ def test_terms_in_texts_that_never_end(required: Required, seed: int, width: int
 
 
 @pytest.mark.parametrize("forced_end", [False, True])
-def test_a_term_longer_than_the_limit_is_told_of(forced_end: bool) -> None:
+def test_term_longer_than_the_limit_is_reported(forced_end: bool) -> None:
     rules = TokenRules(EOS, (0, 1), forced_end=forced_end)
     for limit in (1, 3, 4):
         chosen = options(max_new_tokens=limit, beam_size=3, required=(((A, B, C, A),), ((C,),)))
@@ -112,7 +112,7 @@ def test_a_term_longer_than_the_limit_is_told_of(forced_end: bool) -> None:
         assert not holds(found.tokens, chosen.required)
 
 
-def test_what_stands_in_the_prefix_is_there() -> None:
+def test_terms_of_the_prefix_are_satisfied() -> None:
     network, prompt = Scripted(6, seed=3), Prompt((5,), (1, A, B))
     plain = one(network, prompt, options(beam_size=3, n_best=3))
     same(

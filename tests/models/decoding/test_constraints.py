@@ -39,7 +39,7 @@ def test_a_text_is_read_as_everything_tried_reads_it(required: Required, text: l
 
 @given(terms, texts, st.sampled_from([NO_PARTS, SOME]))
 @settings(max_examples=100)
-def test_what_is_left_is_no_more_and_no_less_than_said(required: Required, text: list[int], words: WordParts) -> None:
+def test_remaining_constraint_tokens_are_counted(required: Required, text: list[int], words: WordParts) -> None:
     """Useful tokens lead there: within `safe` tokens of any kind, and in fewer than `left` nothing does."""
     automaton = TermAutomaton(required, words)
     reached, steps = {automaton.read(text)}, 0

@@ -129,7 +129,7 @@ def test_no_hypothesis_of_a_beam_repeats_a_run(size: int, width: int) -> None:
     assert repeats or size == 3
 
 
-def test_company_changes_nobody() -> None:
+def test_batch_mates_change_no_result() -> None:
     """Rows with penalties, without, drawn and not, beams with bans: each as alone, whatever joins and leaves."""
     drawn = {"temperature": 0.9, "top_p": 0.9}
     kinds: list[dict[str, Any]] = [*WAYS, {}, drawn, {"beam_size": 3}, {"beam_size": 3, "no_repeat_ngram_size": 2}]
@@ -145,7 +145,7 @@ def test_company_changes_nobody() -> None:
             assert found[0].log_probability == pytest.approx(lone.log_probability, abs=1e-5)
 
 
-def test_who_leaves_takes_its_bans_along() -> None:
+def test_freed_row_loses_its_banned_tokens() -> None:
     network = Scripted(9, seed=2, spread=0.5)
     decoder = decoder_of(network, 3)
     chosen = {"a": options(), "b": options(no_repeat_ngram_size=1), "c": options(repetition_penalty=3.0)}

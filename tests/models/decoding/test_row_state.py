@@ -56,7 +56,7 @@ def advance(rows: RowState, logits: Tensor) -> tuple[list[bool], list[int], list
     return ended.tolist(), done.tolist(), told
 
 
-def test_tokens_are_written_told_and_fed() -> None:
+def test_tokens_are_stored_reported_and_fed_back() -> None:
     rows = started(options(), options(streamed=False), options(temperature=1.0))
     assert advance(rows, certain(3, 4, 5)) == ([False] * 3, [], [("a", 3), ("c", 5)])
     assert rows.feed[:3].tolist() == [3, 4, 5]

@@ -19,7 +19,7 @@ LIMIT = 5
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_what_reaches_the_limit_competes_with_what_has_ended(seed: int, penalty: float) -> None:
+def test_hypotheses_at_the_limit_compete_with_ended_ones(seed: int, penalty: float) -> None:
     """Three tokens to choose from and an end: 81 rows hold all that fits, the end token of the limit included."""
     network, prompt = Scripted(6, seed=seed), Prompt((5,), (1, 4))
     everything = [

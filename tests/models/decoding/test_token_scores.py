@@ -75,7 +75,7 @@ def mixed(asks: Any) -> list[DecodingOptions]:
     ]
 
 
-def test_who_asks_writes_the_same_and_hears_the_same_in_any_company() -> None:
+def test_requesting_logprobs_changes_no_text_in_any_batch() -> None:
     network, rules = Scripted(9, spread=1.0), TokenRules(END, (0, 1))
     prompts = [Prompt((n,), (1,)) for n in range(24)]
     nobody = decode(network, rules, prompts, mixed(lambda n: False), slots=13)
@@ -103,7 +103,7 @@ def test_a_networks_numbers_do_not_depend_on_the_company(cell: str) -> None:
             assert found.token_log_probabilities == pytest.approx(lone.token_log_probabilities, abs=2e-6)
 
 
-def test_a_step_tells_of_those_who_ask_and_listen() -> None:
+def test_step_reports_rows_with_logprobs_or_streams() -> None:
     decoder = Decoder(Scripted(9), TokenRules(END, (0,)), slots=4, source_length=2, target_length=20)
     asked = {"both": (True, True), "tokens": (False, True), "end": (True, False)}
     decoder.join(
@@ -131,7 +131,7 @@ def test_a_step_tells_of_those_who_ask_and_listen() -> None:
     assert math.isnan(done["both"][0].log_probability)
 
 
-def test_nothing_is_kept_or_computed_until_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_probabilities_are_computed_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     monkeypatch.setattr(row_state, "row_maxima", lambda logits: (looked.append(len(logits)), row_maxima(logits))[1])
     decoder = Decoder(Scripted(9), TokenRules(None), slots=4, source_length=2, target_length=8)

@@ -22,7 +22,7 @@ HEADS = [Head("encoder", 0, 1), Head("decoder", -1, 2), Head("cross", 0, 0)]
 BOTH = pytest.mark.parametrize("options", [{"max_new_tokens": 8}, {"max_new_tokens": 8, "beam_size": 3, "n_best": 3}])
 
 
-def test_nothing_taken_away_changes_nothing() -> None:
+def test_empty_ablation_changes_nothing() -> None:
     network = tiny.transformer()
     found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], [], RULES)
     assert found.logprob_sum_before == found.logprob_sum_after
@@ -57,7 +57,7 @@ def test_a_token_that_is_never_chosen_gains_nothing() -> None:
 
 @BOTH
 @pytest.mark.parametrize("name", ["post", "pre", "marian"])
-def test_what_is_written_without_them(name: str, options: dict[str, Any]) -> None:
+def test_ablated_translation(name: str, options: dict[str, Any]) -> None:
     """The decoder steps the copy over its cache; a full pass with the heads masked says the same of each hypothesis."""
     network = tiny.transformer(**{**tiny.OPTIONS[name], "pad": 0})
     chosen = DecodingOptions(**options)

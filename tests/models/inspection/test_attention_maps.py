@@ -27,7 +27,7 @@ def test_choices_may_count_from_the_end(chosen: list[int] | None, expected: tupl
 
 
 @pytest.mark.parametrize("number", [4, -5, 100])
-def test_a_choice_out_of_range_is_told_the_range(number: int) -> None:
+def test_error_names_the_valid_range(number: int) -> None:
     with pytest.raises(ValueError, match=rf"There is no head {number}: this model has 4 \(heads 0 to 3\)\."):
         resolve([0, number], 4, "head")
 

@@ -68,7 +68,7 @@ def same(a: ForcedPass, b: ForcedPass) -> bool:
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "marian"])
-def test_nothing_depends_on_what_else_is_asked(name: str) -> None:
+def test_results_do_not_depend_on_other_options(name: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
     whole = forced_pass(network, [3, 4, 5], INPUTS)
     assert same(whole, forced_pass(network, [3, 4, 5], INPUTS, masked=[]))
@@ -149,7 +149,7 @@ def test_a_worked_row(name: str, row: Row) -> None:
         ({"row": Row("encoder", 0, 7, 0)}, "no head 7", "row"),
     ],
 )
-def test_what_is_not_there(given: dict[str, Any], message: str, field: str) -> None:
+def test_missing_layers_and_heads_are_refused(given: dict[str, Any], message: str, field: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS["unequal depths"])
     with pytest.raises(SelectionError, match=message) as caught:
         forced_pass(network, [3, 4, 5], INPUTS, **given)

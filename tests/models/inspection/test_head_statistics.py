@@ -113,6 +113,6 @@ def test_heads_of_a_network() -> None:
             assert len({numbers.entropy_mean for numbers in each}) == 4
 
 
-def test_who_may_look_nowhere_says_nothing() -> None:
+def test_fully_masked_row_has_no_statistics() -> None:
     found = one(torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.bool), cross=True)
     assert found == HeadStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, "mixed")

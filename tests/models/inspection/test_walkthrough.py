@@ -118,7 +118,7 @@ def test_the_order_of_steps(norm: str, order: list[str]) -> None:
     assert parts == ["embedding", "layer input", "self-attention", "cross-attention", "feed-forward", "output"]
 
 
-def test_what_may_not_be_read_is_masked() -> None:
+def test_masked_positions_have_no_weight() -> None:
     focus = WalkthroughFocus("decoder", 0, 0, 1, most_keys=99)
     found = list(walkthrough(tiny.transformer(), [3, 0, 5], INPUTS, focus, RULES).steps)
     for part, hidden in (("self-attention", {2, 3}), ("cross-attention", {1})):
@@ -157,13 +157,13 @@ def test_the_encoder_needs_no_decoder_input() -> None:
         (("middle", 0, 0, 0), "no side 'middle'; the sides are encoder, decoder", "side"),
     ],
 )
-def test_what_is_not_there(place: tuple[str, int, int, int], message: str, field: str) -> None:
+def test_missing_layers_and_heads_are_refused(place: tuple[str, int, int, int], message: str, field: str) -> None:
     with pytest.raises(SelectionError, match=message) as caught:
         told(tiny.transformer(), *place)
     assert caught.value.field == field
 
 
-def test_a_network_in_training_is_not_told() -> None:
+def test_network_in_training_mode_is_refused() -> None:
     with pytest.raises(AssertionError, match="evaluation mode"):
         told(tiny.transformer().train(), "encoder", 0, 0, 0)
 

@@ -71,7 +71,7 @@ def test_rows_of_units_are_averaged_and_columns_summed() -> None:
     assert found.weights.tolist() == [pytest.approx([0.6, 0.4], abs=1e-6)]
 
 
-def test_nothing_to_link() -> None:
+def test_empty_alignment() -> None:
     assert links(torch.eye(2), [None, None], [0, 1]) == []
     assert links(torch.eye(2), [0, 1], [None, None]) == []
     assert links(torch.tensor([[0.0, 1.0]]), [0, None], [0]) == [], "all of the row is on a special token"

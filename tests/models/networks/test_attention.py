@@ -67,7 +67,7 @@ def test_without_a_mask_everything_is_seen() -> None:
 
 
 @torch.inference_mode()
-def test_who_may_look_nowhere_sees_nothing_on_both_paths() -> None:
+def test_fully_masked_row_is_zero_on_both_paths() -> None:
     module = made()
     query, key, value = module.query_key_value(torch.randn(2, 3, 12), scope())
     mask, capture = torch.tensor([[True, True, True], [False, False, False]])[:, None, None, :], Capture()
@@ -119,7 +119,7 @@ def test_dropout_is_for_training_alone() -> None:
     assert not torch.equal(module.attend(query, key, value, scope()), module.attend(query, key, value, scope()))
 
 
-def test_nothing_is_kept_on_the_module() -> None:
+def test_attention_keeps_no_state_on_the_module() -> None:
     module = made()
     before = set(vars(module)), set(dict(module.named_buffers()))
     query, key, value = module.query_key_value(torch.randn(1, 3, 12), scope())

@@ -182,7 +182,7 @@ def test_wrong_type_error_names_allowed_values(value: Any, annotation: Any, want
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [*recipes.TRANSLATORS.values(), *recipes.LYRICISTS.values()])
-def test_what_show_prints_is_the_recipe_again(recipe: Any) -> None:
+def test_printed_recipe_is_parsed_back(recipe: Any) -> None:
     config = recipe()
     content = tomllib.loads(explained_config(config))
     network = content.pop("network")

@@ -18,7 +18,7 @@ MADE_UP = pairs(40)
 ROWS = list(zip(MADE_UP.sources, MADE_UP.targets, strict=True))
 
 
-def test_what_was_left_out_is_said_and_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dropped_pairs_are_reported_and_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (here / "pairs.tsv").read_text()
     write(here / "pairs.tsv", f"a b\t\n{lines}{ROWS[0][0]}\t{ROWS[0][1]}\n{'a ' * 300}\t{'B ' * 300}\n")
     assert main([*TRANSLATE, *SHORT]) == 0

@@ -93,7 +93,7 @@ def test_broken_utf8_names_the_line(tmp_path: Path, mark: bytes, lead: bytes, li
     assert fault(path).startswith(f"{path} is not valid UTF-8: line {line} ")
 
 
-def test_utf16_is_said_to_be_no_utf8(tmp_path: Path) -> None:
+def test_utf16_file_is_refused_as_not_utf8(tmp_path: Path) -> None:
     path = write(tmp_path / "t.tsv", "a\tb\n".encode("utf-16"))
     assert "is not valid UTF-8: line 1" in fault(path)
 

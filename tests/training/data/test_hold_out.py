@@ -43,7 +43,7 @@ def test_hold_out_of_identical_pairs_is_none() -> None:
     assert hold_out(given, 1) == (given, None)
 
 
-def test_what_differs_in_case_and_space_alone_is_held_out_together() -> None:
+def test_near_duplicates_are_held_out_together() -> None:
     sources = [f"Ein Hund {i}" for i in range(100)] + [f"ein  HUND {i}" for i in range(100)]
     train, valid = hold_out(Pairs(sources, [f"t{i}" for i in range(200)], 0, "file"), seed=1)
     assert valid is not None

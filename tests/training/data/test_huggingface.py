@@ -71,7 +71,7 @@ def test_a_text(asked: list[tuple[Any, ...]]) -> None:
     assert read_text("hf:songs") == "la\nlo\n"
 
 
-def test_without_the_library_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     wanted = "hf:name needs the datasets library: pip install datasets."
     assert fault("hf:name", ("de", "en")) == wanted

@@ -35,7 +35,7 @@ def dropped(rate: float, key: int, tokens: int = 2000, width: int = 40) -> Tenso
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.75])
-def test_as_many_are_dropped_as_was_asked_for_and_the_rest_makes_up_for_them(rate: float) -> None:
+def test_dropout_rate_and_rescaling(rate: float) -> None:
     mask = dropped(rate, key=7)
     kept = mask != 0
     assert torch.allclose(mask[kept], torch.tensor(1 / (1 - rate)))
@@ -86,7 +86,7 @@ def test_draws_come_from_pytorchs_generator() -> None:
         assert learnt(made, parts)[0] == first != second
 
 
-def test_what_is_evaluated_is_not_dropped() -> None:
+def test_no_dropout_while_evaluating() -> None:
     made, (source, inputs, outputs) = network(residual_dropout=0.3, embedding_dropout=0.3).eval(), batch()
     counted = outputs != 0
     with kernels(variant(TRAINING[-1].name)):

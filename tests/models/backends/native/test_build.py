@@ -45,7 +45,7 @@ def test_without_a_compiler_int8_runs_in_pytorch_and_the_log_says_so(
     assert type(select.decodable(tiny.transformer(), "int8")) is EagerTransformer
 
 
-def test_what_a_compiler_says_is_in_the_log(
+def test_compiler_output_is_logged(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(build, "FLAGS", ("-fno-such-flag",))
@@ -63,7 +63,7 @@ def test_a_library_beside_its_sources_needs_no_compiler(fresh: Path, monkeypatch
     assert build.built(of_nothing) == fresh / build.file_name(of_nothing)
 
 
-def test_another_cpu_is_not_asked_to_run_it(
+def test_kernels_of_another_cpu_are_not_loaded(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

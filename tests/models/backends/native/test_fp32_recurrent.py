@@ -97,7 +97,7 @@ def test_more_rows_than_stay_in_the_cache(library: ctypes.CDLL, cell: str) -> No
 @pytest.mark.parametrize("embedding", [0, 6], ids=["one-hot", "embedded"])
 @LAYERS
 @CELLS
-def test_it_says_what_pytorch_says(
+def test_results_equal_pytorch(
     library: ctypes.CDLL, cell: str, layers: int, embedding: int, hidden: int, vocabulary: int
 ) -> None:
     network = tiny.recurrent(cell=cell, layers=layers, hidden=hidden, vocabulary=vocabulary, embedding=embedding)
@@ -174,7 +174,7 @@ def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.Lo
 
 
 @CELLS
-def test_texts_under_mixed_load_are_those_of_the_requests_alone(cell: str) -> None:
+def test_texts_under_mixed_load_equal_single_requests(cell: str) -> None:
     """Drawn, searched and greedy ones, short and long, joining and leaving all the time."""
     network, rules, chance = a_network(cell, 2, 24), TokenRules(2, (0, 1)), random.Random(9)
     prompts = prompts_of(60, 4)

@@ -106,7 +106,7 @@ def test_a_mask_of_its_own_for_each_step_without_lock() -> None:
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_nothing_is_dropped_when_a_network_is_asked(locked: bool) -> None:
+def test_no_dropout_in_evaluation(locked: bool) -> None:
     features = drawn(2, 3, 4, seed=1)
     assert torch.equal(dropped(features, 0.9, locked=locked, training=False), features)
 

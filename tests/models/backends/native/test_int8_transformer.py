@@ -70,7 +70,7 @@ def test_a_forced_prefix_is_as_if_it_had_been_stepped(library: ctypes.CDLL) -> N
     assert torch.equal(logits[0], logits[1])
 
 
-def test_nothing_outside_a_table_or_a_slot_is_touched(library: ctypes.CDLL) -> None:
+def test_kernels_write_only_within_tables_and_slots(library: ctypes.CDLL) -> None:
     network = select.decodable(tiny.transformer(), "int8")
     state = network.allocate(1, 3, 2)
     for prompt in (

@@ -103,7 +103,7 @@ def test_products_are_near_those_of_fp32(kernel: int) -> None:
 
 
 @pytest.mark.parametrize("kernels", [[0] * 7, [1] * 7, [0, 1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 0, 1]])
-def test_a_row_is_the_same_to_the_bit_whoever_stands_beside_it(kernels: list[int]) -> None:
+def test_row_is_bit_identical_in_any_batch(kernels: list[int]) -> None:
     """Whichever kernel so many rows take."""
     weight, x = random_weight(65, 96), random_weight(200, 96, 2)
     x[::7] *= 1e4
@@ -177,7 +177,7 @@ def test_no_rows(kernel: int) -> None:
 
 
 @KERNELS
-def test_what_is_multiplied_stays_as_it_was(kernel: int) -> None:
+def test_inputs_are_not_modified(kernel: int) -> None:
     weight, x = random_weight(12, 16), random_weight(3, 16, 1)
     kept = weight.clone(), x.clone()
     bias = torch.ones(12)
@@ -208,7 +208,7 @@ def test_a_part_of_the_outputs_is_that_part() -> None:
         torch.testing.assert_close(layer(x, rows), layer(x)[..., rows], rtol=1e-6, atol=1e-6)
 
 
-def test_linear_maps_that_somebody_changed_stay_as_they_are() -> None:
+def test_changed_linear_modules_are_not_replaced() -> None:
     class Doubled(torch.nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             return 2 * super().forward(x)
@@ -244,7 +244,7 @@ def test_the_kernel_with_less_time_wins(monkeypatch: pytest.MonkeyPatch) -> None
     assert fastest_kernels.__wrapped__(40, 24) == tuple(int(rows < 10) for rows in ROWS)
 
 
-def test_kernels_that_sum_exactly_are_told_from_those_that_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_kernels_are_distinguished_from_saturating_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     check = exact_int8.__wrapped__
     assert check()
 

@@ -131,7 +131,7 @@ def test_a_row_alone_is_the_row_in_a_batch(precision: Any) -> None:
         torch.testing.assert_close(stepped(decodable, text[None])[0], row, rtol=0, atol=2e-6)
 
 
-def test_what_a_row_held_is_forgotten() -> None:
+def test_freed_row_leaves_no_state() -> None:
     network = tiny.recurrent(cell="lstm")
     decodable = select.decodable(network)
     state = decodable.allocate(2, 0, 9)

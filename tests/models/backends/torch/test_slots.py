@@ -128,7 +128,7 @@ def poison(decodable: Any, state: TransformerState, value: float) -> None:
 
 @pytest.mark.parametrize("value", [1e6, -1e15])
 @pytest.mark.parametrize("name", ["post", "pre", "marian"])
-def test_nothing_is_left_of_what_a_slot_held(name: str, value: float) -> None:
+def test_freed_slot_leaves_no_state(name: str, value: float) -> None:
     """Long and short rows together: whatever stands behind a row's own positions has no weight."""
     network = tiny.transformer(**tiny.OPTIONS[name])
     decodable: Any = select.decodable(network)

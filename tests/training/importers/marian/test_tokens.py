@@ -58,7 +58,7 @@ def test_target_token_ids_equal_transformers(case: Case) -> None:
     assert [[*ours.encode(text), ours.special.eos] for text in texts] == expected
 
 
-def test_what_is_written_is_read_alike(case: Case) -> None:
+def test_written_tokenizer_gives_equal_tokens(case: Case) -> None:
     draw, size = random.Random(3), case.ours["target"].size
     answers = [[draw.randrange(size) for _ in range(draw.randint(0, 12))] for _ in range(1000)]
     answers += [case.ours["target"].encode(text) for text in strings.texts(300)]
