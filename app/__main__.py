@@ -1,7 +1,7 @@
 """python -m app: serve on PARLANCE_HOST and PARLANCE_PORT.
 
-SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once, no connection is accepted any more, what is in flight has
-PARLANCE_DRAIN_TIMEOUT_S to end and is then told to try again; the exit status is 0. A second signal ends at once.
+SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once, new connections are refused, requests in flight have
+PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503; the exit status is 0. A second signal ends at once.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any
 
 import uvicorn
 
@@ -25,16 +25,16 @@ FLUSH_S = 5  # beyond the drain timeout: for the last answers to reach their cli
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, but the engine drains while connections do, not after them; and a drained server has not failed, so
-    the signal is not raised again at the end."""
+    """uvicorn's server, with an engine that drains while the connections do, not after them; a drained server exits
+    with 0, because the signal is not raised again."""
 
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[object, object, None]]) -> None:
         super().__init__(config)
         self._drain, self._draining = drain, asyncio.Event()
 
-    async def serve(self, sockets: list[Any] | None = None) -> None:
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        drains = asyncio.create_task(self._drain_when_told())
+        drains = asyncio.create_task(self._drain_on_signal())
         try:
             await super().serve(sockets)
         finally:
@@ -48,7 +48,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
         self._loop.call_soon_threadsafe(self._draining.set)
 
-    async def _drain_when_told(self) -> None:
+    async def _drain_on_signal(self) -> None:
         await self._draining.wait()
         log.info("draining; a second signal ends at once")
         await self._drain()
@@ -67,8 +67,8 @@ def main() -> None:
         port=settings.port,
         log_config=None,  # `app.logs` has set it up
         access_log=False,
-        proxy_headers=False,  # PARLANCE_TRUSTED_PROXIES decides, and the app believes them itself
-        # Without a limit of its own uvicorn would wait for a slow client's connection for as long as that pleases.
+        proxy_headers=False,  # the app has a middleware of its own, for PARLANCE_TRUSTED_PROXIES
+        # Without a limit uvicorn would wait for a slow client without end.
         timeout_graceful_shutdown=int(settings.drain_timeout_s + FLUSH_S),
     )
     logging.getLogger("uvicorn").setLevel(logging.INFO)

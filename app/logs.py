@@ -1,7 +1,7 @@
-"""How log lines look: for people, or each as a JSON object; and that no text of a user is ever in one.
+"""The format of log lines, as text or JSON, without any text of a user.
 
-Of an exception, the log has where it was raised and its type. Its message only where the machine or this project wrote
-it: what is raised about a value (ValueError, KeyError, UnicodeError, …) tends to quote the value.
+Of an exception, a line has its type and its traceback, and its message only where the system or this project wrote it:
+the message of a ValueError, KeyError or UnicodeError tends to quote the value.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SILENT = "its message is left out: it may quote a text"
 
 
 class TextFormatter(logging.Formatter):
-    """As they have always been."""
+    """Lines for people."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
-        self._second = -1, ""  # the last one that was written, and how: it is that of most lines
+        self._second = -1, ""  # the last second and its text, which most lines share
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         return f"{self._to_seconds(record.created)},{int(record.msecs):03d}"
@@ -43,21 +43,20 @@ class TextFormatter(logging.Formatter):
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
 
     def format(self, record: logging.LogRecord) -> str:
-        record.exc_text = None  # another handler may have kept its own words there
+        record.exc_text = None  # another formatter may have cached its own text there
         try:
             return super().format(record)
         finally:
             record.exc_text = None
 
     def formatException(  # noqa: N802
-        self,
-        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
         return "" if ei[1] is None else format_exception(ei[1])
 
 
 class JsonFormatter(TextFormatter):
-    """One object in each line. What a record brings as `fields` stands beside the rest."""
+    """One JSON object a line; the `fields` of a record are members of it."""
 
     def _written(self, second: int) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
@@ -76,7 +75,7 @@ class JsonFormatter(TextFormatter):
 
 
 def set_up_logging(level: str, style: Format) -> None:
-    """All of this process's logs go to standard error in this form, but where somebody else has set up logging."""
+    """Log to standard error in this form, unless the program that embeds the service has handlers of its own."""
     formatter = JsonFormatter() if style == "json" else TextFormatter()
     root = logging.getLogger()
     ours = [handler for handler in root.handlers if isinstance(handler.formatter, TextFormatter)]
@@ -93,7 +92,7 @@ def set_up_logging(level: str, style: Format) -> None:
 
 
 def format_exception(error: BaseException, seen: frozenset[int] = frozenset()) -> str:
-    """Causes first, as Python tells it."""
+    """As Python prints it, causes first."""
     seen |= {id(error)}
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     parts = [format_exception(before, seen), "\n\n"] if before is not None and id(before) not in seen else []

@@ -63,6 +63,7 @@ _ROUTERS = (
     operations.router,
     deepl.router,
     glossary_routes.router,
+    deepl.document_router,
     extensions.router,
     extensions.deeplx_router,
     extensions.deepl_router,

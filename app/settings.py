@@ -138,9 +138,7 @@ class Settings(BaseSettings):
         default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
     )
     prefill_tokens: int = Field(
-        default=2048,
-        ge=16,
-        description="Tokens, padding included, that one model reads between two steps.",
+        default=2048, ge=16, description="Tokens, padding included, that one model reads between two steps."
     )
     max_inflight_requests: int = Field(
         default=1024, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
@@ -170,9 +168,7 @@ class Settings(BaseSettings):
         description="Milliseconds in which a stream's tokens are collected, except the first and last; 0: each token.",
     )
     max_body_bytes: int = Field(
-        default=2_000_000,
-        ge=1024,
-        description="Largest request body in bytes; beyond that the answer is 413.",
+        default=2_000_000, ge=1024, description="Largest request body in bytes; beyond that the answer is 413."
     )
     max_batch_texts: int = Field(default=512, ge=1, description="Texts in one POST /translate.")
     max_text_characters: int = Field(
@@ -187,10 +183,7 @@ class Settings(BaseSettings):
         description="Numbers (attention weights, gate values) in one answer of POST /attention or /gates.",
     )
     beam_size: int = Field(
-        default=4,
-        ge=1,
-        le=64,
-        description="Hypotheses that the beam search of a translator keeps; 1 is greedy.",
+        default=4, ge=1, le=64, description="Hypotheses that the beam search of a translator keeps; 1 is greedy."
     )
     length_penalty: float = Field(
         default=1.0, ge=0, le=5, description="Exponent of the length by which the beam search divides scores."
@@ -221,10 +214,7 @@ class Settings(BaseSettings):
         default=20, ge=0, le=3600, description="Seconds that running requests have to finish after SIGTERM."
     )
     worker_start_timeout_s: float = Field(
-        default=60,
-        gt=0,
-        le=3600,
-        description="Seconds a device process has to load its models before it is restarted.",
+        default=60, gt=0, le=3600, description="Seconds a device process has to load its models before it is restarted."
     )
     worker_hang_timeout_s: float = Field(
         default=10,
@@ -268,8 +258,7 @@ class Settings(BaseSettings):
         " a batch counts. Empty: no limit.",
     )
     quota: Quotas = Field(
-        default="",
-        description="Characters of each key, such as 500000/month;50000/day, in UTC; empty: no limit.",
+        default="", description="Characters of each key, such as 500000/month;50000/day, in UTC; empty: no limit."
     )
     redis_url: RedisUrl = Field(
         default=SecretStr(""),

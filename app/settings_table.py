@@ -1,4 +1,4 @@
-"""python -m app.settings_table FILE: writes the table of all settings between two lines of a Markdown file.
+"""python -m app.settings_table FILE: writes the table of all settings between two marks of a Markdown file.
 
     <!-- settings -->
     …

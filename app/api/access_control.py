@@ -86,8 +86,8 @@ def given_keys(request: Request, fields: Mapping[str, object], key_fields: Seque
     query = _query(request) if key_fields and request.scope["query_string"] else {}
     for source in (fields, query):
         for field in key_fields:
-            if isinstance(value := source.get(field), str) and value:
-                yield value
+            if isinstance(sent := source.get(field), str) and sent:
+                yield sent
 
 
 def rate_limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Documents that are translated while their senders do something else and come back for them."""
+"""Documents that are translated in the background, and the limit of documents at work at once."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from app.storage.translated_file_store import TranslatedFileStore
 
 logger = logging.getLogger(__name__)
 
-CONCURRENT_DOCUMENTS = 4  # documents in work; each asks for a few dozen sentences at a time
+CONCURRENT_DOCUMENTS = 4  # each translates a few dozen sentences at a time
 MAX_PENDING_DOCUMENTS = 64
 _RETRY_AFTER_S = 10
 T = TypeVar("T")
 State = Literal["queued", "translating", "done", "error"]
-Work = Callable[[], Awaitable[tuple[bytes, int]]]  # gives the file, and its characters
+Work = Callable[[], Awaitable[tuple[bytes, int]]]  # returns the translated file and its characters
 
 
 @dataclass(slots=True)
 class DocumentJob:
-    """key: with it, and with nothing else, its sender gets at it. name: of the file, once it is done."""
+    """key: the secret that opens the document. name: of the stored file, once it is done."""
 
     id: str
     key: str
@@ -43,7 +43,7 @@ class DocumentJob:
 
 @dataclass(slots=True)
 class DocumentJobs:
-    """For as long as the server runs; what is done is kept as long as its file is."""
+    """Jobs are kept in memory; a finished one as long as its file."""
 
     files: TranslatedFileStore
     _jobs: dict[str, DocumentJob] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class DocumentJobs:
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_DOCUMENTS))
 
     def start(self, extension: str, work: Work) -> DocumentJob:
-        """Raises `Overloaded` while too many wait."""
+        """Raises `Overloaded` while too many are pending."""
         self._forget()
         if len(self._tasks) >= MAX_PENDING_DOCUMENTS:
             raise Overloaded(
@@ -66,18 +66,18 @@ class DocumentJobs:
         return job
 
     async def in_turn(self, work: Awaitable[T]) -> T:
-        """Of somebody who waits for the answer: no more than AT_ONCE are read and written at a time."""
+        """The result of `work`, for a client that waits; it counts as one of the documents at work."""
         async with self._room:
             return await work
 
     def find(self, document_id: str, key: str) -> DocumentJob | None:
-        """None: there is none, or its key is another."""
+        """None for an unknown document or a wrong key."""
         self._forget()
         job = self._jobs.get(document_id)
         return job if job and secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")) else None
 
     async def content(self, job: DocumentJob) -> bytes | None:
-        """The translated file; None: no longer."""
+        """The translated file; None once it has expired."""
         return await run_in_threadpool(self.files.read, job.name)
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class DocumentJobs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, job: DocumentJob, work: Work) -> None:
-        CURRENT_WORK.set(None)  # whoever asked for it has an answer already, and its work is not that request's
+        CURRENT_WORK.set(None)  # the request is answered already: this work is not counted as its own
         try:
             async with self._room:
                 job.state = "translating"

@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app.access.authorization import KeyMissing, KeyWrong, LimitReached, QuotaExceeded, RateLimited, ScopeMissing
-from app.api.field_types import field_name, quotable, validation_message
+from app.api.field_types import doc, field_name, quotable, validation_message
 from app.api.responses import JsonResponse
 from app.engine.errors import (
     AnswerTooLarge,
@@ -75,30 +75,29 @@ _CODES = {
 class ErrorAnswer(BaseModel):
     """The body of every error."""
 
-    error: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=["There is no model for de → fr here. Loaded pairs: de → en, en → es."],
+    error: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.",
+        "There is no model for de → fr here. Loaded pairs: de → en, en → es.",
     )
-    code: str = Field(description="Stable name of the error, for programs.", examples=["unknown_pair"])
-    field: str | None = Field(description="The input at fault, where there is one.", examples=["target"])
-    request_id: str = Field(
-        description="Id of this request, as in the header X-Request-Id and in the server's log.",
-        examples=["5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"],
+    code: str = doc("Stable name of the error, for programs.", "unknown_pair")
+    field: str | None = doc("The input at fault, where there is one.", "target")
+    request_id: str = doc(
+        "Id of this request, as in the header X-Request-Id and in the server's log.", "5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"
     )
-    values: int | None = Field(
-        default=None,
-        description="Only of answer_too_large: the numbers that the answer would hold, or more where the model has yet"
+    values: int | None = doc(
+        "Only of answer_too_large: the numbers that the answer would hold, or more where the model has yet"
         " to write its translation.",
-        examples=[589_824],
-    )
-    limit: int | None = Field(
-        default=None, description="Only of answer_too_large: the most that one answer may hold.", examples=[262_144]
-    )
-    suggest: dict[str, object] | None = Field(
+        589_824,
         default=None,
-        description="Only of answer_too_large: fields to put into the request, with which so many values fit; null:"
+    )
+    limit: int | None = doc("Only of answer_too_large: the most that one answer may hold.", 262_144, default=None)
+    suggest: dict[str, object] | None = doc(
+        "Only of answer_too_large: fields to put into the request, with which so many values fit; null:"
         " only a shorter text will.",
-        examples=[{"encoding": "u16"}, {"reduce": {"heads": "mean", "layers": "none"}}, {"units": 15}],
+        {"encoding": "u16"},
+        {"reduce": {"heads": "mean", "layers": "none"}},
+        {"units": 15},
+        default=None,
     )
 
     @classmethod
@@ -121,7 +120,7 @@ INSPECTION_ERRORS: Mapping[str, str] = {  # of every inspection, for `documented
     "s503": "No device can answer right now; Retry-After says when to try again.",
     "s504": "The answer took too long.",
 }
-TEXT_ERRORS: Mapping[str, str] = {  # of texts in the form of a page's translator
+TEXT_ERRORS = {  # of texts in the form of a page's translator
     "s400": "The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
     "s413": "The body is too large.",
     "s415": "The body is not JSON.",
@@ -167,7 +166,11 @@ def http_error(scope: Scope, error: EngineError) -> HttpError:
         headers["WWW-Authenticate"] = 'Bearer realm="parlance"'
     body = error_body(scope, error.code, error.message, error.field)
     if isinstance(error, AnswerTooLarge):
-        body.values, body.limit, body.suggest = error.values, error.limit, error.suggest
+        body.values, body.limit, body.suggest = (
+            error.values,
+            error.limit,
+            None if error.suggest is None else dict(error.suggest),
+        )
     return HttpError(status, body, headers)
 
 

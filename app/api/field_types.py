@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -14,6 +14,12 @@ _MAX_QUOTED_CHARACTERS = 40
 _MAX_PRINTED_NUMBER = 10**19
 _MAX_NAME_CHARACTERS = 200
 _DIGITS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+def doc(description: str, *examples: object, **constraints: Any) -> Any:
+    """A field of a schema, with the description and the examples that the OpenAPI document shows."""
+    return Field(description=description, examples=list(examples), **constraints)
+
 
 # pydantic's error types; {thing} is the field and what it is now, the rest comes from the error's own context.
 _SENTENCES = {
@@ -146,10 +152,7 @@ EncodableText = Annotated[str, AfterValidator(check_encodable)]
 ModelName = Annotated[EncodableText, AfterValidator(_model_name)]
 KeyField = Annotated[
     object,  # of any type: `app.api.access_control` checks it
-    Field(
-        description="Your key, where this server asks for one; it may come as a header as well.",
-        examples=["plk_9hK2mQ7xTzE4bWc1"],
-    ),
+    doc("Your key, where this server asks for one; it may come as a header as well.", "plk_9hK2mQ7xTzE4bWc1"),
 ]
 PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from app.api.field_types import doc
 from app.engine.interface import TokenExpectation, Usage
 from app.engine.output.text_stream import WrittenToken
 
@@ -17,24 +18,19 @@ TOP = [{"id": 21, "piece": "开", "text": "开", "logprob": -0.21}]
 class Likely(BaseModel):
     """A token that might have come."""
 
-    id: int = Field(description="Number in the vocabulary.", examples=[21])
-    piece: str = Field(description="How the vocabulary writes it.", examples=["开"])
-    text: str = Field(description="How it reads by itself.", examples=["开"])
-    logprob: float = Field(description="Its log-probability in nats.", examples=[-0.21])
+    id: int = doc("Number in the vocabulary.", 21)
+    piece: str = doc("How the vocabulary writes it.", "开")
+    text: str = doc("How it reads by itself.", "开")
+    logprob: float = doc("Its log-probability in nats.", -0.21)
 
 
 class Step(BaseModel):
     """What was expected at one place."""
 
-    logprob: float | None = Field(
-        description="Log-probability in nats of the token that came; null where none came.", examples=[-0.21]
-    )
-    rank: int | None = Field(
-        description="1 and the number of likelier tokens: 1 is the likeliest. Null where none came.",
-        examples=[1],
-    )
-    entropy: float | None = Field(description="Entropy in nats of all that might have come.", examples=[1.74])
-    top: list[Likely] | None = Field(description="The `top_k` likeliest tokens, best first.", examples=[TOP])
+    logprob: float | None = doc("Log-probability in nats of the token that came; null where none came.", -0.21)
+    rank: int | None = doc("1 and the number of likelier tokens: 1 is the likeliest. Null where none came.", 1)
+    entropy: float | None = doc("Entropy in nats of all that might have come.", 1.74)
+    top: list[Likely] | None = doc("The `top_k` likeliest tokens, best first.", TOP)
 
     @staticmethod
     def fields_of(step: TokenExpectation | None) -> dict[str, object]:
@@ -55,33 +51,25 @@ class Step(BaseModel):
 class Token(BaseModel):
     """One token of the model's vocabulary."""
 
-    id: int = Field(description="Number in the vocabulary.", examples=[17])
-    piece: str = Field(description="How the vocabulary writes it.", examples=["▁bier"])
-    text: str = Field(description="How it reads.", examples=["bier"])
-    start: int | None = Field(
-        description="First character (code point) in the text, from 0; null for special tokens.",
-        examples=[15],
-    )
-    end: int | None = Field(
-        description="Character after the last; text[start:end] is the token. Null for special tokens.",
-        examples=[19],
-    )
-    word: int | None = Field(
-        description="Which word of the text it belongs to, from 0; null for special tokens.", examples=[3]
-    )
-    special: bool = Field(description="Whether it stands for no text (begin, end, unknown).", examples=[False])
+    id: int = doc("Number in the vocabulary.", 17)
+    piece: str = doc("How the vocabulary writes it.", "▁bier")
+    text: str = doc("How it reads.", "bier")
+    start: int | None = doc("First character (code point) in the text, from 0; null for special tokens.", 15)
+    end: int | None = doc("Character after the last; text[start:end] is the token. Null for special tokens.", 19)
+    word: int | None = doc("Which word of the text it belongs to, from 0; null for special tokens.", 3)
+    special: bool = doc("Whether it stands for no text (begin, end, unknown).", False)
 
 
 class WrittenTokenAnswer(BaseModel):
     """One token that was written."""
 
-    id: int = Field(description="Its number in the vocabulary.", examples=[17])
-    text: str = Field(
-        description='What it added to the text. A character of several tokens stands with the last of them: "" for the'
+    id: int = doc("Its number in the vocabulary.", 17)
+    text: str = doc(
+        'What it added to the text. A character of several tokens stands with the last of them: "" for the'
         " others. A token that a stop text begins in keeps the part before it.",
-        examples=["后"],
+        "后",
     )
-    logprob: float = Field(description="Natural logarithm of its probability, rounded to 7 decimals.", examples=[-1.25])
+    logprob: float = doc("Natural logarithm of its probability, rounded to 7 decimals.", -1.25)
 
     @staticmethod
     def fields_of(token: WrittenToken) -> dict[str, object]:
@@ -92,9 +80,9 @@ class WrittenTokenAnswer(BaseModel):
 class TimingAnswer(BaseModel):
     """Milliseconds since the request was admitted."""
 
-    queued_ms: float | None = Field(description="Until a device began to read it.", examples=[0.4])
-    first_token_ms: float | None = Field(description="Until its first token.", examples=[9.1])
-    total_ms: float = Field(description="Until its end.", examples=[41.7])
+    queued_ms: float | None = doc("Until a device began to read it.", 0.4)
+    first_token_ms: float | None = doc("Until its first token.", 9.1)
+    total_ms: float = doc("Until its end.", 41.7)
 
     @classmethod
     def of(cls, usage: Usage) -> Self:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from app.access.authorization import KeyMissing, QuotaExceeded
 from app.api.errors import ErrorAnswer, Statuses
+from app.api.field_types import doc
 from app.api.route import ApiRoute
 from app.engine.errors import InvalidRequest, TextTooLong
 
@@ -15,9 +16,9 @@ from app.engine.errors import InvalidRequest, TextTooLong
 class DeepLError(BaseModel):
     """The body of every error of this family."""
 
-    message: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=["There is no model for DE → FR here. Loaded pairs: de → en, en → es."],
+    message: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.",
+        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
     )
 
     @classmethod

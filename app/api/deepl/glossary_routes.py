@@ -37,13 +37,15 @@ router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 GlossaryId = Annotated[
     str, Path(description="Id of a glossary of yours.", examples=["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"])
 ]
-GLOSSARY_ERRORS = {"s403": "The key is missing or wrong.", "s404": "There is no such glossary, or it is another's."}
-GLOSSARY_WRITE_ERRORS = {
-    "s400": "An entry, a name or a number is beyond a limit, or a field is wrong.",
-    "s403": GLOSSARY_ERRORS["s403"],
-    "s413": "The body is too large.",
-    "s415": "The body is neither JSON nor a form.",
-}
+_KEY_ERRORS = documented_as(DeepLError, s403="The key is missing or wrong.")
+_FIND_ERRORS = _KEY_ERRORS | documented_as(DeepLError, s404="There is no such glossary, or it is another's.")
+_WRITE_ERRORS = _KEY_ERRORS | documented_as(
+    DeepLError,
+    s400="An entry, a name or a number is beyond a limit, or a field is wrong.",
+    s413="The body is too large.",
+    s415="The body is neither JSON nor a form.",
+)
+_PAIR_ERRORS = _FIND_ERRORS | documented_as(DeepLError, s400="A language is missing.")
 TSV = "text/tab-separated-values"
 
 
@@ -60,9 +62,8 @@ async def deepl_glossary_pairs(services: ServicesDependency) -> DeepLPairs:
     "/v2/glossaries",
     summary="Store a glossary (DeepL)",
     status_code=201,
-    response_model=DeepLGlossary,
     openapi_extra=also_takes("DeepLGlossaryRequest", {URLENCODED: {}}),
-    responses=documented_as(DeepLError, **GLOSSARY_WRITE_ERRORS),
+    responses=_WRITE_ERRORS,
 )
 async def deepl_add_glossary(
     body: DeepLGlossaryRequest, request: Request, services: ServicesDependency
@@ -72,22 +73,18 @@ async def deepl_add_glossary(
     return DeepLGlossary.from_glossary(await run_in_threadpool(services.glossaries.add, owner, body.name, [stored]))
 
 
-@router.get(
-    "/v2/glossaries",
-    summary="List glossaries (DeepL)",
-    responses=documented_as(DeepLError, s403=GLOSSARY_ERRORS["s403"]),
-)
+@router.get("/v2/glossaries", summary="List glossaries (DeepL)", responses=_KEY_ERRORS)
 async def deepl_glossaries(request: Request, services: ServicesDependency) -> DeepLGlossaries:
     """Yours that have one pair."""
-    found = await run_in_threadpool(services.glossaries.all, owner_of(request), _single_pair_or_none)
-    return DeepLGlossaries(glossaries=[each for each in found if each is not None])
+
+    def single_pair(glossary: Glossary) -> DeepLGlossary | None:
+        return DeepLGlossary.from_glossary(glossary) if len(glossary.dictionaries) == 1 else None
+
+    found = await run_in_threadpool(services.glossaries.all, owner_of(request), single_pair)
+    return DeepLGlossaries(glossaries=[glossary for glossary in found if glossary is not None])
 
 
-@router.get(
-    "/v2/glossaries/{glossary_id}",
-    summary="Show a glossary (DeepL)",
-    responses=documented_as(DeepLError, **GLOSSARY_ERRORS),
-)
+@router.get("/v2/glossaries/{glossary_id}", summary="Show a glossary (DeepL)", responses=_FIND_ERRORS)
 async def deepl_glossary(glossary_id: GlossaryId, request: Request, services: ServicesDependency) -> DeepLGlossary:
     """What it is for, and how many terms it has."""
     return DeepLGlossary.from_glossary(await _find_single_pair(glossary_id, request, services))
@@ -97,7 +94,7 @@ async def deepl_glossary(glossary_id: GlossaryId, request: Request, services: Se
     "/v2/glossaries/{glossary_id}/entries",
     summary="Entries of a glossary (DeepL)",
     response_class=Response,
-    responses=documented_as(DeepLError, **GLOSSARY_ERRORS)
+    responses=_FIND_ERRORS
     | {
         200: {
             "description": "A line for each term: what it is, a tab, what it becomes.",
@@ -116,17 +113,13 @@ async def deepl_glossary_entries(glossary_id: GlossaryId, request: Request, serv
     summary="Delete a glossary (DeepL)",
     status_code=204,
     response_class=Response,
-    responses=documented_as(DeepLError, **GLOSSARY_ERRORS),
+    responses=_FIND_ERRORS,
 )
 async def deepl_delete_glossary(glossary_id: GlossaryId, request: Request, services: ServicesDependency) -> Response:
     """For good."""
     await _find_single_pair(glossary_id, request, services)
     await run_in_threadpool(services.glossaries.delete, owner_of(request), glossary_id)
     return Response(status_code=204)
-
-
-def _single_pair_or_none(glossary: Glossary) -> DeepLGlossary | None:
-    return DeepLGlossary.from_glossary(glossary) if len(glossary.dictionaries) == 1 else None
 
 
 async def _find_single_pair(glossary_id: str, request: Request, services: Services) -> Glossary:
@@ -146,9 +139,8 @@ TargetLang = Annotated[str, Query(description="Language of the target terms.", e
     "/v3/glossaries",
     summary="Store a glossary of many pairs (DeepL)",
     status_code=201,
-    response_model=DeepLMultilingual,
     openapi_extra=also_takes("DeepLMultilingualRequest", {URLENCODED: {}}),
-    responses=documented_as(DeepLError, **GLOSSARY_WRITE_ERRORS),
+    responses=_WRITE_ERRORS,
 )
 async def deepl_add_multilingual(
     body: DeepLMultilingualRequest, request: Request, services: ServicesDependency
@@ -159,22 +151,14 @@ async def deepl_add_multilingual(
     return DeepLMultilingual.from_glossary(added)
 
 
-@router.get(
-    "/v3/glossaries",
-    summary="List all glossaries (DeepL)",
-    responses=documented_as(DeepLError, s403=GLOSSARY_ERRORS["s403"]),
-)
+@router.get("/v3/glossaries", summary="List all glossaries (DeepL)", responses=_KEY_ERRORS)
 async def deepl_multilinguals(request: Request, services: ServicesDependency) -> DeepLMultilinguals:
     """All of yours."""
     found = await run_in_threadpool(services.glossaries.all, owner_of(request), DeepLMultilingual.from_glossary)
     return DeepLMultilinguals(glossaries=found)
 
 
-@router.get(
-    "/v3/glossaries/{glossary_id}",
-    summary="Show a glossary of many pairs (DeepL)",
-    responses=documented_as(DeepLError, **GLOSSARY_ERRORS),
-)
+@router.get("/v3/glossaries/{glossary_id}", summary="Show a glossary of many pairs (DeepL)", responses=_FIND_ERRORS)
 async def deepl_multilingual(
     glossary_id: GlossaryId, request: Request, services: ServicesDependency
 ) -> DeepLMultilingual:
@@ -187,9 +171,8 @@ async def deepl_multilingual(
 @router.patch(
     "/v3/glossaries/{glossary_id}",
     summary="Change a glossary of many pairs (DeepL)",
-    response_model=DeepLMultilingual,
     openapi_extra=also_takes("DeepLMultilingualChange", {URLENCODED: {}}),
-    responses=documented_as(DeepLError, **(GLOSSARY_WRITE_ERRORS | GLOSSARY_ERRORS)),
+    responses=_WRITE_ERRORS | _FIND_ERRORS,
 )
 async def deepl_change_multilingual(
     body: DeepLMultilingualChange, request: Request, services: ServicesDependency, glossary_id: GlossaryId
@@ -211,7 +194,7 @@ async def deepl_change_multilingual(
     summary="Delete a glossary of many pairs (DeepL)",
     status_code=204,
     response_class=Response,
-    responses=documented_as(DeepLError, **GLOSSARY_ERRORS),
+    responses=_FIND_ERRORS,
 )
 async def deepl_delete_multilingual(
     glossary_id: GlossaryId, request: Request, services: ServicesDependency
@@ -221,11 +204,7 @@ async def deepl_delete_multilingual(
     return Response(status_code=204)
 
 
-@router.get(
-    "/v3/glossaries/{glossary_id}/entries",
-    summary="Entries of one pair (DeepL)",
-    responses=documented_as(DeepLError, s400="A language is missing.", **GLOSSARY_ERRORS),
-)
+@router.get("/v3/glossaries/{glossary_id}/entries", summary="Entries of one pair (DeepL)", responses=_PAIR_ERRORS)
 async def deepl_multilingual_entries(
     glossary_id: GlossaryId,
     request: Request,
@@ -248,9 +227,8 @@ async def deepl_multilingual_entries(
 @router.put(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Replace a dictionary (DeepL)",
-    response_model=DeepLDictionaryInfo,
     openapi_extra=also_takes("DeepLDictionary", {URLENCODED: {}}),
-    responses=documented_as(DeepLError, **(GLOSSARY_WRITE_ERRORS | GLOSSARY_ERRORS)),
+    responses=_WRITE_ERRORS | _FIND_ERRORS,
 )
 async def deepl_put_dictionary(
     body: DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId
@@ -266,7 +244,7 @@ async def deepl_put_dictionary(
     summary="Delete a dictionary (DeepL)",
     status_code=204,
     response_class=Response,
-    responses=documented_as(DeepLError, s400="A language is missing.", **GLOSSARY_ERRORS),
+    responses=_PAIR_ERRORS,
 )
 async def deepl_delete_dictionary(
     glossary_id: GlossaryId,

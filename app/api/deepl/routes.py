@@ -24,7 +24,7 @@ from app.api.deepl.schemas import (
     DeepLUsage,
 )
 from app.api.document_jobs import DocumentJob
-from app.api.errors import documented_as, not_found
+from app.api.errors import TEXT_ERRORS, documented_as, not_found
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
@@ -66,28 +66,26 @@ def target_languages(codes: Iterable[str]) -> dict[str, str]:
 
 
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
+document_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)  # after the glossaries in the documentation
 
 TRANSLATE_FORM = also_takes("DeepLTranslateRequest", {URLENCODED: {}})
 
 
 DEEPL_ERRORS = documented_as(
     DeepLError,
-    s400="The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
-    s403="The key is missing or wrong.",
-    s404="There is no such glossary.",
-    s413="The body is too large.",
-    s415="The body is neither JSON nor a form.",
-    s429="The queue is full; Retry-After says when to try again.",
-    s456="The quota of this key is used up.",
-    s503="No device can translate right now; Retry-After says when to try again.",
-    s504="The translation took too long.",
+    **TEXT_ERRORS
+    | {
+        "s403": "The key is missing or wrong.",
+        "s404": "There is no such glossary.",
+        "s415": "The body is neither JSON nor a form.",
+        "s456": "The quota of this key is used up.",
+    },
 )
 
 
 @router.post(
     "/v2/translate",
     summary="Translate texts (DeepL)",
-    response_model=DeepLTranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
     responses=DEEPL_ERRORS,
@@ -209,10 +207,9 @@ _DOCUMENT_ERRORS = {"s403": "The key is missing or wrong.", "s404": "There is no
 _NO_DOCUMENT = "There is no such document here, or its document_key is another; send it again."
 
 
-@router.post(
+@document_router.post(
     "/v2/document",
     summary="Translate a document (DeepL)",
-    response_model=DeepLDocument,
     responses=documented_as(
         DeepLError,
         s400="The file is of a kind that is not translated, a field is wrong, or a language is not there.",
@@ -247,7 +244,7 @@ async def deepl_document(
     return DeepLDocument(document_id=job.id, document_key=job.key)
 
 
-@router.post(
+@document_router.post(
     "/v2/document/{document_id}",
     summary="Status of a document (DeepL)",
     response_model=DeepLDocumentStatus,
@@ -269,7 +266,7 @@ async def deepl_document_status(
     )
 
 
-@router.post(
+@document_router.post(
     "/v2/document/{document_id}/result",
     summary="Fetch a document (DeepL)",
     response_class=Response,

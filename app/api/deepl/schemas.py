@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator, model_validator
 
 from app.api.field_types import (
     EncodableText,
@@ -14,6 +14,7 @@ from app.api.field_types import (
     check_encodable,
     check_not_blank,
     describe_value,
+    doc,
     field_error,
 )
 from app.api.libretranslate.schemas import OneFile
@@ -64,83 +65,63 @@ Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty
 class DeepLTranslateRequest(RequestFields):
     """Texts of one target language. What this server cannot do and what would change the translation is refused."""
 
-    text: Annotated[list[str], BeforeValidator(check_text_list)] = Field(
+    text: Annotated[list[str], BeforeValidator(check_text_list)] = doc(
+        "Texts to translate, each on its own. In a form the field is there once for each.",
+        ["Ich möchte ein Bier"],
         min_length=1,
-        description="Texts to translate, each on its own. In a form the field is there once for each.",
-        examples=[["Ich möchte ein Bier"]],
     )
-    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
-        description="Language to translate to; EN-GB and EN-US are EN here.", examples=["EN-GB"]
+    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
+        "Language to translate to; EN-GB and EN-US are EN here.", "EN-GB"
     )
-    source_lang: Code = Field(
-        default=None, description="Language of the texts; without it that of each is detected.", examples=["DE"]
-    )
-    context: EncodableText | None = Field(
+    source_lang: Code = doc("Language of the texts; without it that of each is detected.", "DE", default=None)
+    context: EncodableText | None = doc(
+        "Text around the texts. Accepted and not used: these models read a sentence at a time.",
+        "In a pub.",
         default=None,
-        description="Text around the texts. Accepted and not used: these models read a sentence at a time.",
-        examples=["In a pub."],
     )
     split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(lambda v: _parse_split(v))] = (
-        Field(
-            default=None,
-            description='"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
+        doc(
+            '"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
             " Line ends stay in any case.",
-            examples=["1"],
+            "1",
+            default=None,
         )
     )
-    preserve_formatting: Flag = Field(
-        default=False, description="Accepted: the layout around sentences stays as it is anyway.", examples=[False]
+    preserve_formatting: Flag = doc(
+        "Accepted: the layout around sentences stays as it is anyway.", False, default=False
     )
     formality: Annotated[
         Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(parse_word)
-    ] = Field(
-        default=None,
-        description="These models have no formality: default, prefer_more and prefer_less are accepted.",
-        examples=["default"],
+    ] = doc(
+        "These models have no formality: default, prefer_more and prefer_less are accepted.", "default", default=None
     )
-    glossary_id: Code = Field(
-        default=None,
-        description="A stored glossary of yours (POST /v3/glossaries); needs source_lang.",
-        examples=[None],
+    glossary_id: Code = doc("A stored glossary of yours (POST /v3/glossaries); needs source_lang.", None, default=None)
+    glossary_ids: Names = doc(
+        "Several of them; where two have a term, the earlier wins.", [], default_factory=list, max_length=5
     )
-    glossary_ids: Names = Field(
-        default_factory=list,
-        max_length=5,
-        description="Several of them; where two have a term, the earlier wins.",
-        examples=[[]],
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(parse_word)] = doc(
+        "Texts hold tags, which stay in their place.", None, default=None
     )
-    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(parse_word)] = Field(
-        default=None, description="Texts hold tags, which stay in their place.", examples=[None]
+    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(parse_word)] = doc(
+        "Accepted; this server has one way to handle tags.", "v2", default=None
     )
-    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(parse_word)] = Field(
-        default=None, description="Accepted; this server has one way to handle tags.", examples=["v2"]
-    )
-    outline_detection: Flag = Field(
-        default=True, description="Only true: where a sentence may end is found from the tags.", examples=[True]
-    )
-    splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
-    non_splitting_tags: Names = Field(default_factory=list, description="Refused unless it is empty.", examples=[[]])
-    ignore_tags: Names = Field(
-        default_factory=list,
-        max_length=100,
-        description="Names of elements whose content stays as it is; needs tag_handling.",
-        examples=[[]],
+    outline_detection: Flag = doc("Only true: where a sentence may end is found from the tags.", True, default=True)
+    splitting_tags: Names = doc("Refused unless it is empty.", [], default_factory=list)
+    non_splitting_tags: Names = doc("Refused unless it is empty.", [], default_factory=list)
+    ignore_tags: Names = doc(
+        "Names of elements whose content stays as it is; needs tag_handling.", [], default_factory=list, max_length=100
     )
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None,
         BeforeValidator(parse_word),
-    ] = Field(
-        default=None,
-        description="Accepted: a pair has one model here. `model_type_used` then repeats it.",
-        examples=["quality_optimized"],
+    ] = doc(
+        "Accepted: a pair has one model here. `model_type_used` then repeats it.", "quality_optimized", default=None
     )
-    show_billed_characters: Flag = Field(default=True, description="Accepted: they are always shown.", examples=[True])
-    style_id: Code = Field(default=None, description="Refused: there are no styles here.", examples=[None])
-    translation_memory_id: Code = Field(
-        default=None, description="Refused: there are no translation memories here.", examples=[None]
-    )
-    custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else check_text_list(v))] = (
-        Field(default_factory=list, description="Refused: these models follow no instructions.", examples=[[]])
+    show_billed_characters: Flag = doc("Accepted: they are always shown.", True, default=True)
+    style_id: Code = doc("Refused: there are no styles here.", None, default=None)
+    translation_memory_id: Code = doc("Refused: there are no translation memories here.", None, default=None)
+    custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else check_text_list(v))] = doc(
+        "Refused: these models follow no instructions.", [], default_factory=list
     )
 
     @field_validator("formality")
@@ -195,68 +176,59 @@ def _parse_split(value: object) -> object:
 class DeepLTranslation(BaseModel):
     """One text, translated."""
 
-    detected_source_language: str = Field(
-        description="What the text was taken for, or source_lang: in capitals, without a region.", examples=["DE"]
+    detected_source_language: str = doc(
+        "What the text was taken for, or source_lang: in capitals, without a region.", "DE"
     )
-    text: str = Field(description="The translation.", examples=["I want a beer"])
-    billed_characters: int = Field(description="Characters (code points) of the text.", examples=[19])
-    model_type_used: str | None = Field(
-        default=None, description="Only where `model_type` was sent.", examples=["quality_optimized"]
-    )
-    finish_reason: Literal["length", "repetition"] | None = Field(
+    text: str = doc("The translation.", "I want a beer")
+    billed_characters: int = doc("Characters (code points) of the text.", 19)
+    model_type_used: str | None = doc("Only where `model_type` was sent.", "quality_optimized", default=None)
+    finish_reason: Literal["length", "repetition"] | None = doc(
+        "Only where a model's limit cut the translation, or it repeats itself. Not of DeepL's form.",
+        "length",
         default=None,
-        description="Only where a model's limit cut the translation, or it repeats itself. Not of DeepL's form.",
-        examples=["length"],
     )
 
 
 class DeepLTranslateAnswer(BaseModel):
     """In the order of the texts."""
 
-    translations: list[DeepLTranslation] = Field(
-        description="One for each text.",
-        examples=[[{"detected_source_language": "DE", "text": "I want a beer", "billed_characters": 19}]],
+    translations: list[DeepLTranslation] = doc(
+        "One for each text.", [{"detected_source_language": "DE", "text": "I want a beer", "billed_characters": 19}]
     )
 
 
 class DeepLLanguage(BaseModel):
     """One language that some loaded model reads (type=source) or writes (type=target)."""
 
-    language: str = Field(description="Code, in capitals.", examples=["EN-GB"])
-    name: str = Field(description="English name.", examples=["English (British)"])
-    supports_formality: bool | None = Field(
-        default=None, description="Only of targets: never, these models have no formality.", examples=[False]
+    language: str = doc("Code, in capitals.", "EN-GB")
+    name: str = doc("English name.", "English (British)")
+    supports_formality: bool | None = doc(
+        "Only of targets: never, these models have no formality.", False, default=None
     )
 
 
 class DeepLUsage(BaseModel):
     """Of this key."""
 
-    character_count: int = Field(description="Characters translated.", examples=[19])
-    character_limit: int = Field(
-        description="The quota; 1,000,000,000,000, as DeepL says it, where there is none.", examples=[1_000_000_000_000]
+    character_count: int = doc("Characters translated.", 19)
+    character_limit: int = doc(
+        "The quota; 1,000,000,000,000, as DeepL says it, where there is none.", 1_000_000_000_000
     )
 
 
 class DeepLDocumentRequest(OneFile):
     """One file."""
 
-    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
-        description="Language to translate to.", examples=["EN-GB"]
-    )
-    source_lang: Code = Field(
-        default=None, description="Language of the file; without it, it is detected.", examples=["DE"]
-    )
-    glossary_id: Code = Field(
-        default=None, description="A stored glossary of yours; needs source_lang.", examples=[None]
-    )
+    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc("Language to translate to.", "EN-GB")
+    source_lang: Code = doc("Language of the file; without it, it is detected.", "DE", default=None)
+    glossary_id: Code = doc("A stored glossary of yours; needs source_lang.", None, default=None)
     formality: Annotated[
         Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(parse_word)
-    ] = Field(default=None, description="As of texts.", examples=["default"])
-    filename: EncodableText | None = Field(
-        default=None, description="Name of the file, where the form's part has none.", examples=["letter.docx"]
+    ] = doc("As of texts.", "default", default=None)
+    filename: EncodableText | None = doc(
+        "Name of the file, where the form's part has none.", "letter.docx", default=None
     )
-    output_format: Code = Field(default=None, description="Refused unless it is the file's own.", examples=["docx"])
+    output_format: Code = doc("Refused unless it is the file's own.", "docx", default=None)
 
     @field_validator("formality")
     @classmethod
@@ -271,26 +243,24 @@ class DeepLDocumentRequest(OneFile):
 class DeepLDocument(BaseModel):
     """With both of these the file is asked for."""
 
-    document_id: str = Field(description="Its id.", examples=["04DE5AD98A02647D83285A36021911C6"])
-    document_key: str = Field(description="Its key; nobody gets at the file without it.", examples=["0CB0054F1C132C16"])
+    document_id: str = doc("Its id.", "04DE5AD98A02647D83285A36021911C6")
+    document_key: str = doc("Its key; nobody gets at the file without it.", "0CB0054F1C132C16")
 
 
 class DeepLDocumentKey(RequestFields):
     """Whose file it is."""
 
-    document_key: EncodableText = Field(description="As POST /v2/document gave it.", examples=["0CB0054F1C132C16"])
+    document_key: EncodableText = doc("As POST /v2/document gave it.", "0CB0054F1C132C16")
 
 
 class DeepLDocumentStatus(BaseModel):
     """How far it is."""
 
-    document_id: str = Field(description="Its id.", examples=["04DE5AD98A02647D83285A36021911C6"])
-    status: Literal["queued", "translating", "done", "error"] = Field(description="How far.", examples=["done"])
-    billed_characters: int | None = Field(
-        default=None, description="Once it is done: characters of its texts.", examples=[1337]
-    )
-    error_message: str | None = Field(
-        default=None, description="What went wrong, in a sentence.", examples=["The file cannot be read as .docx."]
+    document_id: str = doc("Its id.", "04DE5AD98A02647D83285A36021911C6")
+    status: Literal["queued", "translating", "done", "error"] = doc("How far.", "done")
+    billed_characters: int | None = doc("Once it is done: characters of its texts.", 1337, default=None)
+    error_message: str | None = doc(
+        "What went wrong, in a sentence.", "The file cannot be read as .docx.", default=None
     )
 
 
@@ -307,15 +277,13 @@ GlossaryCode = Annotated[EncodableText, BeforeValidator(_lower)]
 class DeepLDictionary(RequestFields):
     """The terms of one pair."""
 
-    source_lang: GlossaryCode = Field(
-        description="Language of the source terms; regions are of no account.", examples=["de"]
+    source_lang: GlossaryCode = doc("Language of the source terms; regions are of no account.", "de")
+    target_lang: GlossaryCode = doc("Language of the target terms.", "en")
+    entries: EncodableText = doc(
+        "A line for each term: what it is, a tab or a comma, and what it becomes.", "Bier\tale"
     )
-    target_lang: GlossaryCode = Field(description="Language of the target terms.", examples=["en"])
-    entries: EncodableText = Field(
-        description="A line for each term: what it is, a tab or a comma, and what it becomes.", examples=["Bier\tale"]
-    )
-    entries_format: Annotated[EntriesFormat, BeforeValidator(_lower)] = Field(
-        default="tsv", description='"tsv", or "csv" as RFC 4180 has it.', examples=["tsv"]
+    entries_format: Annotated[EntriesFormat, BeforeValidator(_lower)] = doc(
+        '"tsv", or "csv" as RFC 4180 has it.', "tsv", default="tsv"
     )
 
     @field_validator("source_lang", "target_lang")
@@ -339,7 +307,7 @@ class DeepLDictionary(RequestFields):
 class DeepLGlossaryRequest(DeepLDictionary):
     """A glossary of one pair."""
 
-    name: EncodableText = Field(description="What to call it.", examples=["Pub"])
+    name: EncodableText = doc("What to call it.", "Pub")
 
 
 def gather_dictionaries(fields: object) -> object:
@@ -358,11 +326,11 @@ def gather_dictionaries(fields: object) -> object:
 class DeepLMultilingualRequest(RequestFields):
     """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
 
-    name: EncodableText = Field(description="What to call it.", examples=["Pub"])
-    dictionaries: list[DeepLDictionary] = Field(
+    name: EncodableText = doc("What to call it.", "Pub")
+    dictionaries: list[DeepLDictionary] = doc(
+        "One for each pair.",
+        [{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}],
         min_length=1,
-        description="One for each pair.",
-        examples=[[{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}]],
     )
 
     _listed = model_validator(mode="before")(gather_dictionaries)
@@ -371,11 +339,11 @@ class DeepLMultilingualRequest(RequestFields):
 class DeepLMultilingualChange(RequestFields):
     """What is to be changed; what is left out stays."""
 
-    name: EncodableText | None = Field(default=None, description="What to call it from now on.", examples=["Inn"])
-    dictionaries: list[DeepLDictionary] = Field(
+    name: EncodableText | None = doc("What to call it from now on.", "Inn", default=None)
+    dictionaries: list[DeepLDictionary] = doc(
+        "Terms that are there are changed, new ones are added, the others stay.",
+        [{"source_lang": "de", "target_lang": "en", "entries": "Wirt\thost", "entries_format": "tsv"}],
         default_factory=list,
-        description="Terms that are there are changed, new ones are added, the others stay.",
-        examples=[[{"source_lang": "de", "target_lang": "en", "entries": "Wirt\thost", "entries_format": "tsv"}]],
     )
 
     _listed = model_validator(mode="before")(gather_dictionaries)
@@ -384,9 +352,9 @@ class DeepLMultilingualChange(RequestFields):
 class DeepLDictionaryInfo(BaseModel):
     """How much is in a dictionary."""
 
-    source_lang: str = Field(description="Language of the source terms.", examples=["de"])
-    target_lang: str = Field(description="Language of the target terms.", examples=["en"])
-    entry_count: int = Field(description="How many terms.", examples=[1])
+    source_lang: str = doc("Language of the source terms.", "de")
+    target_lang: str = doc("Language of the target terms.", "en")
+    entry_count: int = doc("How many terms.", 1)
 
     @classmethod
     def from_dictionary(cls, dictionary: Dictionary) -> Self:
@@ -396,10 +364,10 @@ class DeepLDictionaryInfo(BaseModel):
 class DeepLGlossary(DeepLDictionaryInfo):
     """A glossary of one pair."""
 
-    glossary_id: str = Field(description="Its id.", examples=["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"])
-    name: str = Field(description="Its name.", examples=["Pub"])
-    ready: bool = Field(description="Always: it can be used at once.", examples=[True])
-    creation_time: str = Field(description="When it was made.", examples=["2026-11-22T12:00:00.000000Z"])
+    glossary_id: str = doc("Its id.", "559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2")
+    name: str = doc("Its name.", "Pub")
+    ready: bool = doc("Always: it can be used at once.", True)
+    creation_time: str = doc("When it was made.", "2026-11-22T12:00:00.000000Z")
 
     @classmethod
     def from_glossary(cls, glossary: Glossary) -> Self:
@@ -416,18 +384,18 @@ class DeepLGlossary(DeepLDictionaryInfo):
 class DeepLGlossaries(BaseModel):
     """All of yours that have one pair."""
 
-    glossaries: list[DeepLGlossary] = Field(description="The oldest first.", examples=[[]])
+    glossaries: list[DeepLGlossary] = doc("The oldest first.", [])
 
 
 class DeepLMultilingual(BaseModel):
     """A glossary of many pairs."""
 
-    glossary_id: str = Field(description="Its id.", examples=["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"])
-    name: str = Field(description="Its name.", examples=["Pub"])
-    dictionaries: list[DeepLDictionaryInfo] = Field(
-        description="One for each pair.", examples=[[{"source_lang": "de", "target_lang": "en", "entry_count": 1}]]
+    glossary_id: str = doc("Its id.", "559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2")
+    name: str = doc("Its name.", "Pub")
+    dictionaries: list[DeepLDictionaryInfo] = doc(
+        "One for each pair.", [{"source_lang": "de", "target_lang": "en", "entry_count": 1}]
     )
-    creation_time: str = Field(description="When it was made.", examples=["2026-11-22T12:00:00.000000Z"])
+    creation_time: str = doc("When it was made.", "2026-11-22T12:00:00.000000Z")
 
     @classmethod
     def from_glossary(cls, glossary: Glossary) -> Self:
@@ -442,31 +410,28 @@ class DeepLMultilingual(BaseModel):
 class DeepLMultilinguals(BaseModel):
     """All of yours."""
 
-    glossaries: list[DeepLMultilingual] = Field(description="The oldest first.", examples=[[]])
+    glossaries: list[DeepLMultilingual] = doc("The oldest first.", [])
 
 
 class DeepLEntries(BaseModel):
     """The terms of one pair."""
 
-    dictionaries: list[DeepLDictionary] = Field(
-        description="One.",
-        examples=[[{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}]],
+    dictionaries: list[DeepLDictionary] = doc(
+        "One.", [{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}]
     )
 
 
 class DeepLPair(BaseModel):
     """One pair of languages."""
 
-    source_lang: str = Field(description="From this language.", examples=["de"])
-    target_lang: str = Field(description="Into this one.", examples=["en"])
+    source_lang: str = doc("From this language.", "de")
+    target_lang: str = doc("Into this one.", "en")
 
 
 class DeepLPairs(BaseModel):
     """What glossaries can be for."""
 
-    supported_languages: list[DeepLPair] = Field(
-        description="Every loaded pair.", examples=[[{"source_lang": "de", "target_lang": "en"}]]
-    )
+    supported_languages: list[DeepLPair] = doc("Every loaded pair.", [{"source_lang": "de", "target_lang": "en"}])
 
 
 def _creation_time(glossary: Glossary) -> str:

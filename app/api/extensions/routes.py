@@ -35,9 +35,7 @@ deeplx_router = APIRouter(tags=["Extensions"], route_class=DeepLXRoute)
 deepl_router = APIRouter(tags=["Extensions"], route_class=DeepLTokenRoute)
 
 
-@router.post(
-    "/imme", summary="Translate texts (Immersive Translate)", response_model=ImmeAnswer, responses=EXTENSION_ERRORS
-)
+@router.post("/imme", summary="Translate texts (Immersive Translate)", responses=EXTENSION_ERRORS)
 async def imme(body: ImmeRequest, request: Request, services: ServicesDependency) -> ImmeAnswer:
     """For Immersive Translate: enter this address, with ?token=KEY where keys are needed, as its custom API."""
     services.limits.check_texts(body.text_list, "text_list")
@@ -52,11 +50,7 @@ async def imme(body: ImmeRequest, request: Request, services: ServicesDependency
 
 
 @router.post(
-    "/kiss",
-    summary="Translate texts (Kiss Translator)",
-    response_model=KissAnswer,
-    response_model_exclude_none=True,
-    responses=EXTENSION_ERRORS,
+    "/kiss", summary="Translate texts (Kiss Translator)", response_model_exclude_none=True, responses=EXTENSION_ERRORS
 )
 async def kiss(body: KissRequest, request: Request, services: ServicesDependency) -> KissAnswer:
     """For Kiss Translator: enter this address, and the key where one is needed, as a custom API."""
@@ -72,9 +66,7 @@ async def kiss(body: KissRequest, request: Request, services: ServicesDependency
     return KissAnswer(translations=translations)
 
 
-@router.post(
-    "/hcfy", summary="Translate a text (Selection Translator)", response_model=HcfyAnswer, responses=EXTENSION_ERRORS
-)
+@router.post("/hcfy", summary="Translate a text (Selection Translator)", responses=EXTENSION_ERRORS)
 async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency) -> HcfyAnswer:
     """For Selection Translator: enter this address as a custom source. `result` has one entry for each line of `text`;
     a text that is in the first language of `destination` is translated into the second."""
@@ -88,10 +80,7 @@ async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency
     pairs = [AssignedPair(whole.source, whole.target, whole.stays)] * len(lines)
     translations = await translate_texts(lines, pairs, request, services)
     return HcfyAnswer(
-        text=body.text,
-        **{"from": chinese_name(whole.source)},
-        to=target,
-        result=[each.text for each in translations],
+        text=body.text, **{"from": chinese_name(whole.source)}, to=target, result=[each.text for each in translations]
     )
 
 
@@ -108,12 +97,7 @@ async def _choose_target(body: HcfyRequest, source: str | None, services: Servic
     return others[0] if others else body.destination[0]
 
 
-@deeplx_router.post(
-    "/deeplx",
-    summary="Translate a text (DeepLX)",
-    response_model=DeepLXAnswer,
-    responses=documented_as(DeepLXError, **TEXT_ERRORS),
-)
+@deeplx_router.post("/deeplx", summary="Translate a text (DeepLX)", responses=documented_as(DeepLXError, **TEXT_ERRORS))
 async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDependency) -> DeepLXAnswer:
     """For clients of DeepLX. `alternatives` is there and empty: these clients translate pages, and show one."""
     services.limits.check_texts([body.text], "text")
@@ -134,7 +118,6 @@ async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDepend
 @deepl_router.post(
     "/deepl",
     summary="Translate texts (DeepL's form)",
-    response_model=DeepLTranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
     responses=DEEPL_ERRORS,

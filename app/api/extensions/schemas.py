@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.deepl.schemas import check_text_list
-from app.api.field_types import EncodableText, RequestFields, check_not_blank, field_error
+from app.api.field_types import EncodableText, RequestFields, check_not_blank, doc, field_error
 
 Texts = Annotated[list[str], BeforeValidator(check_text_list)]
 Target = Annotated[EncodableText, AfterValidator(check_not_blank)]
@@ -25,23 +25,23 @@ _SOURCE_HELP = 'Language of the text; "auto", or nothing: it is detected.'
 class ImmeRequest(RequestFields):
     """Paragraphs of a page."""
 
-    source_lang: Source = Field(default="auto", description=_SOURCE_HELP, examples=["auto"])
-    target_lang: Target = Field(description="Language to translate to.", examples=["en"])
-    text_list: Texts = Field(description="The texts; tags in them are kept.", examples=[["Ich möchte ein Bier"]])
+    source_lang: Source = doc(_SOURCE_HELP, "auto", default="auto")
+    target_lang: Target = doc("Language to translate to.", "en")
+    text_list: Texts = doc("The texts; tags in them are kept.", ["Ich möchte ein Bier"])
 
 
 class ImmeTranslation(BaseModel):
     """One paragraph."""
 
-    detected_source_lang: str = Field(description="What the text was taken for, or source_lang.", examples=["de"])
-    text: str = Field(description="The translation.", examples=["I want a beer"])
+    detected_source_lang: str = doc("What the text was taken for, or source_lang.", "de")
+    text: str = doc("The translation.", "I want a beer")
 
 
 class ImmeAnswer(BaseModel):
     """In the order of the texts."""
 
-    translations: list[ImmeTranslation] = Field(
-        description="One for each text.", examples=[[{"detected_source_lang": "de", "text": "I want a beer"}]]
+    translations: list[ImmeTranslation] = doc(
+        "One for each text.", [{"detected_source_lang": "de", "text": "I want a beer"}]
     )
 
 
@@ -50,10 +50,10 @@ class KissRequest(RequestFields):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    source: Source = Field(default="auto", alias="from", description=_SOURCE_HELP, examples=["auto"])
-    to: Target = Field(description="Language to translate to.", examples=["en"])
-    text: EncodableText | None = Field(default=None, description="The text.", examples=["Ich möchte ein Bier"])
-    texts: Texts | None = Field(default=None, description="Or several texts.", examples=[["Ich möchte ein Bier"]])
+    source: Source = doc(_SOURCE_HELP, "auto", default="auto", alias="from")
+    to: Target = doc("Language to translate to.", "en")
+    text: EncodableText | None = doc("The text.", "Ich möchte ein Bier", default=None)
+    texts: Texts | None = doc("Or several texts.", ["Ich möchte ein Bier"], default=None)
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -65,33 +65,32 @@ class KissRequest(RequestFields):
 class KissTranslation(BaseModel):
     """One text."""
 
-    text: str = Field(description="The translation.", examples=["I want a beer"])
-    src: str = Field(description="What the text was taken for, or `from`.", examples=["de"])
+    text: str = doc("The translation.", "I want a beer")
+    src: str = doc("What the text was taken for, or `from`.", "de")
 
 
 class KissAnswer(BaseModel):
     """`text` and `src` for a text, `translations` for `texts`."""
 
-    text: str | None = Field(default=None, description="The translation.", examples=["I want a beer"])
-    src: str | None = Field(default=None, description="What the text was taken for, or `from`.", examples=["de"])
-    translations: list[KissTranslation] | None = Field(
-        default=None, description="One for each text.", examples=[[{"text": "I want a beer", "src": "de"}]]
+    text: str | None = doc("The translation.", "I want a beer", default=None)
+    src: str | None = doc("What the text was taken for, or `from`.", "de", default=None)
+    translations: list[KissTranslation] | None = doc(
+        "One for each text.", [{"text": "I want a beer", "src": "de"}], default=None
     )
 
 
 class HcfyRequest(RequestFields):
     """What was selected in a page, or a paragraph of it."""
 
-    name: EncodableText | None = Field(
-        default=None, description="How the source is called in the extension; of no account.", examples=["Parlance"]
+    name: EncodableText | None = doc(
+        "How the source is called in the extension; of no account.", "Parlance", default=None
     )
-    text: EncodableText = Field(description="The text; each line is a paragraph.", examples=["Ich möchte ein Bier"])
-    destination: Annotated[list[Target], Field(min_length=1, max_length=10)] = Field(
-        description="Chinese names of the languages to translate to: the first that the text is not in.",
-        examples=[["英语", "西班牙语"]],
+    text: EncodableText = doc("The text; each line is a paragraph.", "Ich möchte ein Bier")
+    destination: Annotated[list[Target], Field(min_length=1, max_length=10)] = doc(
+        "Chinese names of the languages to translate to: the first that the text is not in.", ["英语", "西班牙语"]
     )
-    source: EncodableText | None = Field(
-        default=None, description="Chinese name of the text's language; nothing: it is detected.", examples=["德语"]
+    source: EncodableText | None = doc(
+        "Chinese name of the text's language; nothing: it is detected.", "德语", default=None
     )
 
 
@@ -100,30 +99,30 @@ class HcfyAnswer(BaseModel):
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
-    text: str = Field(description="The text that was sent.", examples=["Ich möchte ein Bier"])
-    source: str = Field(alias="from", description="Chinese name of its language.", examples=["德语"])
-    to: str = Field(description="Chinese name of the language of `result`.", examples=["英语"])
-    result: list[str] = Field(description="The translation of each line.", examples=[["I want a beer"]])
+    text: str = doc("The text that was sent.", "Ich möchte ein Bier")
+    source: str = doc("Chinese name of its language.", "德语", alias="from")
+    to: str = doc("Chinese name of the language of `result`.", "英语")
+    result: list[str] = doc("The translation of each line.", ["I want a beer"])
 
 
 class DeepLXRequest(RequestFields):
     """One text."""
 
-    text: EncodableText = Field(description="The text.", examples=["Ich möchte ein Bier"])
-    source_lang: Source = Field(default="", description=_SOURCE_HELP, examples=["DE"])
-    target_lang: Target = Field(description="Language to translate to.", examples=["EN"])
-    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(lambda value: value or None)] = Field(
-        default=None, description="The text holds tags; by default as it looks.", examples=["html"]
+    text: EncodableText = doc("The text.", "Ich möchte ein Bier")
+    source_lang: Source = doc(_SOURCE_HELP, "DE", default="")
+    target_lang: Target = doc("Language to translate to.", "EN")
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(lambda value: value or None)] = doc(
+        "The text holds tags; by default as it looks.", "html", default=None
     )
 
 
 class DeepLXAnswer(BaseModel):
     """As DeepLX answers."""
 
-    code: int = Field(description="200.", examples=[200])
-    id: int = Field(description="A number that means nothing.", examples=[8_354_130_001])
-    data: str = Field(description="The translation.", examples=["I want a beer"])
-    alternatives: list[str] = Field(description="None.", examples=[[]])
-    source_lang: str = Field(description="What the text was taken for, or source_lang.", examples=["DE"])
-    target_lang: str = Field(description="As it was sent, in capitals.", examples=["EN"])
-    method: str = Field(description='"Free".', examples=["Free"])
+    code: int = doc("200.", 200)
+    id: int = doc("A number that means nothing.", 8_354_130_001)
+    data: str = doc("The translation.", "I want a beer")
+    alternatives: list[str] = doc("None.", [])
+    source_lang: str = doc("What the text was taken for, or source_lang.", "DE")
+    target_lang: str = doc("As it was sent, in capitals.", "EN")
+    method: str = doc('"Free".', "Free")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ValidationInfo, field_validator
 
-from app.api.field_types import EncodableText, ModelName, RequestFields, check_texts, describe_value, field_error
+from app.api.field_types import EncodableText, ModelName, RequestFields, check_texts, describe_value, doc, field_error
 from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer
 from app.engine.interface import Continuation, FinishReason, GenerationResult
 from models.decoding.options import DecodingOptions
@@ -58,60 +58,46 @@ class Sampling(RequestFields):
 class GenerateRequest(Sampling):
     """How to continue a text."""
 
-    prompt: EncodableText = Field(description="The text to continue.", examples=["分开"])
-    max_new_tokens: int = Field(default=100, ge=1, description="Most tokens to write.", examples=[100])
-    temperature: float = Field(
+    prompt: EncodableText = doc("The text to continue.", "分开")
+    max_new_tokens: int = doc("Most tokens to write.", 100, default=100, ge=1)
+    temperature: float = doc(
+        "0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
+        0.8,
         default=0.8,
         ge=0,
         le=10,
-        description="0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
-        examples=[0.8],
     )
-    top_k: int = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="Sample among the k likeliest tokens; 0 is off.",
-        examples=[40],
+    top_k: int = doc("Sample among the k likeliest tokens; 0 is off.", 40, default=0, ge=0, le=1_000_000)
+    top_p: float = doc(
+        "Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, default=1.0, gt=0, le=1
     )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
-        examples=[1.0],
-    )
-    seed: int | None = Field(
+    seed: int | None = doc(
+        "The same seed, prompt, model and options write the same text; null draws one.",
+        7,
         default=None,
         ge=0,
         le=LARGEST_SEED,
-        description="The same seed, prompt, model and options write the same text; null draws one.",
-        examples=[7],
     )
-    n: int = Field(default=1, ge=1, description="Continuations to write; number i (from 0) has seed + i.", examples=[1])
-    stop: Annotated[str | list[str], BeforeValidator(check_texts)] = Field(
-        default=[],
-        description="A text, or up to 16, before which writing stops; it is not part of the answer.",
-        examples=["\n\n"],
+    n: int = doc("Continuations to write; number i (from 0) has seed + i.", 1, default=1, ge=1)
+    stop: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
+        "A text, or up to 16, before which writing stops; it is not part of the answer.", "\n\n", default=[]
     )
-    model: ModelName | None = Field(
-        default=None,
-        description="Name of the model (GET /models); null takes the only one.",
-        examples=["lyrics-zh"],
+    model: ModelName | None = doc(
+        "Name of the model (GET /models); null takes the only one.", "lyrics-zh", default=None
     )
 
-    logprobs: bool = Field(
-        default=False,
-        description="Tell with each token that is written how probable the model found it: of its own distribution, at"
+    logprobs: bool = doc(
+        "Tell with each token that is written how probable the model found it: of its own distribution, at"
         " temperature 1 and without top_k and top_p, over the tokens that it may choose, as POST /score with"
         ' "distribution": "decoding" and POST /gates say of the same text. The text is the same with it and without.'
         " A server that decodes in another precision than fp32 tells what that precision gave.",
-        examples=[False],
-    )
-    stream: bool = Field(
+        False,
         default=False,
-        description="Send the text as server-sent events while it is written; with n above 1 each says its `index`.",
-        examples=[False],
+    )
+    stream: bool = doc(
+        "Send the text as server-sent events while it is written; with n above 1 each says its `index`.",
+        False,
+        default=False,
     )
 
     def decoding(self, max_new_tokens: int) -> DecodingOptions:
@@ -135,18 +121,18 @@ class GenerateRequest(Sampling):
 class ContinuationAnswer(BaseModel):
     """One continuation."""
 
-    text: str = Field(description="What follows the prompt, without the prompt.", examples=["后的街道下着旧雨"])
-    finish_reason: FinishReason = Field(
-        description='"stop": the text ended or met a stop text; "length": it ran into max_new_tokens; "repetition": it'
+    text: str = doc("What follows the prompt, without the prompt.", "后的街道下着旧雨")
+    finish_reason: FinishReason = doc(
+        '"stop": the text ended or met a stop text; "length": it ran into max_new_tokens; "repetition": it'
         " did so while it went round in circles, its end being the same few tokens again and again.",
-        examples=["length"],
+        "length",
     )
-    seed: int = Field(description="The seed that writes this text again.", examples=[7])
-    tokens: list[WrittenTokenAnswer] | None = Field(
-        default=None,
-        description="Only with `logprobs`: the tokens of the text, whose texts join to it, without an end token. With"
+    seed: int = doc("The seed that writes this text again.", 7)
+    tokens: list[WrittenTokenAnswer] | None = doc(
+        "Only with `logprobs`: the tokens of the text, whose texts join to it, without an end token. With"
         " `stream` each event `token` has those of its own text.",
-        examples=[[{"id": 17, "text": "后", "logprob": -1.25}]],
+        [{"id": 17, "text": "后", "logprob": -1.25}],
+        default=None,
     )
 
     @staticmethod
@@ -158,18 +144,18 @@ class ContinuationAnswer(BaseModel):
             seed=continuation.seed,
             tokens=None
             if tokens is None
-            else [WrittenTokenAnswer(**WrittenTokenAnswer.fields_of(token)) for token in tokens],
+            else [WrittenTokenAnswer.model_validate(WrittenTokenAnswer.fields_of(token)) for token in tokens],
         )
 
 
 class GenerateAnswer(ContinuationAnswer):
     """The first continuation, and the others where n asked for them."""
 
-    model: str = Field(description="Name of the model that wrote it.", examples=["lyrics-zh"])
-    alternatives: list[ContinuationAnswer] | None = Field(
+    model: str = doc("Name of the model that wrote it.", "lyrics-zh")
+    alternatives: list[ContinuationAnswer] | None = doc(
+        "Only for n above 1: the other n - 1 continuations.",
+        [{"text": "以后我们各自走", "finish_reason": "stop", "seed": 8}],
         default=None,
-        description="Only for n above 1: the other n - 1 continuations.",
-        examples=[[{"text": "以后我们各自走", "finish_reason": "stop", "seed": 8}]],
     )
 
     @classmethod
@@ -179,8 +165,8 @@ class GenerateAnswer(ContinuationAnswer):
 
 
 class GenerateUsage(BaseModel):
-    prompt_tokens: int = Field(description="Tokens of the prompt.", examples=[2])
-    new_tokens: int = Field(description="Tokens written, of all continuations together.", examples=[100])
+    prompt_tokens: int = doc("Tokens of the prompt.", 2)
+    new_tokens: int = doc("Tokens written, of all continuations together.", 100)
 
 
 class GenerateDone(GenerateAnswer):

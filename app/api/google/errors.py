@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.errors import ErrorAnswer, Statuses
+from app.api.field_types import doc
 from app.api.route import ApiRoute
 from app.engine.errors import InvalidRequest, TextTooLong
 
@@ -26,24 +27,23 @@ _STATUS_NAMES = {
 class GoogleFault(BaseModel):
     """What is wrong."""
 
-    code: int = Field(description="The status.", examples=[400])
-    message: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=["There is no model for de → fr here. Loaded pairs: de → en, en → es."],
+    code: int = doc("The status.", 400)
+    message: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.",
+        "There is no model for de → fr here. Loaded pairs: de → en, en → es.",
     )
-    errors: list[dict[str, object]] = Field(
-        description="The same once more, as clients of version 2 read it.",
-        examples=[[{"message": "There is no model into fr here.", "domain": "global", "reason": "invalid"}]],
+    errors: list[dict[str, object]] = doc(
+        "The same once more, as clients of version 2 read it.",
+        [{"message": "There is no model into fr here.", "domain": "global", "reason": "invalid"}],
     )
-    status: str = Field(description="Google's name of the status.", examples=["INVALID_ARGUMENT"])
+    status: str = doc("Google's name of the status.", "INVALID_ARGUMENT")
 
 
 class GoogleError(BaseModel):
     """The body of every error of this family."""
 
-    error: GoogleFault = Field(
-        description="The status, and what is wrong.",
-        examples=[{"code": 400, "message": "No.", "errors": [], "status": "INVALID_ARGUMENT"}],
+    error: GoogleFault = doc(
+        "The status, and what is wrong.", {"code": 400, "message": "No.", "errors": [], "status": "INVALID_ARGUMENT"}
     )
 
     @classmethod

@@ -45,13 +45,7 @@ Named = Annotated[
 ]
 
 
-@router.post(
-    _PREFIX,
-    summary="Translate texts (Google v2)",
-    response_model=GoogleTranslateAnswer,
-    response_model_exclude_none=True,
-    responses=_TEXT_ERRORS,
-)
+@router.post(_PREFIX, summary="Translate texts (Google v2)", response_model_exclude_none=True, responses=_TEXT_ERRORS)
 async def google_translate(
     body: GoogleTranslateRequest, request: Request, services: ServicesDependency
 ) -> GoogleTranslateAnswer:
@@ -73,13 +67,7 @@ async def google_translate(
     )
 
 
-@router.get(
-    _PREFIX,
-    summary="Translate texts (Google v2)",
-    response_model=GoogleTranslateAnswer,
-    response_model_exclude_none=True,
-    responses=_TEXT_ERRORS,
-)
+@router.get(_PREFIX, summary="Translate texts (Google v2)", response_model_exclude_none=True, responses=_TEXT_ERRORS)
 async def google_translate_queried(
     request: Request,
     services: ServicesDependency,
@@ -103,12 +91,7 @@ async def google_translate_queried(
         raise
 
 
-@router.post(
-    f"{_PREFIX}/detect",
-    summary="Detect languages (Google v2)",
-    response_model=GoogleDetectAnswer,
-    responses=_TEXT_ERRORS,
-)
+@router.post(f"{_PREFIX}/detect", summary="Detect languages (Google v2)", responses=_TEXT_ERRORS)
 async def google_detect(
     body: GoogleDetectRequest, request: Request, services: ServicesDependency
 ) -> GoogleDetectAnswer:

@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 from msgspec import structs
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from app.api.field_types import doc
 from app.api.inspection.attention_request import AttentionRequest, HeadChoice
 from app.api.inspection.encoded_arrays import encode_array
 from app.api.shared_schemas import Token, round_nats
@@ -28,31 +29,31 @@ def round_share(value: float) -> float:
 class Source(BaseModel):
     """What the encoder read."""
 
-    text: str = Field(description="The text that the offsets count in.", examples=["ich möchte ein bier"])
-    tokens: list[Token] = Field(
-        description="Its tokens, as the encoder read them: the keys of `encoder` and `cross`.",
-        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    text: str = doc("The text that the offsets count in.", "ich möchte ein bier")
+    tokens: list[Token] = doc(
+        "Its tokens, as the encoder read them: the keys of `encoder` and `cross`.",
+        [{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}],
     )
 
 
 class Target(BaseModel):
     """What the decoder wrote. Row t of `decoder` and `cross` read input token t to predict output token t."""
 
-    text: str = Field(description="The text that the offsets count in.", examples=["i want a beer"])
-    forced: bool = Field(description="Whether the request gave it.", examples=[False])
-    logprob_sum: float | None = Field(
-        description="Log-probability of the output tokens, in nats, from one teacher-forced pass; null (minus infinity)"
+    text: str = doc("The text that the offsets count in.", "i want a beer")
+    forced: bool = doc("Whether the request gave it.", False)
+    logprob_sum: float | None = doc(
+        "Log-probability of the output tokens, in nats, from one teacher-forced pass; null (minus infinity)"
         " where one of them is never chosen.",
-        examples=[-0.41],
+        -0.41,
     )
-    finished: bool = Field(description="Whether it ends with the end token.", examples=[True])
-    input_tokens: list[Token] = Field(
-        description="What the decoder read at each step, beginning with its start token.",
-        examples=[[{"id": 2, "piece": "<s>", "text": "", "start": None, "end": None, "word": None, "special": True}]],
+    finished: bool = doc("Whether it ends with the end token.", True)
+    input_tokens: list[Token] = doc(
+        "What the decoder read at each step, beginning with its start token.",
+        [{"id": 2, "piece": "<s>", "text": "", "start": None, "end": None, "word": None, "special": True}],
     )
-    output_tokens: list[Token] = Field(
-        description="What it predicted at each step, ending with its end token.",
-        examples=[[{"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "word": 0, "special": False}]],
+    output_tokens: list[Token] = doc(
+        "What it predicted at each step, ending with its end token.",
+        [{"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "word": 0, "special": False}],
     )
 
     @staticmethod
@@ -70,13 +71,13 @@ class Target(BaseModel):
 class Network(BaseModel):
     """The translator's measures."""
 
-    sha256: str | None = Field(description="Of its weights.", examples=["9f86d0…"])
-    encoder_layers: int = Field(examples=[6], description="Of the encoder.")
-    decoder_layers: int = Field(examples=[6], description="Of the decoder.")
-    heads: int = Field(examples=[8], description="Of each layer.")
-    head_width: int = Field(examples=[64], description="Of queries, keys and values.")
-    norm: str = Field(description='"pre" or "post".', examples=["post"])
-    dtype: Literal["float32"] = Field(description="What a look inside is computed in.", examples=["float32"])
+    sha256: str | None = doc("Of its weights.", "9f86d0…")
+    encoder_layers: int = doc("Of the encoder.", 6)
+    decoder_layers: int = doc("Of the decoder.", 6)
+    heads: int = doc("Of each layer.", 8)
+    head_width: int = doc("Of queries, keys and values.", 64)
+    norm: str = doc('"pre" or "post".', "post")
+    dtype: Literal["float32"] = doc("What a look inside is computed in.", "float32")
 
     @staticmethod
     def fields_of(result: AttentionResult) -> dict[str, object]:
@@ -87,16 +88,16 @@ class Network(BaseModel):
 class HeadStatistics(BaseModel):
     """One head over all rows that stand for something. Masses are means over rows, 0 to 1."""
 
-    entropy_mean: float = Field(description="Of a row, in nats.", examples=[0.42])
-    entropy_norm: float = Field(description="The same over ln(number of keys), 0 to 1.", examples=[0.21])
-    confidence: float = Field(description="Mean of the largest weight of a row.", examples=[0.87])
-    mass_bos: float = Field(description="On the start token.", examples=[0.01])
-    mass_eos: float = Field(description="On the end token.", examples=[0.05])
-    prev: float = Field(description="On the token before.", examples=[0.02])
-    diag: float = Field(description="On the same place; across, on the diagonal.", examples=[0.8])
-    next: float = Field(description="On the token behind.", examples=[0.02])
-    argmax_coverage: float = Field(description="Share of the keys that some row looks at most.", examples=[0.75])
-    role: str = Field(description="What it seems to do, by stated thresholds.", examples=["diagonal"])
+    entropy_mean: float = doc("Of a row, in nats.", 0.42)
+    entropy_norm: float = doc("The same over ln(number of keys), 0 to 1.", 0.21)
+    confidence: float = doc("Mean of the largest weight of a row.", 0.87)
+    mass_bos: float = doc("On the start token.", 0.01)
+    mass_eos: float = doc("On the end token.", 0.05)
+    prev: float = doc("On the token before.", 0.02)
+    diag: float = doc("On the same place; across, on the diagonal.", 0.8)
+    next: float = doc("On the token behind.", 0.02)
+    argmax_coverage: float = doc("Share of the keys that some row looks at most.", 0.75)
+    role: str = doc("What it seems to do, by stated thresholds.", "diagonal")
 
     @staticmethod
     def fields_of(head: results.HeadStatistics) -> dict[str, object]:
@@ -106,20 +107,15 @@ class HeadStatistics(BaseModel):
 class Rollout(BaseModel):
     """Abnar and Zuidema 2020; rows sum to 1, but for what `decimals` cut off."""
 
-    encoder: list[list[float]] = Field(description="[source][source]", examples=[[[0.9, 0.1], [0.2, 0.8]]])
-    cross: list[list[float]] = Field(description="[target step][source]", examples=[[[0.7, 0.3]]])
-    source_share: list[float] = Field(
-        description="How much of each step comes from the source at all, 0 to 1.", examples=[[0.6]]
+    encoder: list[list[float]] = doc("[source][source]", [[0.9, 0.1], [0.2, 0.8]])
+    cross: list[list[float]] = doc("[target step][source]", [[0.7, 0.3]])
+    source_share: list[float] = doc("How much of each step comes from the source at all, 0 to 1.", [0.6])
+    decimals: int = doc("Of these numbers, which are digits in any encoding.", 8)
+    max_abs_error: float = doc(
+        "No number is further from the computed one: a row of n sums to 1 within n times this.", 0.000000244
     )
-    decimals: int = Field(description="Of these numbers, which are digits in any encoding.", examples=[8])
-    max_abs_error: float = Field(
-        description="No number is further from the computed one: a row of n sums to 1 within n times this.",
-        examples=[0.000000244],
-    )
-    method: str = Field(description="The formula.", examples=["Attention rollout (Abnar & Zuidema 2020) …"])
-    caveat: str = Field(
-        description="What it does not show.", examples=["It follows attention and residual paths alone …"]
-    )
+    method: str = doc("The formula.", "Attention rollout (Abnar & Zuidema 2020) …")
+    caveat: str = doc("What it does not show.", "It follows attention and residual paths alone …")
 
     @staticmethod
     def fields_of(rollout: results.Rollout, decimals: int) -> dict[str, object]:
@@ -139,22 +135,17 @@ class Rollout(BaseModel):
 class Alignment(BaseModel):
     """Links between words."""
 
-    pharaoh: str = Field(description="source-target, from 0.", examples=["0-0 1-1 3-3"])
-    links: list[tuple[int, int, float]] = Field(
-        description="[source, target, weight] of each.", examples=[[[0, 0, 0.93]]]
+    pharaoh: str = doc("source-target, from 0.", "0-0 1-1 3-3")
+    links: list[tuple[int, int, float]] = doc("[source, target, weight] of each.", [[0, 0, 0.93]])
+    unit: Literal["word", "token"] = doc("What the numbers count.", "word")
+    heads: list[tuple[int, int]] = doc(
+        "Layer and number of each head of cross-attention whose mean the links are from.", [[0, 3], [1, 2]]
     )
-    unit: Literal["word", "token"] = Field(description="What the numbers count.", examples=["word"])
-    heads: list[tuple[int, int]] = Field(
-        description="Layer and number of each head of cross-attention whose mean the links are from.",
-        examples=[[[0, 3], [1, 2]]],
+    convention: Literal["predicting", "input"] = doc(
+        "Whether a target word has the row that predicts it or the row that reads it.", "predicting"
     )
-    convention: Literal["predicting", "input"] = Field(
-        description="Whether a target word has the row that predicts it or the row that reads it.",
-        examples=["predicting"],
-    )
-    error: float | None = Field(
-        description="Alignment error rate of this choice on held-out sentences; null where none was measured.",
-        examples=[0.07],
+    error: float | None = doc(
+        "Alignment error rate of this choice on held-out sentences; null where none was measured.", 0.07
     )
 
     @staticmethod
@@ -166,23 +157,20 @@ class Alignment(BaseModel):
 class Candidate(BaseModel):
     """A token that might have been written."""
 
-    id: int = Field(examples=[7], description="In the vocabulary.")
-    piece: str = Field(description="How the vocabulary writes it.", examples=["▁would"])
-    text: str = Field(description="How it reads.", examples=["would"])
-    logprob: float = Field(description="Nats.", examples=[-2.99])
+    id: int = doc("In the vocabulary.", 7)
+    piece: str = doc("How the vocabulary writes it.", "▁would")
+    text: str = doc("How it reads.", "would")
+    logprob: float = doc("Nats.", -2.99)
 
 
 class DecoderStep(BaseModel):
     """Of one output token."""
 
-    logprob: float | None = Field(
-        description="Nats; null (minus infinity) for a token that is never chosen.", examples=[-0.09]
-    )
-    rank: int = Field(description="Its place among all tokens; 1: it is the likeliest.", examples=[1])
-    entropy_nats: float = Field(description="Of the whole distribution.", examples=[0.3])
-    top: list[Candidate] = Field(
-        description="The likeliest tokens, `top_k` of them.",
-        examples=[[{"id": 7, "piece": "▁would", "text": "would", "logprob": -2.99}]],
+    logprob: float | None = doc("Nats; null (minus infinity) for a token that is never chosen.", -0.09)
+    rank: int = doc("Its place among all tokens; 1: it is the likeliest.", 1)
+    entropy_nats: float = doc("Of the whole distribution.", 0.3)
+    top: list[Candidate] = doc(
+        "The likeliest tokens, `top_k` of them.", [{"id": 7, "piece": "▁would", "text": "would", "logprob": -2.99}]
     )
 
     @staticmethod
@@ -198,19 +186,14 @@ class DecoderStep(BaseModel):
 class Ablation(BaseModel):
     """Without the heads."""
 
-    heads: list[HeadChoice] = Field(
-        description="Which were silenced.", examples=[[{"kind": "cross", "layer": 1, "head": 0}]]
+    heads: list[HeadChoice] = doc("Which were silenced.", [{"kind": "cross", "layer": 1, "head": 0}])
+    logprob_sum_before: float | None = doc(
+        "Of the output tokens with all heads, nats; null (minus infinity) where one is never chosen.", -0.41
     )
-    logprob_sum_before: float | None = Field(
-        description="Of the output tokens with all heads, nats; null (minus infinity) where one is never chosen.",
-        examples=[-0.41],
-    )
-    logprob_sum_after: float | None = Field(
-        description="Of the same tokens without these, nats; null likewise.", examples=[-1.71]
-    )
-    per_step_delta: list[float] = Field(description="After minus before, nats a step.", examples=[[-0.1, -1.2]])
-    tokens: list[int] = Field(description="Ids of what the model writes without them.", examples=[[5, 9]])
-    text_after: str = Field(description="What the model writes without them.", examples=["i want beer"])
+    logprob_sum_after: float | None = doc("Of the same tokens without these, nats; null likewise.", -1.71)
+    per_step_delta: list[float] = doc("After minus before, nats a step.", [-0.1, -1.2])
+    tokens: list[int] = doc("Ids of what the model writes without them.", [5, 9])
+    text_after: str = doc("What the model writes without them.", "i want beer")
 
     @staticmethod
     def fields_of(ablation: results.Ablation) -> dict[str, object]:
@@ -225,14 +208,14 @@ class Ablation(BaseModel):
 class WorkedRow(BaseModel):
     """One row of one head: softmax(scores where the mask lets them) = weights."""
 
-    kind: Literal["encoder", "decoder", "cross"] = Field(description="Of the head.", examples=["cross"])
-    layer: int = Field(description="From 0.", examples=[1])
-    head: int = Field(description="From 0.", examples=[0])
-    row: int = Field(description="From 0.", examples=[2])
-    scale: float = Field(description="What q·k is multiplied by.", examples=[0.125])
-    scores: list[float] = Field(description="q·k times `scale`, of each key.", examples=[[2.1, -0.3]])
-    mask: list[bool] = Field(description="Which keys it may look at.", examples=[[True, True]])
-    softmax: list[float] = Field(description="The weights, as in a map of as many `decimals`.", examples=[[0.92, 0.08]])
+    kind: Literal["encoder", "decoder", "cross"] = doc("Of the head.", "cross")
+    layer: int = doc("From 0.", 1)
+    head: int = doc("From 0.", 0)
+    row: int = doc("From 0.", 2)
+    scale: float = doc("What q·k is multiplied by.", 0.125)
+    scores: list[float] = doc("q·k times `scale`, of each key.", [2.1, -0.3])
+    mask: list[bool] = doc("Which keys it may look at.", [True, True])
+    softmax: list[float] = doc("The weights, as in a map of as many `decimals`.", [0.92, 0.08])
 
     @staticmethod
     def fields_of(row: results.WorkedRow, decimals: int) -> dict[str, object]:
@@ -253,35 +236,27 @@ SCHEMA = "attention/1"
 class Attention(BaseModel):
     """Attention weights of one kind; the weights of a query over its keys sum to 1, unless `reduced` says "max"."""
 
-    axes: list[Axis] = Field(description="What the dimensions are.", examples=[AXES])
-    shape: list[int] = Field(description="The size of each dimension.", examples=[[1, 1, 1, 2]])
-    layers: list[int] = Field(description="Which layers these are, counted from 0.", examples=[[5]])
-    heads: list[int] = Field(description="Which heads these are, counted from 0.", examples=[[0]])
-    reduced: dict[Literal["heads", "layers"], Literal["none", "mean", "max"]] = Field(
-        description="What was made of several: a dimension of one is then the mean or maximum of those named.",
-        examples=[{"heads": "none", "layers": "none"}],
+    axes: list[Axis] = doc("What the dimensions are.", AXES)
+    shape: list[int] = doc("The size of each dimension.", [1, 1, 1, 2])
+    layers: list[int] = doc("Which layers these are, counted from 0.", [5])
+    heads: list[int] = doc("Which heads these are, counted from 0.", [0])
+    reduced: dict[Literal["heads", "layers"], Literal["none", "mean", "max"]] = doc(
+        "What was made of several: a dimension of one is then the mean or maximum of those named.",
+        {"heads": "none", "layers": "none"},
     )
-    query: Literal["source", "target_input"] = Field(description="What the rows are.", examples=["target_input"])
-    key: Literal["source", "target_input"] = Field(description="What the columns are.", examples=["source"])
-    weights: list[list[list[list[float]]]] | None = Field(
-        default=None, description="weights[layer][head][query][key], 0 to 1.", examples=[[[[[0.9, 0.1]]]]]
+    query: Literal["source", "target_input"] = doc("What the rows are.", "target_input")
+    key: Literal["source", "target_input"] = doc("What the columns are.", "source")
+    weights: list[list[list[list[float]]]] | None = doc(
+        "weights[layer][head][query][key], 0 to 1.", [[[[0.9, 0.1]]]], default=None
     )
-    encoding: Literal["json", "u8", "u16", "f32"] = Field(description="How the weights are written.", examples=["u8"])
-    decimals: int | None = Field(default=None, description="Of `weights`.", examples=[4])
-    dtype: str | None = Field(default=None, description="Of the numbers in `data`.", examples=["uint8"])
-    byte_order: Literal["little"] | None = Field(
-        default=None, description="Of numbers of several bytes.", examples=["little"]
-    )
-    scale: float | None = Field(
-        default=None, description="A weight is `offset` and the number times this.", examples=[0.003922]
-    )
-    offset: float | None = Field(default=None, description="What a number of 0 stands for.", examples=[0.0])
-    max_abs_error: float = Field(
-        description="No weight that is decoded so is further from the computed one.", examples=[0.001961]
-    )
-    data: str | None = Field(
-        default=None, description="Base64 of the numbers in C order: the last axis varies fastest.", examples=["5hk="]
-    )
+    encoding: Literal["json", "u8", "u16", "f32"] = doc("How the weights are written.", "u8")
+    decimals: int | None = doc("Of `weights`.", 4, default=None)
+    dtype: str | None = doc("Of the numbers in `data`.", "uint8", default=None)
+    byte_order: Literal["little"] | None = doc("Of numbers of several bytes.", "little", default=None)
+    scale: float | None = doc("A weight is `offset` and the number times this.", 0.003922, default=None)
+    offset: float | None = doc("What a number of 0 stands for.", 0.0, default=None)
+    max_abs_error: float = doc("No weight that is decoded so is further from the computed one.", 0.001961)
+    data: str | None = doc("Base64 of the numbers in C order: the last axis varies fastest.", "5hk=", default=None)
 
     @staticmethod
     def fields_of(kind: AttentionKind, attention: results.AttentionMap, request: AttentionRequest) -> dict[str, object]:
@@ -302,11 +277,11 @@ class Attention(BaseModel):
 class Limits(BaseModel):
     """How large an answer may be, and how large this one is."""
 
-    values: int = Field(description="Numbers in the maps and the rollout of this answer.", examples=[196_608])
-    json_: int = Field(alias="json", description="Most of them as digits.", examples=[262_144])
-    binary: int = Field(description="Most of them as bytes: u8, u16 or f32.", examples=[1_048_576])
-    source_tokens: int = Field(description="The longest source that the model reads.", examples=[256])
-    target_tokens: int = Field(description="The longest target that it writes.", examples=[256])
+    values: int = doc("Numbers in the maps and the rollout of this answer.", 196_608)
+    json_: int = doc("Most of them as digits.", 262_144, alias="json")
+    binary: int = doc("Most of them as bytes: u8, u16 or f32.", 1_048_576)
+    source_tokens: int = doc("The longest source that the model reads.", 256)
+    target_tokens: int = doc("The longest target that it writes.", 256)
 
     @staticmethod
     def fields_of(result: AttentionResult, limit: int) -> dict[str, int]:
@@ -325,16 +300,14 @@ class Limits(BaseModel):
 class TimingMs(BaseModel):
     """Wall clock of the parts, in milliseconds. It has no part in the ETag."""
 
-    encode: float = Field(description="Texts to tokens.", examples=[0.4])
-    decode: float | None = Field(
+    encode: float = doc("Texts to tokens.", 0.4)
+    decode: float | None = doc(
+        "The search for the model's own translation, with its wait for a device; only where there was one.",
+        31.5,
         default=None,
-        description="The search for the model's own translation, with its wait for a device; only where there was one.",
-        examples=[31.5],
     )
-    attention: float = Field(
-        description="The teacher-forced pass and all that is read from it, with its wait for a device.", examples=[12.9]
-    )
-    serialise: float = Field(description="This answer, until it was written as JSON.", examples=[4.2])
+    attention: float = doc("The teacher-forced pass and all that is read from it, with its wait for a device.", 12.9)
+    serialise: float = doc("This answer, until it was written as JSON.", 4.2)
 
     @staticmethod
     def fields_of(timings: InspectionTimings, serialise_s: float) -> dict[str, float]:
@@ -347,59 +320,49 @@ class TimingMs(BaseModel):
 class AttentionAnswer(BaseModel):
     """Both sentences as the model saw them, and how its parts attended to each other."""
 
-    schema_: Literal["attention/1"] = Field(alias="schema", description="Of this answer.", examples=[SCHEMA])
-    model: str = Field(description="Name of the translator.", examples=["tiny-de-en"])
-    network: Network = Field(
-        description="Its measures.",
-        examples=[{"sha256": "9f86d0…", "encoder_layers": 6, "decoder_layers": 6, "heads": 8}],
+    schema_: Literal["attention/1"] = doc("Of this answer.", SCHEMA, alias="schema")
+    model: str = doc("Name of the translator.", "tiny-de-en")
+    network: Network = doc("Its measures.", {"sha256": "9f86d0…", "encoder_layers": 6, "decoder_layers": 6, "heads": 8})
+    source: Source = doc("The encoder's side.", {"text": "ich möchte ein bier", "tokens": []})
+    target: Target = doc(
+        "The decoder's side.", {"text": "i want a beer", "forced": False, "finished": True, "logprob_sum": -0.41}
     )
-    source: Source = Field(description="The encoder's side.", examples=[{"text": "ich möchte ein bier", "tokens": []}])
-    target: Target = Field(
-        description="The decoder's side.",
-        examples=[{"text": "i want a beer", "forced": False, "finished": True, "logprob_sum": -0.41}],
+    attention: dict[AttentionKind, Attention] = doc(
+        "The kinds that were asked for.",
+        {"cross": {"layers": [5], "heads": [0], "shape": [1, 1, 1, 2], "weights": [[[[0.9, 0.1]]]]}},
     )
-    attention: dict[AttentionKind, Attention] = Field(
-        description="The kinds that were asked for.",
-        examples=[{"cross": {"layers": [5], "heads": [0], "shape": [1, 1, 1, 2], "weights": [[[[0.9, 0.1]]]]}}],
-    )
-    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = Field(
+    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = doc(
+        "stats[kind][layer][head], of all layers and heads of the kinds asked for.",
+        {"cross": [[{"entropy_mean": 0.42, "role": "diagonal"}]]},
         default=None,
-        description="stats[kind][layer][head], of all layers and heads of the kinds asked for.",
-        examples=[{"cross": [[{"entropy_mean": 0.42, "role": "diagonal"}]]}],
     )
-    rollout: Rollout | None = Field(
+    rollout: Rollout | None = doc(
+        "Attention followed through all layers.", {"encoder": [[1.0]], "cross": [[1.0]]}, default=None
+    )
+    alignment: Alignment | None = doc(
+        "Which source word each target word comes from.", {"pharaoh": "0-0 1-1 2-2 3-3", "unit": "word"}, default=None
+    )
+    steps: list[DecoderStep] | None = doc(
+        "What the decoder thought of at each step.",
+        [{"logprob": -0.09, "rank": 1, "entropy_nats": 0.3, "top": []}],
         default=None,
-        description="Attention followed through all layers.",
-        examples=[{"encoder": [[1.0]], "cross": [[1.0]]}],
     )
-    alignment: Alignment | None = Field(
+    ablation: Ablation | None = doc(
+        "What the heads in `mask_heads` are worth.",
+        {"logprob_sum_before": -0.41, "logprob_sum_after": -1.71, "text_after": "i want beer"},
         default=None,
-        description="Which source word each target word comes from.",
-        examples=[{"pharaoh": "0-0 1-1 2-2 3-3", "unit": "word"}],
     )
-    steps: list[DecoderStep] | None = Field(
+    qk: WorkedRow | None = doc(
+        "The row asked for, worked out.",
+        {"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]},
         default=None,
-        description="What the decoder thought of at each step.",
-        examples=[[{"logprob": -0.09, "rank": 1, "entropy_nats": 0.3, "top": []}]],
     )
-    ablation: Ablation | None = Field(
-        default=None,
-        description="What the heads in `mask_heads` are worth.",
-        examples=[{"logprob_sum_before": -0.41, "logprob_sum_after": -1.71, "text_after": "i want beer"}],
+    limits: Limits = doc(
+        "What this answer holds, and the most it may hold.",
+        {"values": 600, "json": 262144, "binary": 1048576, "source_tokens": 256, "target_tokens": 256},
     )
-    qk: WorkedRow | None = Field(
-        default=None,
-        description="The row asked for, worked out.",
-        examples=[{"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]}],
-    )
-    limits: Limits = Field(
-        description="What this answer holds, and the most it may hold.",
-        examples=[{"values": 600, "json": 262144, "binary": 1048576, "source_tokens": 256, "target_tokens": 256}],
-    )
-    warnings: list[str] = Field(description="What to know before one believes the numbers.", examples=[[]])
-    timing_ms: TimingMs = Field(
-        description="What it took.", examples=[{"encode": 0.4, "decode": 31.5, "attention": 12.9, "serialise": 4.2}]
-    )
+    warnings: list[str] = doc("What to know before one believes the numbers.", [])
+    timing_ms: TimingMs = doc("What it took.", {"encode": 0.4, "decode": 31.5, "attention": 12.9, "serialise": 4.2})
 
     @staticmethod
     def fields_of(result: AttentionResult, request: AttentionRequest, limit: int) -> dict[str, object]:

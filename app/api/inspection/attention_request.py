@@ -6,7 +6,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from app.api.field_types import EncodableText, ModelName, RequestFields, check_not_blank, describe_value, field_error
+from app.api.field_types import (
+    EncodableText,
+    ModelName,
+    RequestFields,
+    check_not_blank,
+    describe_value,
+    doc,
+    field_error,
+)
 from models.decoding.options import DecodingOptions
 from models.inspection.head_selection import AttentionKind
 
@@ -55,47 +63,39 @@ Index = Annotated[int, Field(ge=-LARGEST_INDEX, le=LARGEST_INDEX)]
 class HeadChoice(RequestFields):
     """One attention head. Numbers count from 0; negative ones from the end."""
 
-    kind: AttentionKind = Field(description='"encoder", "decoder" or "cross".', examples=["cross"])
-    layer: Index = Field(description="Its layer; -1 is the last.", examples=[-1])
-    head: Index = Field(description="Its number in the layer; -1 is the last.", examples=[0])
+    kind: AttentionKind = doc('"encoder", "decoder" or "cross".', "cross")
+    layer: Index = doc("Its layer; -1 is the last.", -1)
+    head: Index = doc("Its number in the layer; -1 is the last.", 0)
 
 
 class RowChoice(HeadChoice):
     """One query of one head."""
 
-    row: Index = Field(description="Which query: a source token, or a step of the decoder.", examples=[0])
+    row: Index = doc("Which query: a source token, or a step of the decoder.", 0)
 
 
 class Reduction(RequestFields):
     """Fewer numbers: what is taken of the chosen heads and layers."""
 
-    heads: Literal["none", "mean", "max"] = Field(
-        default="none",
-        description='"mean" of the chosen heads, or their "max", whose rows do not sum to 1.',
-        examples=["mean"],
+    heads: Literal["none", "mean", "max"] = doc(
+        '"mean" of the chosen heads, or their "max", whose rows do not sum to 1.', "mean", default="none"
     )
-    layers: Literal["none", "mean"] = Field(
-        default="none", description='"mean" of the chosen layers.', examples=["none"]
-    )
+    layers: Literal["none", "mean"] = doc('"mean" of the chosen layers.', "none", default="none")
 
 
 class Search(RequestFields):
     """How the model's own translation is looked for."""
 
-    beam_size: int | None = Field(
-        default=None, ge=1, le=64, description="Beam width; null: the server's.", examples=[4]
-    )
-    length_penalty: float | None = Field(
+    beam_size: int | None = doc("Beam width; null: the server's.", 4, default=None, ge=1, le=64)
+    length_penalty: float | None = doc(
+        "Scores are divided by length to this power; null: the server's.",
+        1.0,
         default=None,
         ge=-10,
         le=10,
         allow_inf_nan=False,
-        description="Scores are divided by length to this power; null: the server's.",
-        examples=[1.0],
     )
-    max_new_tokens: int | None = Field(
-        default=None, ge=1, description="Tokens at most; null: twice the source and 20.", examples=[100]
-    )
+    max_new_tokens: int | None = doc("Tokens at most; null: twice the source and 20.", 100, default=None, ge=1)
 
     @property
     def decoding(self) -> DecodingOptions:
@@ -113,82 +113,65 @@ class AttentionRequest(RequestFields):
     starts_work: ClassVar[bool] = False
     charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
-    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = Field(
-        default=None, description="The sentence that the encoder reads.", examples=["ich möchte ein bier"]
+    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
+        "The sentence that the encoder reads.", "ich möchte ein bier", default=None
     )
-    source_ids: list[Annotated[int, Field(ge=0)]] | None = Field(
+    source_ids: list[Annotated[int, Field(ge=0)]] | None = doc(
+        "Instead of `source`: the ids of its tokens, without the end token that the model adds.",
+        [17, 9],
         default=None,
         min_length=1,
         max_length=MOST_SOURCE_IDS,
-        description="Instead of `source`: the ids of its tokens, without the end token that the model adds.",
-        examples=[[17, 9]],
     )
-    target: EncodableText | None = Field(
+    target: EncodableText | None = doc(
+        "The sentence that the decoder is made to write; null lets it write its own translation.",
+        "i want a beer",
         default=None,
-        description="The sentence that the decoder is made to write; null lets it write its own translation.",
-        examples=["i want a beer"],
     )
-    prefix: EncodableText | None = Field(
+    prefix: EncodableText | None = doc(
+        "What the model's own translation is made to begin with; it goes on from there.", "i would", default=None
+    )
+    decode: Search | None = doc(
+        "How its own translation is looked for.",
+        {"beam_size": 4, "length_penalty": 1.0, "max_new_tokens": 100},
         default=None,
-        description="What the model's own translation is made to begin with; it goes on from there.",
-        examples=["i would"],
     )
-    decode: Search | None = Field(
-        default=None,
-        description="How its own translation is looked for.",
-        examples=[{"beam_size": 4, "length_penalty": 1.0, "max_new_tokens": 100}],
-    )
-    kinds: Kinds = Field(
+    kinds: Kinds = doc(
+        "Attention within the encoder, within the decoder, or from the decoder to the encoder.",
+        ["cross"],
         default=list(KINDS),
-        description="Attention within the encoder, within the decoder, or from the decoder to the encoder.",
-        examples=[["cross"]],
     )
-    layers: Indices = Field(
-        default="all",
-        description='"all", or the layers to return, counted from 0; -1 is the last.',
-        examples=[[-1]],
+    layers: Indices = doc('"all", or the layers to return, counted from 0; -1 is the last.', [-1], default="all")
+    heads: Indices = doc('"all", or the heads to return, counted from 0; -1 is the last.', "all", default="all")
+    reduce: Reduction = doc(
+        "Means instead of every head or layer.", {"heads": "mean", "layers": "none"}, default=Reduction()
     )
-    heads: Indices = Field(
-        default="all",
-        description='"all", or the heads to return, counted from 0; -1 is the last.',
-        examples=["all"],
-    )
-    reduce: Reduction = Field(
-        default=Reduction(),
-        description="Means instead of every head or layer.",
-        examples=[{"heads": "mean", "layers": "none"}],
-    )
-    include: Parts = Field(
+    include: Parts = doc(
+        "More to know: `alignment` of words, `rollout` over all layers, `stats` of each head, `steps` of the decoder.",
+        ["alignment", "stats", "steps"],
         default=[],
-        description="More to know: `alignment` of words, `rollout` over all layers, `stats` of each head, `steps` of"
-        " the decoder.",
-        examples=[["alignment", "stats", "steps"]],
     )
-    top_k: int = Field(
-        default=0, ge=0, le=10, description="With `steps`: so many likeliest tokens of each step.", examples=[3]
-    )
-    mask_heads: list[HeadChoice] = Field(
+    top_k: int = doc("With `steps`: so many likeliest tokens of each step.", 3, default=0, ge=0, le=10)
+    mask_heads: list[HeadChoice] = doc(
+        "Heads that are silenced: how the log-probability changes, and what the model writes without them."
+        " The maps are those of the whole model.",
+        [{"kind": "cross", "layer": -1, "head": 0}],
         default=[],
         max_length=MOST_MASKED,
-        description="Heads that are silenced: how the log-probability changes, and what the model writes without them."
-        " The maps are those of the whole model.",
-        examples=[[{"kind": "cross", "layer": -1, "head": 0}]],
     )
-    qk: RowChoice | None = Field(
+    qk: RowChoice | None = doc(
+        "One row of weights worked out: scores, mask, softmax.",
+        {"kind": "cross", "layer": -1, "head": 0, "row": 1},
         default=None,
-        description="One row of weights worked out: scores, mask, softmax.",
-        examples=[{"kind": "cross", "layer": -1, "head": 0, "row": 1}],
     )
-    encoding: Literal["json", "u8", "u16", "f32"] = Field(
+    encoding: Literal["json", "u8", "u16", "f32"] = doc(
+        "Numbers in JSON, or base64 of little-endian bytes in C order; times `scale` they are weights.",
+        "u8",
         default="json",
-        description="Numbers in JSON, or base64 of little-endian bytes in C order; times `scale` they are weights.",
-        examples=["u8"],
     )
-    decimals: int = Field(default=8, ge=3, le=8, description="Of weights in JSON, and of a rollout.", examples=[4])
-    model: ModelName | None = Field(
-        default=None,
-        description="Name of the translator (GET /models); null takes the only one.",
-        examples=["tiny-de-en"],
+    decimals: int = doc("Of weights in JSON, and of a rollout.", 4, default=8, ge=3, le=8)
+    model: ModelName | None = doc(
+        "Name of the translator (GET /models); null takes the only one.", "tiny-de-en", default=None
     )
 
     @field_validator("target", "prefix")

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
+
+from app.api.field_types import doc
 
 Encoding = Literal["json", "f32", "u16", "u8"]
 Floats = npt.NDArray[np.float32]
@@ -96,34 +98,24 @@ def _binary_fields(
     }
 
 
-ENCODING: Any = Field(
-    default="json",
-    description="How arrays are written: json, or base64 of little-endian f32 (exact), u16 or u8.",
-    examples=["json"],
+ENCODING: Any = doc(
+    "How arrays are written: json, or base64 of little-endian f32 (exact), u16 or u8.", "json", default="json"
 )
-DECIMALS: Any = Field(default=4, ge=3, le=6, description="Decimals of numbers written as JSON.", examples=[4])
+DECIMALS: Any = doc("Decimals of numbers written as JSON.", 4, default=4, ge=3, le=6)
 
 
 class EncodedArray(BaseModel):
     """Numbers in C order: `values` for json, or else `data`, where value = offset + scale * number."""
 
-    encoding: Encoding = Field(description="How the numbers are written.", examples=["json"])
-    shape: list[int] = Field(description="The size of each dimension.", examples=[[1, 2, 1]])
-    max_abs_error: float = Field(
-        description="No decoded value is further from the model's float32.", examples=[0.00005]
+    encoding: Encoding = doc("How the numbers are written.", "json")
+    shape: list[int] = doc("The size of each dimension.", [1, 2, 1])
+    max_abs_error: float = doc("No decoded value is further from the model's float32.", 0.00005)
+    decimals: int | None = doc("json: how many were kept.", 4, default=None)
+    values: list[Any] | None = doc(
+        "json: nested lists of numbers, one level a dimension.", [[[0.9137], [0.0871]]], default=None
     )
-    decimals: int | None = Field(default=None, description="json: how many were kept.", examples=[4])
-    values: list[Any] | None = Field(
-        default=None,
-        description="json: nested lists of numbers, one level a dimension.",
-        examples=[[[[0.9137], [0.0871]]]],
-    )
-    dtype: Literal["float32", "uint16", "uint8"] | None = Field(
-        default=None, description="Else: the numbers of `data`.", examples=["uint8"]
-    )
-    byte_order: Literal["little"] | None = Field(default=None, description="Else: of each number.", examples=["little"])
-    scale: float | None = Field(
-        default=None, description="Else: what a step of 1 in `data` is worth.", examples=[0.00392156862745098]
-    )
-    offset: float | None = Field(default=None, description="Else: what a 0 in `data` stands for.", examples=[0.0])
-    data: str | None = Field(default=None, description="Else: the numbers in base64.", examples=["6RY="])
+    dtype: Literal["float32", "uint16", "uint8"] | None = doc("Else: the numbers of `data`.", "uint8", default=None)
+    byte_order: Literal["little"] | None = doc("Else: of each number.", "little", default=None)
+    scale: float | None = doc("Else: what a step of 1 in `data` is worth.", 0.00392156862745098, default=None)
+    offset: float | None = doc("Else: what a 0 in `data` stands for.", 0.0, default=None)
+    data: str | None = doc("Else: the numbers in base64.", "6RY=", default=None)

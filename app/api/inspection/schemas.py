@@ -8,9 +8,17 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from msgspec import structs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator
 
-from app.api.field_types import EncodableText, ModelName, RequestFields, check_not_blank, describe_value, field_error
+from app.api.field_types import (
+    EncodableText,
+    ModelName,
+    RequestFields,
+    check_not_blank,
+    describe_value,
+    doc,
+    field_error,
+)
 from app.api.inspection.attention_request import Index, Indices
 from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import TOP, Step, Token, round_nats
@@ -63,25 +71,23 @@ class GatesRequest(RequestFields):
     starts_work: ClassVar[bool] = False
     charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
-    text: EncodableText = Field(description="The text that the model reads, character by character.", examples=["分开"])
-    gates: Annotated[Literal["all"] | list[GateName], BeforeValidator(_check_gates)] = Field(
+    text: EncodableText = doc("The text that the model reads, character by character.", "分开")
+    gates: Annotated[Literal["all"] | list[GateName], BeforeValidator(_check_gates)] = doc(
+        '"all", or some of those that the cell has: r, z, n (gru), i, f, g, o, c (lstm), n (rnn), and h.',
+        ["z", "h"],
         default="all",
-        description='"all", or some of those that the cell has: r, z, n (gru), i, f, g, o, c (lstm), n (rnn), and h.',
-        examples=[["z", "h"]],
     )
-    layers: Indices = Field(
-        default="all", description='"all", or the layers to return, counted from 0; -1 is the last.', examples=[[-1]]
-    )
-    units: Annotated[int | list[int], BeforeValidator(_check_units)] = Field(
+    layers: Indices = doc('"all", or the layers to return, counted from 0; -1 is the last.', [-1], default="all")
+    units: Annotated[int | list[int], BeforeValidator(_check_units)] = doc(
+        "How many units, those of each layer whose state h varies most over the text; or a list of units.",
+        16,
         default=16,
-        description="How many units, those of each layer whose state h varies most over the text; or a list of units.",
-        examples=[16],
     )
-    top_k: int = Field(default=0, ge=0, le=10, description="Likeliest next tokens of each step.", examples=[3])
+    top_k: int = doc("Likeliest next tokens of each step.", 3, default=0, ge=0, le=10)
     encoding: Encoding = ENCODING
     decimals: int = DECIMALS
-    model: ModelName | None = Field(
-        default=None, description="Name of the lyricist (GET /models); null takes the only one.", examples=["lyrics-zh"]
+    model: ModelName | None = doc(
+        "Name of the lyricist (GET /models); null takes the only one.", "lyrics-zh", default=None
     )
 
     @field_validator("text")
@@ -95,24 +101,23 @@ class GatesRequest(RequestFields):
 class GatesModel(BaseModel):
     """A lyricist and its kind of cell."""
 
-    name: str = Field(description="Name of the lyricist.", examples=["lyrics-zh"])
-    cell: CellKind = Field(description="Its kind of cell.", examples=["gru"])
-    layers: int = Field(description="How many layers it has.", examples=[1])
-    hidden: int = Field(description="Units of each layer.", examples=[256])
-    convention: str = Field(
-        description="The cell's formulae, which say what a gate of 1 does.",
-        examples=["h' = (1 - z) n + z h with n = tanh(W x + b + r (U h + d)), PyTorch's: z = 1 keeps, …"],
+    name: str = doc("Name of the lyricist.", "lyrics-zh")
+    cell: CellKind = doc("Its kind of cell.", "gru")
+    layers: int = doc("How many layers it has.", 1)
+    hidden: int = doc("Units of each layer.", 256)
+    convention: str = doc(
+        "The cell's formulae, which say what a gate of 1 does.",
+        "h' = (1 - z) n + z h with n = tanh(W x + b + r (U h + d)), PyTorch's: z = 1 keeps, …",
     )
 
 
 class GateValues(EncodedArray):
     """One gate after each token of the text."""
 
-    axes: list[GateAxis] = Field(description="What the dimensions are.", examples=[GATE_AXES])
-    layers: list[int] = Field(description="Which layers these are, counted from 0.", examples=[[0]])
-    units: list[list[int]] = Field(
-        description="Which units these are, by layer; the most varied first, or as they were asked for.",
-        examples=[[[117]]],
+    axes: list[GateAxis] = doc("What the dimensions are.", GATE_AXES)
+    layers: list[int] = doc("Which layers these are, counted from 0.", [0])
+    units: list[list[int]] = doc(
+        "Which units these are, by layer; the most varied first, or as they were asked for.", [[117]]
     )
 
     @staticmethod
@@ -125,22 +130,17 @@ class GateValues(EncodedArray):
 class GateSummaries(BaseModel):
     """Of all units of one layer, after each token."""
 
-    layer: int = Field(description="Which layer, counted from 0.", examples=[0])
-    mean: dict[GateName, list[float]] = Field(description="The mean of each gate.", examples=[{"z": [0.61, 0.55]}])
-    low: dict[GateName, list[float]] = Field(
-        description="The share of units at the low end: below 0.1, of n, g and h below -0.9.",
-        examples=[{"z": [0.02, 0.04]}],
+    layer: int = doc("Which layer, counted from 0.", 0)
+    mean: dict[GateName, list[float]] = doc("The mean of each gate.", {"z": [0.61, 0.55]})
+    low: dict[GateName, list[float]] = doc(
+        "The share of units at the low end: below 0.1, of n, g and h below -0.9.", {"z": [0.02, 0.04]}
     )
-    high: dict[GateName, list[float]] = Field(
-        description="The share of units above 0.9.", examples=[{"z": [0.11, 0.08]}]
-    )
-    hidden_change: list[float] = Field(
-        description="The mean of |h - the h before|; before the first token h is 0.", examples=[[0.18, 0.21]]
-    )
+    high: dict[GateName, list[float]] = doc("The share of units above 0.9.", {"z": [0.11, 0.08]})
+    hidden_change: list[float] = doc("The mean of |h - the h before|; before the first token h is 0.", [0.18, 0.21])
 
     @staticmethod
     def fields_of(summary: GateSummary, decimals: int) -> dict[str, object]:
-        def rounded(values: FloatArray) -> list[float]:
+        def rounded(values: FloatArray) -> object:
             return (np.round(values.astype(np.float64), decimals) + 0.0).tolist()
 
         parts = {"mean": summary.mean, "low": summary.low, "high": summary.high}
@@ -154,36 +154,34 @@ class GateSummaries(BaseModel):
 class GatesAnswer(BaseModel):
     """The text as the model read it, its gates, and what it expected next after each token."""
 
-    model: GatesModel = Field(
-        description="What was looked into.",
-        examples=[{"name": "lyrics-zh", "cell": "gru", "layers": 1, "hidden": 256, "convention": "h' = …"}],
+    model: GatesModel = doc(
+        "What was looked into.",
+        {"name": "lyrics-zh", "cell": "gru", "layers": 1, "hidden": 256, "convention": "h' = …"},
     )
-    text: str = Field(description="The text that the offsets count in.", examples=["分开"])
-    tokens: list[Token] = Field(description="Its tokens, one a step.", examples=[[_GATES_TOKEN]])
-    gates: dict[GateName, GateValues] = Field(
-        description="Those that were asked for.",
-        examples=[
-            {
-                "z": {
-                    "axes": GATE_AXES,
-                    "layers": [0],
-                    "units": [[117]],
-                    "encoding": "json",
-                    "shape": [1, 2, 1],
-                    "decimals": 4,
-                    "max_abs_error": 0.00005,
-                    "values": [[[0.9137], [0.0871]]],
-                }
+    text: str = doc("The text that the offsets count in.", "分开")
+    tokens: list[Token] = doc("Its tokens, one a step.", [_GATES_TOKEN])
+    gates: dict[GateName, GateValues] = doc(
+        "Those that were asked for.",
+        {
+            "z": {
+                "axes": GATE_AXES,
+                "layers": [0],
+                "units": [[117]],
+                "encoding": "json",
+                "shape": [1, 2, 1],
+                "decimals": 4,
+                "max_abs_error": 0.00005,
+                "values": [[[0.9137], [0.0871]]],
             }
-        ],
+        },
     )
-    summaries: list[GateSummaries] = Field(
-        description="One for each layer that was asked for.",
-        examples=[[{"layer": 0, "mean": {}, "low": {}, "high": {}, "hidden_change": [0.18, 0.21]}]],
+    summaries: list[GateSummaries] = doc(
+        "One for each layer that was asked for.",
+        [{"layer": 0, "mean": {}, "low": {}, "high": {}, "hidden_change": [0.18, 0.21]}],
     )
-    steps: list[Step] = Field(
-        description="After tokens[t], what was expected next; `logprob` and `rank` are of tokens[t + 1].",
-        examples=[[{"logprob": -0.21, "rank": 1, "entropy": 1.74, "top": TOP}]],
+    steps: list[Step] = doc(
+        "After tokens[t], what was expected next; `logprob` and `rank` are of tokens[t + 1].",
+        [{"logprob": -0.21, "rank": 1, "entropy": 1.74, "top": TOP}],
     )
 
     @staticmethod
@@ -216,28 +214,27 @@ class ScoreRequest(RequestFields):
     starts_work: ClassVar[bool] = False
     charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
-    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = Field(
-        default=None, description="What is translated; with `target`.", examples=["ich möchte ein bier"]
+    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
+        "What is translated; with `target`.", "ich möchte ein bier", default=None
     )
-    target: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = Field(
-        default=None, description="The translation to be scored.", examples=["i want a beer"]
+    target: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
+        "The translation to be scored.", "i want a beer", default=None
     )
-    text: EncodableText | None = Field(
+    text: EncodableText | None = doc(
+        "For a lyricist: the text to be scored, alone. Its first character is given, not predicted.",
+        None,
+        "分开后的街道",
         default=None,
-        description="For a lyricist: the text to be scored, alone. Its first character is given, not predicted.",
-        examples=[None, "分开后的街道"],
     )
-    distribution: Distribution = Field(
-        default="decoding",
-        description='"decoding": the probabilities by which texts are written, in which what is never written (padding,'
+    distribution: Distribution = doc(
+        '"decoding": the probabilities by which texts are written, in which what is never written (padding,'
         ' unknown) has none; "network": those of the whole vocabulary, as `training evaluate` counts.',
-        examples=["decoding"],
+        "decoding",
+        default="decoding",
     )
-    top_k: int = Field(default=0, ge=0, le=10, description="Likeliest tokens of each place.", examples=[3])
-    model: ModelName | None = Field(
-        default=None,
-        description="Name of the model (GET /models); null takes the only one of its kind.",
-        examples=["tiny-de-en"],
+    top_k: int = doc("Likeliest tokens of each place.", 3, default=0, ge=0, le=10)
+    model: ModelName | None = doc(
+        "Name of the model (GET /models); null takes the only one of its kind.", "tiny-de-en", default=None
     )
 
     @field_validator("text")
@@ -255,32 +252,27 @@ class ScoredToken(Token, Step):
 class Counted(BaseModel):
     """What was predicted, over which the means are taken."""
 
-    tokens: int = Field(description="Tokens; a translation's end token is one.", examples=[5])
-    characters: int = Field(
-        description="Characters (code points) of the text, spaces included; an end token has none, and neither has what"
-        " was given.",
-        examples=[13],
+    tokens: int = doc("Tokens; a translation's end token is one.", 5)
+    characters: int = doc(
+        "Characters (code points) of the text, spaces included; an end token has none, and neither has what was given.",
+        13,
     )
 
 
 class ScoreAnswer(BaseModel):
     """How probable the text is, token by token and as a whole. Computed in fp32."""
 
-    model: str = Field(description="Name of the model.", examples=["tiny-de-en"])
-    text: str = Field(description="The text that was scored, in which offsets count.", examples=["i want a beer"])
-    distribution: Distribution = Field(description="As it was asked for.", examples=["decoding"])
-    tokens: list[ScoredToken] = Field(
-        description="Its tokens, with the end token of a translation.", examples=[[_SCORED]]
-    )
-    logprob: float = Field(description="The sum of all tokens' log-probabilities in nats.", examples=[-0.58])
-    counted: Counted = Field(description="What was predicted.", examples=[{"tokens": 5, "characters": 13}])
-    perplexity: float = Field(description="e to the power of the nats per token.", examples=[1.123])
-    nats_per_token: float = Field(description="-logprob over the tokens counted.", examples=[0.116])
-    bits_per_token: float = Field(description="The same over ln 2.", examples=[0.1674])
-    nats_per_character: float | None = Field(
-        description="-logprob over the characters counted; null if there are none.", examples=[0.0446]
-    )
-    bits_per_character: float | None = Field(description="The same over ln 2.", examples=[0.0644])
+    model: str = doc("Name of the model.", "tiny-de-en")
+    text: str = doc("The text that was scored, in which offsets count.", "i want a beer")
+    distribution: Distribution = doc("As it was asked for.", "decoding")
+    tokens: list[ScoredToken] = doc("Its tokens, with the end token of a translation.", [_SCORED])
+    logprob: float = doc("The sum of all tokens' log-probabilities in nats.", -0.58)
+    counted: Counted = doc("What was predicted.", {"tokens": 5, "characters": 13})
+    perplexity: float = doc("e to the power of the nats per token.", 1.123)
+    nats_per_token: float = doc("-logprob over the tokens counted.", 0.116)
+    bits_per_token: float = doc("The same over ln 2.", 0.1674)
+    nats_per_character: float | None = doc("-logprob over the characters counted; null if there are none.", 0.0446)
+    bits_per_character: float | None = doc("The same over ln 2.", 0.0644)
 
     @staticmethod
     def fields_of(result: ScoreResult, request: ScoreRequest) -> dict[str, object]:
@@ -320,32 +312,22 @@ class WalkthroughRequest(RequestFields):
     starts_work: ClassVar[bool] = False
     charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
-    source: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
-        description="The sentence that the encoder reads.", examples=["ich möchte ein bier"]
+    source: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
+        "The sentence that the encoder reads.", "ich möchte ein bier"
     )
-    target: Annotated[EncodableText | None, AfterValidator(_check_target)] = Field(
-        default=None,
-        description="What the decoder is made to write; null lets it write its own translation.",
-        examples=["i want a beer"],
+    target: Annotated[EncodableText | None, AfterValidator(_check_target)] = doc(
+        "What the decoder is made to write; null lets it write its own translation.", "i want a beer", default=None
     )
-    side: Literal["encoder", "decoder"] = Field(default="decoder", description="Whose layers.", examples=["decoder"])
-    layer: Index = Field(default=-1, description="Which layer, from 0; -1 is the last.", examples=[-1])
-    head: Index = Field(default=0, description="Which head, from 0.", examples=[0])
-    position: Index = Field(
-        default=-1, description="Which token of the side's input, from 0; -1 is the last.", examples=[1]
+    side: Literal["encoder", "decoder"] = doc("Whose layers.", "decoder", default="decoder")
+    layer: Index = doc("Which layer, from 0; -1 is the last.", -1, default=-1)
+    head: Index = doc("Which head, from 0.", 0, default=0)
+    position: Index = doc("Which token of the side's input, from 0; -1 is the last.", 1, default=-1)
+    values: int = doc(
+        "So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=MOST_VALUES
     )
-    values: int = Field(
-        default=8,
-        ge=1,
-        le=MOST_VALUES,
-        description="So many values of each vector; `shape` says how many there are.",
-        examples=[8],
-    )
-    places: int = Field(default=64, ge=1, le=MOST_KEYS, description="So many keys and values, at most.", examples=[64])
-    model: ModelName | None = Field(
-        default=None,
-        description="Name of the translator (GET /models); null takes the only one.",
-        examples=["tiny-de-en"],
+    places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=MOST_KEYS)
+    model: ModelName | None = doc(
+        "Name of the translator (GET /models); null takes the only one.", "tiny-de-en", default=None
     )
 
 
@@ -381,19 +363,16 @@ STEP_REASONS = {
 class WalkedStep(BaseModel):
     """One step of the pass."""
 
-    part: str = Field(description="Which part of the network.", examples=["self-attention"])
-    name: str = Field(description="What is computed.", examples=["scores"])
-    formula: str = Field(description="How.", examples=["s = 0.176777 · q·Kᵀ"])
-    why: str = Field(description="What for.", examples=["What this place looks for."])
-    shape: list[int] = Field(description="Of the whole.", examples=[[5]])
-    values: list[float | None] | list[list[float | None]] = Field(
-        description="The first ones, or the largest where `indices` says which; null where a score is masked.",
-        examples=[[0.12, -0.4]],
+    part: str = doc("Which part of the network.", "self-attention")
+    name: str = doc("What is computed.", "scores")
+    formula: str = doc("How.", "s = 0.176777 · q·Kᵀ")
+    why: str = doc("What for.", "What this place looks for.")
+    shape: list[int] = doc("Of the whole.", [5])
+    values: list[float | None] | list[list[float | None]] = doc(
+        "The first ones, or the largest where `indices` says which; null where a score is masked.", [0.12, -0.4]
     )
-    indices: list[int] | None = Field(
-        default=None, description="Which tokens of the vocabulary the values are of.", examples=[[5, 9]]
-    )
-    texts: list[str] | None = Field(default=None, description="How these read.", examples=[["beer", "ale"]])
+    indices: list[int] | None = doc("Which tokens of the vocabulary the values are of.", [5, 9], default=None)
+    texts: list[str] | None = doc("How these read.", ["beer", "ale"], default=None)
 
     @staticmethod
     def fields_of(step: WalkthroughStep) -> dict[str, object]:
@@ -408,26 +387,25 @@ class WalkedStep(BaseModel):
 class WalkthroughAnswer(BaseModel):
     """A forward pass as a story, step by step."""
 
-    schema_: Literal["walkthrough/1"] = Field(alias="schema", description="Of this answer.", examples=["walkthrough/1"])
-    model: str = Field(description="Name of the translator.", examples=["tiny-de-en"])
-    side: Literal["encoder", "decoder"] = Field(description="Whose layers.", examples=["decoder"])
-    layer: int = Field(description="From 0.", examples=[1])
-    head: int = Field(description="From 0.", examples=[0])
-    position: int = Field(description="From 0.", examples=[1])
-    source_text: str = Field(description="What the encoder read.", examples=["ich möchte ein bier"])
-    target_text: str = Field(description="What the decoder wrote.", examples=["i want a beer"])
-    forced: bool = Field(description="Whether the request gave it.", examples=[False])
-    source_tokens: list[Token] = Field(
-        description="The encoder's input.",
-        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    schema_: Literal["walkthrough/1"] = doc("Of this answer.", "walkthrough/1", alias="schema")
+    model: str = doc("Name of the translator.", "tiny-de-en")
+    side: Literal["encoder", "decoder"] = doc("Whose layers.", "decoder")
+    layer: int = doc("From 0.", 1)
+    head: int = doc("From 0.", 0)
+    position: int = doc("From 0.", 1)
+    source_text: str = doc("What the encoder read.", "ich möchte ein bier")
+    target_text: str = doc("What the decoder wrote.", "i want a beer")
+    forced: bool = doc("Whether the request gave it.", False)
+    source_tokens: list[Token] = doc(
+        "The encoder's input.",
+        [{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}],
     )
-    input_tokens: list[Token] = Field(
-        description="The decoder's input, its start token first.",
-        examples=[[{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}]],
+    input_tokens: list[Token] = doc(
+        "The decoder's input, its start token first.",
+        [{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}],
     )
-    steps: list[WalkedStep] = Field(
-        description="In the order in which they are computed.",
-        examples=[[{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]],
+    steps: list[WalkedStep] = doc(
+        "In the order in which they are computed.", [{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]
     )
 
     @staticmethod

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from app import documents
 from app.access.authorization import KeyMissing
 from app.api.access_control import owner_of
-from app.api.errors import Statuses, documented, not_found
+from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
@@ -82,14 +82,13 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
     openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
     | documented(
-        s400="The request cannot be answered as it is: a field is wrong, a language not there.",
-        s404="No model of that name is loaded, or no such glossary is there.",
-        s413="The body is too large.",
-        s415="The body is neither JSON nor a form.",
-        s422="A text is too long: `error` names its length and the limit.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can translate right now; Retry-After says when to try again.",
-        s504="The translation took too long.",
+        **TEXT_ERRORS
+        | {
+            "s400": "The request cannot be answered as it is: a field is wrong, a language not there.",
+            "s404": "No model of that name is loaded, or no such glossary is there.",
+            "s415": "The body is neither JSON nor a form.",
+            "s422": "A text is too long: `error` names its length and the limit.",
+        }
     ),
 )
 async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Response:
@@ -184,7 +183,6 @@ async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
 @router.post(
     "/translate_file",
     summary="Translate a file",
-    response_model=TranslateFileAnswer,
     responses=documented(
         s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is not"
         " there.",

@@ -11,7 +11,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    Field,
     InstanceOf,
     ValidationInfo,
     WithJsonSchema,
@@ -26,6 +25,7 @@ from app.api.field_types import (
     check_not_blank,
     check_texts,
     describe_value,
+    doc,
     field_error,
     parse_bool,
     parse_number,
@@ -48,8 +48,8 @@ class Texts(RequestFields):
 
     charged_fields: ClassVar[tuple[str, ...]] = ("q",)
 
-    q: Annotated[str | list[str], BeforeValidator(check_texts)] = Field(
-        description="The text, or a list of texts.", examples=["Ich möchte ein Bier"]
+    q: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
+        "The text, or a list of texts.", "Ich möchte ein Bier"
     )
 
     @field_validator("q")
@@ -68,63 +68,52 @@ class TranslationFields(RequestFields):
     """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
     digits, true and false their names, and an object its JSON."""
 
-    source: EncodableText = Field(
-        description='Language code of the text, in any case, or "auto" to detect it among the languages that have'
+    source: EncodableText = doc(
+        'Language code of the text, in any case, or "auto" to detect it among the languages that have'
         " a model for this target.",
-        examples=["de"],
+        "de",
     )
-    target: EncodableText = Field(description="Language code to translate to, in any case.", examples=["en"])
-    format: TextFormat = Field(
-        default="text",
-        description='"text", or "html": tags stay as they are, and what stands between them is translated.',
-        examples=["text"],
+    target: EncodableText = doc("Language code to translate to, in any case.", "en")
+    format: TextFormat = doc(
+        '"text", or "html": tags stay as they are, and what stands between them is translated.', "text", default="text"
     )
-    model: EncodableText | None = Field(
+    model: EncodableText | None = doc(
+        "Name of the translator, where several have this pair; by default the first by name.",
+        "demo-de-en",
         default=None,
         min_length=1,
         max_length=200,
-        description="Name of the translator, where several have this pair; by default the first by name.",
-        examples=["demo-de-en"],
     )
-    glossary: dict[str, str] | str | None = Field(
-        default=None,
-        description="Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each. Or"
+    glossary: dict[str, str] | str | None = doc(
+        "Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each. Or"
         " the id of a glossary that this server keeps for you (POST /v3/glossaries).",
-        examples=[{"Bier": "ale"}],
-    )
-    beam_size: Annotated[int | None, BeforeValidator(parse_number)] = Field(
+        {"Bier": "ale"},
         default=None,
-        ge=1,
-        description="Hypotheses that the beam search keeps; 1 is greedy. By default the server's own number.",
-        examples=[4],
     )
-    length_penalty: Annotated[float | None, BeforeValidator(parse_number)] = Field(
+    beam_size: Annotated[int | None, BeforeValidator(parse_number)] = doc(
+        "Hypotheses that the beam search keeps; 1 is greedy. By default the server's own number.", 4, default=None, ge=1
+    )
+    length_penalty: Annotated[float | None, BeforeValidator(parse_number)] = doc(
+        "Exponent of the length by which the beam search divides scores: above 1 favours long"
+        " translations, 0 short ones. By default the server's own.",
+        1.0,
         default=None,
         ge=0,
         le=5,
         allow_inf_nan=False,
-        description="Exponent of the length by which the beam search divides scores: above 1 favours long"
-        " translations, 0 short ones. By default the server's own.",
-        examples=[1.0],
     )
-    max_new_tokens: Annotated[int | None, BeforeValidator(parse_number)] = Field(
+    max_new_tokens: Annotated[int | None, BeforeValidator(parse_number)] = doc(
+        "Tokens at most in the translation of one sentence; what this cuts has the `finishReason`"
+        ' "length". By default as many as the model takes.',
+        256,
         default=None,
         ge=1,
-        description="Tokens at most in the translation of one sentence; what this cuts has the `finishReason`"
-        ' "length". By default as many as the model takes.',
-        examples=[256],
     )
-    no_repeat_ngram_size: Annotated[int, BeforeValidator(parse_number)] = Field(
-        default=0,
-        ge=0,
-        le=100,
-        description="No run of so many tokens comes twice in the translation of one sentence; 0: off.",
-        examples=[0],
+    no_repeat_ngram_size: Annotated[int, BeforeValidator(parse_number)] = doc(
+        "No run of so many tokens comes twice in the translation of one sentence; 0: off.", 0, default=0, ge=0, le=100
     )
-    split: Annotated[bool, BeforeValidator(parse_bool)] = Field(
-        default=True,
-        description="Translate sentence by sentence; false: only what is too long for the model is split.",
-        examples=[True],
+    split: Annotated[bool, BeforeValidator(parse_bool)] = doc(
+        "Translate sentence by sentence; false: only what is too long for the model is split.", True, default=True
     )
 
     @property
@@ -188,25 +177,21 @@ _TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a
 class TranslateRequest(TranslationFields, Texts):
     """One text, or several at once; each is translated, and its language detected, on its own."""
 
-    alternatives: Annotated[int, BeforeValidator(parse_number)] = Field(
-        default=0, ge=0, description="How many further translations of each text to return.", examples=[0]
+    alternatives: Annotated[int, BeforeValidator(parse_number)] = doc(
+        "How many further translations of each text to return.", 0, default=0, ge=0
     )
-    prefix: EncodableText = Field(
-        default="",
-        description="What the translation begins with, word for word; for a single text.",
-        examples=["I would like"],
+    prefix: EncodableText = doc(
+        "What the translation begins with, word for word; for a single text.", "I would like", default=""
     )
-    stream: Annotated[bool, BeforeValidator(parse_bool)] = Field(
-        default=False,
-        description="Send the translation as server-sent events while it is found; for a single text.",
-        examples=[False],
+    stream: Annotated[bool, BeforeValidator(parse_bool)] = doc(
+        "Send the translation as server-sent events while it is found; for a single text.", False, default=False
     )
-    wanted: frozenset[TranslationDetail] = Field(
+    wanted: frozenset[TranslationDetail] = doc(
+        'What to tell beside the text: any of "scores", "tokens" and "alignment", as a list, or with'
+        " commas between them.",
+        ["scores", "tokens", "alignment"],
         default=frozenset(),
         alias="return",
-        description='What to tell beside the text: any of "scores", "tokens" and "alignment", as a list, or with'
-        " commas between them.",
-        examples=[["scores", "tokens", "alignment"]],
     )
     api_key: KeyField = None
 
@@ -239,10 +224,8 @@ class TranslateRequest(TranslationFields, Texts):
 class DetectedLanguage(BaseModel):
     """What a text was taken for."""
 
-    confidence: float = Field(
-        ge=0, le=100, description="0 to 100; 0 means that the text shows no language at all.", examples=[99.9]
-    )
-    language: str = Field(description="Code of the language.", examples=["de"])
+    confidence: float = doc("0 to 100; 0 means that the text shows no language at all.", 99.9, ge=0, le=100)
+    language: str = doc("Code of the language.", "de")
 
     @staticmethod
     def fields_of(detection: Detection) -> dict[str, object]:
@@ -253,11 +236,11 @@ class AlignedWordAnswer(BaseModel):
     """A word of the translation, and the source word that the model read most while it wrote it. Places count code
     points of the two texts from 0; ends are exclusive."""
 
-    target_start: int = Field(description="Where the word begins in the translation.", examples=[7])
-    target_end: int = Field(description="Where it ends there.", examples=[11])
-    source_start: int = Field(description="Where the source word begins in the text.", examples=[15])
-    source_end: int = Field(description="Where it ends there.", examples=[19])
-    weight: float = Field(description="The share of the model's attention that it had, 0 to 1.", examples=[0.91])
+    target_start: int = doc("Where the word begins in the translation.", 7)
+    target_end: int = doc("Where it ends there.", 11)
+    source_start: int = doc("Where the source word begins in the text.", 15)
+    source_end: int = doc("Where it ends there.", 19)
+    weight: float = doc("The share of the model's attention that it had, 0 to 1.", 0.91)
 
     @staticmethod
     def fields_of(word: AlignedWord) -> dict[str, object]:
@@ -268,40 +251,36 @@ class AlignedWordAnswer(BaseModel):
 class TranslateAnswer(BaseModel):
     """For a list in `q`, each member is a list of the same length and order."""
 
-    translatedText: str | list[str] = Field(  # noqa: N815
-        description="The translation; white space alone comes back as it is.", examples=["I want a beer"]
+    translatedText: str | list[str] = doc(  # noqa: N815
+        "The translation; white space alone comes back as it is.", "I want a beer"
     )
-    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(  # noqa: N815
-        default=None,
-        description='Only for `source` "auto": what each text was taken for.',
-        examples=[{"confidence": 99.9, "language": "de"}],
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = doc(  # noqa: N815
+        'Only for `source` "auto": what each text was taken for.', {"confidence": 99.9, "language": "de"}, default=None
     )
-    alternatives: list[str] | list[list[str]] | None = Field(
+    alternatives: list[str] | list[list[str]] | None = doc(
+        "Only for `alternatives` above 0: further translations, best first, perhaps fewer than asked for.",
+        ["I would like a beer"],
         default=None,
-        description="Only for `alternatives` above 0: further translations, best first, perhaps fewer than asked for.",
-        examples=[["I would like a beer"]],
     )
-    finishReason: FinishReason | list[FinishReason] | None = Field(  # noqa: N815
-        default=None,
-        description='Only where a translation did not end by itself: "length" ran into its token limit,'
+    finishReason: FinishReason | list[FinishReason] | None = doc(  # noqa: N815
+        'Only where a translation did not end by itself: "length" ran into its token limit,'
         ' "repetition" goes round in circles.',
-        examples=["length"],
-    )
-    scores: list[float] | list[list[float]] | None = Field(
+        "length",
         default=None,
-        description='Only for "scores" in `return`: of the translation and of each alternative, its log-probability'
+    )
+    scores: list[float] | list[list[float]] | None = doc(
+        'Only for "scores" in `return`: of the translation and of each alternative, its log-probability'
         " in nats over its length to the power of the length penalty, the mean of its sentences.",
-        examples=[[-0.17]],
-    )
-    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = Field(
+        [-0.17],
         default=None,
-        description='Only for "tokens" in `return`: the tokens of the translation.',
-        examples=[_TOKENS],
     )
-    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = Field(
+    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = doc(
+        'Only for "tokens" in `return`: the tokens of the translation.', _TOKENS, default=None
+    )
+    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = doc(
+        'Only for "alignment" in `return`: the words of the translation, with what each was read from.',
+        [_ALIGNED],
         default=None,
-        description='Only for "alignment" in `return`: the words of the translation, with what each was read from.',
-        examples=[[_ALIGNED]],
     )
 
     @staticmethod
@@ -330,8 +309,8 @@ class TranslateAnswer(BaseModel):
 
 
 class TranslateUsage(BaseModel):
-    source_tokens: int = Field(description="Tokens that the model read.", examples=[6])
-    new_tokens: int = Field(description="Tokens of the translation.", examples=[5])
+    source_tokens: int = doc("Tokens that the model read.", 6)
+    new_tokens: int = doc("Tokens of the translation.", 5)
 
 
 class TranslateDone(TranslateAnswer):
@@ -355,12 +334,9 @@ class TranslateDone(TranslateAnswer):
 class Language(BaseModel):
     """One language that some loaded model reads or writes."""
 
-    code: str = Field(description="Code to use in requests.", examples=["de"])
-    name: str = Field(description="English name.", examples=["German"])
-    targets: list[str] = Field(
-        description="Codes of the languages it can be translated to; empty if it is a target only.",
-        examples=[["en"]],
-    )
+    code: str = doc("Code to use in requests.", "de")
+    name: str = doc("English name.", "German")
+    targets: list[str] = doc("Codes of the languages it can be translated to; empty if it is a target only.", ["en"])
 
 
 class DetectRequest(Texts):
@@ -374,36 +350,32 @@ class DetectRequest(Texts):
 class NamedCode(BaseModel):
     """A language as a menu shows it."""
 
-    code: str = Field(description='Language code, or "auto".', examples=["en"])
-    name: str = Field(description="English name.", examples=["English"])
+    code: str = doc('Language code, or "auto".', "en")
+    name: str = doc("English name.", "English")
 
 
 class FrontendLanguages(BaseModel):
     """What is chosen at first."""
 
-    source: NamedCode = Field(description="To translate from.", examples=[{"code": "auto", "name": "Auto Detect"}])
-    target: NamedCode = Field(description="To translate to.", examples=[{"code": "en", "name": "English"}])
+    source: NamedCode = doc("To translate from.", {"code": "auto", "name": "Auto Detect"})
+    target: NamedCode = doc("To translate to.", {"code": "en", "name": "English"})
 
 
 class FrontendSettings(BaseModel):
     """What a page needs to know of this server."""
 
-    charLimit: int = Field(description="Characters (code points) of one text.", examples=[100_000])  # noqa: N815
-    frontendTimeout: int = Field(  # noqa: N815
-        description="Milliseconds that a page waits after the last key before it translates.", examples=[500]
+    charLimit: int = doc("Characters (code points) of one text.", 100_000)  # noqa: N815
+    frontendTimeout: int = doc("Milliseconds that a page waits after the last key before it translates.", 500)  # noqa: N815
+    apiKeys: bool = doc("Whether keys are known here.", False)  # noqa: N815
+    keyRequired: bool = doc("Whether nobody is answered without a key.", False)  # noqa: N815
+    suggestions: bool = doc("Whether POST /suggest is switched on.", False)
+    filesTranslation: bool = doc("Whether POST /translate_file is switched on.", True)  # noqa: N815
+    supportedFilesFormat: list[str] = doc(  # noqa: N815
+        "Extensions of the files that it takes.", [".txt", ".srt", ".html", ".docx", ".odt"]
     )
-    apiKeys: bool = Field(description="Whether keys are known here.", examples=[False])  # noqa: N815
-    keyRequired: bool = Field(description="Whether nobody is answered without a key.", examples=[False])  # noqa: N815
-    suggestions: bool = Field(description="Whether POST /suggest is switched on.", examples=[False])
-    filesTranslation: bool = Field(description="Whether POST /translate_file is switched on.", examples=[True])  # noqa: N815
-    supportedFilesFormat: list[str] = Field(  # noqa: N815
-        description="Extensions of the files that it takes.", examples=[[".txt", ".srt", ".html", ".docx", ".odt"]]
-    )
-    language: FrontendLanguages = Field(
-        description="What a page shows before anybody has chosen.",
-        examples=[
-            {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
-        ],
+    language: FrontendLanguages = doc(
+        "What a page shows before anybody has chosen.",
+        {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
     )
 
 
@@ -422,10 +394,7 @@ class OneFile(RequestFields):
         InstanceOf[Upload],
         BeforeValidator(_check_file),
         WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"}),
-    ] = Field(
-        description="The file; the end of its name says what it is, and GET /frontend/settings what is taken.",
-        examples=["letter.txt"],
-    )
+    ] = doc("The file; the end of its name says what it is, and GET /frontend/settings what is taken.", "letter.txt")
 
     def charged_texts(self) -> Iterator[str]:
         """Each byte as a character, before the file is read."""
@@ -443,9 +412,9 @@ class TranslateFileRequest(TranslationFields, OneFile):
 class TranslateFileAnswer(BaseModel):
     """Where the translated file is."""
 
-    translatedFileUrl: str = Field(  # noqa: N815
-        description="Address of the translated file, which whoever has it can fetch for a while.",
-        examples=["http://127.0.0.1:8000/download_file/6Qn1mS0dO8pYkq2Wn0C7J3m5Lx4Vh9tB2aZrKe8uFgI.txt"],
+    translatedFileUrl: str = doc(  # noqa: N815
+        "Address of the translated file, which whoever has it can fetch for a while.",
+        "http://127.0.0.1:8000/download_file/6Qn1mS0dO8pYkq2Wn0C7J3m5Lx4Vh9tB2aZrKe8uFgI.txt",
     )
 
 
@@ -454,18 +423,16 @@ class SuggestRequest(RequestFields):
 
     starts_work: ClassVar[bool] = False
 
-    q: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
-        description="The text.", examples=["Ich möchte ein Bier"]
+    q: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc("The text.", "Ich möchte ein Bier")
+    s: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
+        "What its translation should be.", "I would like a beer"
     )
-    s: Annotated[EncodableText, AfterValidator(check_not_blank)] = Field(
-        description="What its translation should be.", examples=["I would like a beer"]
-    )
-    source: EncodableText = Field(description='Language code of the text, or "auto".', examples=["de"])
-    target: EncodableText = Field(description="Language code of the translation.", examples=["en"])
+    source: EncodableText = doc('Language code of the text, or "auto".', "de")
+    target: EncodableText = doc("Language code of the translation.", "en")
     api_key: KeyField = None
 
 
 class SuggestAnswer(BaseModel):
     """It is kept."""
 
-    success: bool = Field(default=True, description="Always true.", examples=[True])
+    success: bool = doc("Always true.", True, default=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from app.access.authorization import KeyWrong
 from app.api.errors import ErrorAnswer, Statuses
+from app.api.field_types import doc
 from app.api.route import ApiRoute
 from app.engine.errors import InvalidRequest, TextTooLong
 
@@ -29,31 +30,27 @@ _FIELDS: Mapping[str, str] = {"max_new_tokens": "max_tokens", "text": "prompt", 
 class OpenAIError(BaseModel):
     """What is wrong."""
 
-    message: str = Field(
-        description="One sentence: what is wrong, where the limit is, and the way out.",
-        examples=['"n" is 17; this server takes at most 16.'],
+    message: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.", '"n" is 17; this server takes at most 16.'
     )
-    type: str = Field(
-        description='"invalid_request_error"; "server_error" from status 500 on; of status 429 the code.',
-        examples=["invalid_request_error"],
+    type: str = doc(
+        '"invalid_request_error"; "server_error" from status 500 on; of status 429 the code.', "invalid_request_error"
     )
-    param: str | None = Field(description="The field at fault, where there is one.", examples=["n"])
-    code: str = Field(description="Stable name of the error, for programs.", examples=["invalid_value"])
+    param: str | None = doc("The field at fault, where there is one.", "n")
+    code: str = doc("Stable name of the error, for programs.", "invalid_value")
 
 
 class OpenAIErrorAnswer(BaseModel):
     """The body of every error under /v1."""
 
-    error: OpenAIError = Field(
-        description="What went wrong.",
-        examples=[
-            {
-                "message": '"n" is 17; this server takes at most 16.',
-                "type": "invalid_request_error",
-                "param": "n",
-                "code": "invalid_value",
-            }
-        ],
+    error: OpenAIError = doc(
+        "What went wrong.",
+        {
+            "message": '"n" is 17; this server takes at most 16.',
+            "type": "invalid_request_error",
+            "param": "n",
+            "code": "invalid_value",
+        },
     )
 
     @classmethod

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator, model_validator
 
-from app.api.field_types import ModelName, RequestFields, check_encodable, check_texts, describe_value, field_error
+from app.api.field_types import ModelName, RequestFields, check_encodable, check_texts, describe_value, doc, field_error
 from app.api.generation.schemas import LARGEST_SEED, Sampling
 from app.api.shared_schemas import round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
@@ -87,92 +87,75 @@ class _NullableFields(RequestFields):
 class CompletionStreamOptions(_NullableFields):
     """What a stream tells beside its texts."""
 
-    include_usage: bool = Field(
-        default=False, description="One more chunk at the end, without choices, has `usage`.", examples=[True]
-    )
-    continuous_usage_stats: bool = Field(
-        default=False,
-        description="With `include_usage`: each chunk has the usage of its choice up to now, which costs one more pass"
+    include_usage: bool = doc("One more chunk at the end, without choices, has `usage`.", True, default=False)
+    continuous_usage_stats: bool = doc(
+        "With `include_usage`: each chunk has the usage of its choice up to now, which costs one more pass"
         " over the prompt.",
-        examples=[False],
+        False,
+        default=False,
     )
 
 
 class CompletionRequest(_NullableFields, Sampling):
     """How to continue one or several texts. Fields that are not known are ignored."""
 
-    model: ModelName | None = Field(
-        default=None,
-        description="Name of a lyricist (GET /v1/models); null takes the first.",
-        examples=["lyrics-zh"],
+    model: ModelName | None = doc(
+        "Name of a lyricist (GET /v1/models); null takes the first.", "lyrics-zh", default=None
     )
-    prompt: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_prompt)] = Field(
-        description="The text to continue, or several, each a text or the ids of its tokens.", examples=["分开"]
+    prompt: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_prompt)] = doc(
+        "The text to continue, or several, each a text or the ids of its tokens.", "分开"
     )
-    echo: bool = Field(default=False, description="Begin each text with its prompt.", examples=[False])
-    max_tokens: int = Field(
-        default=16, ge=0, description="Most tokens to write; 0 only with `echo`.", examples=[16], validate_default=True
-    )
-    temperature: float = Field(
+    echo: bool = doc("Begin each text with its prompt.", False, default=False)
+    max_tokens: int = doc("Most tokens to write; 0 only with `echo`.", 16, default=16, ge=0, validate_default=True)
+    temperature: float = doc(
+        "0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
+        1.0,
         default=1.0,
         ge=0,
         le=10,
-        description="0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
-        examples=[1.0],
     )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Sample among the likeliest tokens that together have this probability; 1 is off.",
-        examples=[1.0],
+    top_p: float = doc(
+        "Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, default=1.0, gt=0, le=1
     )
-    top_k: int = Field(
-        default=0, ge=-1, le=1_000_000, description="Sample among the k likeliest tokens; 0 and -1: off.", examples=[40]
-    )
-    min_p: float = Field(default=0.0, description="Not done here: 0 or nothing.", examples=[0.0])
-    seed: int | None = Field(
+    top_k: int = doc("Sample among the k likeliest tokens; 0 and -1: off.", 40, default=0, ge=-1, le=1_000_000)
+    min_p: float = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
+    seed: int | None = doc(
+        "The same seed, prompt, model and options write the same text; null draws one.",
+        7,
         default=None,
         ge=0,
         le=LARGEST_SEED,
-        description="The same seed, prompt, model and options write the same text; null draws one.",
-        examples=[7],
     )
-    n: int = Field(default=1, ge=1, description="Continuations of each prompt; number i has seed + i.", examples=[1])
-    best_of: int | None = Field(default=None, description="Not done here: the same as `n`, or nothing.", examples=[1])
-    logprobs: int | None = Field(
+    n: int = doc("Continuations of each prompt; number i has seed + i.", 1, default=1, ge=1)
+    best_of: int | None = doc("Not done here: the same as `n`, or nothing.", 1, default=None)
+    logprobs: int | None = doc(
+        "Tell how probable each token was, and so many of the likeliest at its place.",
+        None,
+        2,
         default=None,
         ge=0,
         le=MOST_LOGPROBS,
-        description="Tell how probable each token was, and so many of the likeliest at its place.",
-        examples=[None, 2],
     )
-    stop: Annotated[str | list[str], BeforeValidator(check_texts)] = Field(
-        default=[], description="A text, or up to 16, before which writing stops.", examples=["\n\n"]
+    stop: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
+        "A text, or up to 16, before which writing stops.", "\n\n", default=[]
     )
-    presence_penalty: float = Field(
-        default=0.0, ge=-2, le=2, description="Off the logit of each token written before, once.", examples=[0.0]
-    )
-    frequency_penalty: float = Field(
-        default=0.0, ge=-2, le=2, description="Off it for each time that it was written.", examples=[0.0]
-    )
-    repetition_penalty: float = Field(
+    presence_penalty: float = doc("Off the logit of each token written before, once.", 0.0, default=0.0, ge=-2, le=2)
+    frequency_penalty: float = doc("Off it for each time that it was written.", 0.0, default=0.0, ge=-2, le=2)
+    repetition_penalty: float = doc(
+        "Divides the positive logits of tokens that were written before, multiplies the others; 1 is off.",
+        1.0,
         default=1.0,
         ge=0.01,
         le=100,
-        description="Divides the positive logits of tokens that were written before, multiplies the others; 1 is off.",
-        examples=[1.0],
     )
-    no_repeat_ngram_size: int = Field(
-        default=0, ge=0, le=1000, description="No run of so many tokens comes twice; 0 is off.", examples=[0]
+    no_repeat_ngram_size: int = doc("No run of so many tokens comes twice; 0 is off.", 0, default=0, ge=0, le=1000)
+    stream: bool = doc("Send the texts while they are written.", False, default=False)
+    stream_options: CompletionStreamOptions | None = doc(
+        "Only with `stream`.", None, {"include_usage": True}, default=None
     )
-    stream: bool = Field(default=False, description="Send the texts while they are written.", examples=[False])
-    stream_options: CompletionStreamOptions | None = Field(
-        default=None, description="Only with `stream`.", examples=[None, {"include_usage": True}]
-    )
-    suffix: str = Field(default="", description="Not done here: leave it out.", examples=[""])
-    logit_bias: dict[str, float] | None = Field(default=None, description="Not done here: leave it out.", examples=[{}])
-    user: str | None = Field(default=None, description="Who asks; not read.", examples=[None, "someone"])
+    suffix: str = doc("Not done here: leave it out.", "", default="")
+    logit_bias: dict[str, float] | None = doc("Not done here: leave it out.", {}, default=None)
+    user: str | None = doc("Who asks; not read.", None, "someone", default=None)
 
     @property
     def prompts(self) -> list[str] | list[list[int]]:
@@ -285,18 +268,16 @@ def clip_nats(value: float) -> float:
 class CompletionLogprobs(BaseModel):
     """The tokens of a text, in four lists of one length."""
 
-    text_offset: list[int] = Field(
-        description="Where each begins, in characters of the choice's text.", examples=[[0, 1]]
-    )
-    token_logprobs: list[float | None] = Field(
-        description="Natural logarithm of the probability of each, rounded to 7 decimals: the model's own, at"
+    text_offset: list[int] = doc("Where each begins, in characters of the choice's text.", [0, 1])
+    token_logprobs: list[float | None] = doc(
+        "Natural logarithm of the probability of each, rounded to 7 decimals: the model's own, at"
         " temperature 1 and without cuts or penalties; null of an echoed token that nothing comes before.",
-        examples=[[-1.25, -0.5]],
+        [-1.25, -0.5],
     )
-    tokens: list[str] = Field(description="What each added to the text.", examples=[["后", "的"]])
-    top_logprobs: list[dict[str, float] | None] = Field(
-        description="At each place the `logprobs` likeliest tokens, and the one that came if it is not among them.",
-        examples=[[{"后": -1.25}, {"的": -0.5}]],
+    tokens: list[str] = doc("What each added to the text.", ["后", "的"])
+    top_logprobs: list[dict[str, float] | None] = doc(
+        "At each place the `logprobs` likeliest tokens, and the one that came if it is not among them.",
+        [{"后": -1.25}, {"的": -0.5}],
     )
 
     @staticmethod
@@ -317,21 +298,14 @@ class CompletionLogprobs(BaseModel):
 class CompletionChoice(BaseModel):
     """One continuation."""
 
-    index: int = Field(description="Number i of prompt p is p * n + i.", examples=[0])
-    text: str = Field(description="What follows the prompt; with `echo` after the prompt.", examples=["后的街道"])
-    logprobs: CompletionLogprobs | None = Field(
-        description="Only with `logprobs`.",
-        examples=[None],
+    index: int = doc("Number i of prompt p is p * n + i.", 0)
+    text: str = doc("What follows the prompt; with `echo` after the prompt.", "后的街道")
+    logprobs: CompletionLogprobs | None = doc("Only with `logprobs`.", None)
+    finish_reason: Literal["stop", "length"] = doc(
+        '"stop": the text ended or met a stop text; "length": it ran into max_tokens.', "length"
     )
-    finish_reason: Literal["stop", "length"] = Field(
-        description='"stop": the text ended or met a stop text; "length": it ran into max_tokens.', examples=["length"]
-    )
-    stop_reason: Literal["repetition"] | None = Field(
-        description='"repetition": the text goes round in circles; else null.', examples=[None]
-    )
-    seed: int | None = Field(
-        description="The seed that writes this text again; null where nothing was to be written.", examples=[7]
-    )
+    stop_reason: Literal["repetition"] | None = doc('"repetition": the text goes round in circles; else null.', None)
+    seed: int | None = doc("The seed that writes this text again; null where nothing was to be written.", 7)
 
     @staticmethod
     def end_fields(continuation: Continuation) -> dict[str, object]:
@@ -347,9 +321,9 @@ class CompletionChoice(BaseModel):
 class CompletionUsage(BaseModel):
     """Tokens read and written."""
 
-    prompt_tokens: int = Field(description="Tokens of the prompts.", examples=[2])
-    completion_tokens: int = Field(description="Tokens written, of all choices together.", examples=[16])
-    total_tokens: int = Field(description="Both.", examples=[18])
+    prompt_tokens: int = doc("Tokens of the prompts.", 2)
+    completion_tokens: int = doc("Tokens written, of all choices together.", 16)
+    total_tokens: int = doc("Both.", 18)
 
     @staticmethod
     def fields_of(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
@@ -368,57 +342,35 @@ class CompletionUsage(BaseModel):
 class CompletionAnswer(BaseModel):
     """All choices."""
 
-    id: str = Field(
-        description='"cmpl-" and the id of the request, as in the header X-Request-Id.', examples=["cmpl-5f0c0f7b"]
-    )
-    object: Literal["text_completion"] = Field(description='Always "text_completion".', examples=["text_completion"])
-    created: int = Field(description="When it was answered, in seconds since 1970.", examples=[1795324329])
-    model: str = Field(description="Name of the model that wrote it.", examples=["lyrics-zh"])
-    system_fingerprint: str = Field(
-        description="The model and how many times it was loaded since the start: with the same one, the same seed"
+    id: str = doc('"cmpl-" and the id of the request, as in the header X-Request-Id.', "cmpl-5f0c0f7b")
+    object: Literal["text_completion"] = doc('Always "text_completion".', "text_completion")
+    created: int = doc("When it was answered, in seconds since 1970.", 1795324329)
+    model: str = doc("Name of the model that wrote it.", "lyrics-zh")
+    system_fingerprint: str = doc(
+        "The model and how many times it was loaded since the start: with the same one, the same seed"
         " writes the same text.",
-        examples=["lyrics-zh@1"],
+        "lyrics-zh@1",
     )
-    choices: list[CompletionChoice] = Field(
-        description="n for each prompt, in order.",
-        examples=[
-            [
-                {
-                    "index": 0,
-                    "text": "后的街道",
-                    "logprobs": None,
-                    "finish_reason": "length",
-                    "stop_reason": None,
-                    "seed": 7,
-                }
-            ]
-        ],
+    choices: list[CompletionChoice] = doc(
+        "n for each prompt, in order.",
+        [{"index": 0, "text": "后的街道", "logprobs": None, "finish_reason": "length", "stop_reason": None, "seed": 7}],
     )
-    usage: CompletionUsage = Field(
-        description="What was read and written.",
-        examples=[{"prompt_tokens": 2, "completion_tokens": 16, "total_tokens": 18}],
+    usage: CompletionUsage = doc(
+        "What was read and written.", {"prompt_tokens": 2, "completion_tokens": 16, "total_tokens": 18}
     )
 
 
-_MODEL = {
-    "id": "lyrics-zh",
-    "object": "model",
-    "created": 1795324329,
-    "owned_by": "parlance",
-    "max_model_len": 1024,
-}
+_MODEL = {"id": "lyrics-zh", "object": "model", "created": 1795324329, "owned_by": "parlance", "max_model_len": 1024}
 
 
 class OpenAIModel(BaseModel):
     """One lyricist."""
 
-    id: str = Field(description="Its name, for the field `model`.", examples=["lyrics-zh"])
-    object: Literal["model"] = Field(default="model", description='Always "model".', examples=["model"])
-    created: int = Field(description="When it was loaded, in seconds since 1970.", examples=[1795324329])
-    owned_by: Literal["parlance"] = Field(default="parlance", description='Always "parlance".', examples=["parlance"])
-    max_model_len: int = Field(
-        description="Most tokens of a prompt, and most that are written after it.", examples=[1024]
-    )
+    id: str = doc("Its name, for the field `model`.", "lyrics-zh")
+    object: Literal["model"] = doc('Always "model".', "model", default="model")
+    created: int = doc("When it was loaded, in seconds since 1970.", 1795324329)
+    owned_by: Literal["parlance"] = doc('Always "parlance".', "parlance", default="parlance")
+    max_model_len: int = doc("Most tokens of a prompt, and most that are written after it.", 1024)
 
     @classmethod
     def from_info(cls, info: ModelInfo) -> Self:
@@ -428,5 +380,5 @@ class OpenAIModel(BaseModel):
 class OpenAIModels(BaseModel):
     """All of them."""
 
-    object: Literal["list"] = Field(default="list", description='Always "list".', examples=["list"])
-    data: list[OpenAIModel] = Field(description="The lyricists that are loaded.", examples=[[_MODEL]])
+    object: Literal["list"] = doc('Always "list".', "list", default="list")
+    data: list[OpenAIModel] = doc("The lyricists that are loaded.", [_MODEL])

@@ -50,10 +50,7 @@ AdminDependency = Depends(require_admin)
 
 models_router = APIRouter(tags=["Models"], route_class=ApiRoute)
 
-_GUARDED = {
-    "s401": "The admin key is missing or wrong.",
-    "s403": "The server was started without PARLANCE_ADMIN_KEY.",
-}
+_GUARDED = {"s401": "The admin key is missing or wrong.", "s403": "The server was started without PARLANCE_ADMIN_KEY."}
 _LOADING = {
     "s409": "It is loaded already.",
     "s422": "The folder cannot be served: `error` says which file is wrong; what was served before goes on.",
