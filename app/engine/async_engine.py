@@ -177,12 +177,13 @@ class AsyncEngine:
     # What texts are to a model ------------------------------------------------------------------------------
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
-        return input_processor.source_token_room(self.registry.for_pair(source_language, target_language, model))
+        config = self.registry.for_pair(source_language, target_language, model).config
+        return config.max_source_tokens - len(config.source_prefix) - len(config.source_suffix)
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
-        version = self.registry.for_pair(source_language, target_language, model)
+        tokenizer = self.registry.for_pair(source_language, target_language, model).tokenizers["source"]
         return await input_processor.run_tokenizer(
-            sum(map(len, texts)), lambda: input_processor.source_token_counts(version, texts)
+            sum(map(len, texts)), lambda: [len(tokenizer.encode(text)) for text in texts]
         )

@@ -19,7 +19,6 @@ from app.engine import errors
 from app.engine.admission import Demand
 from app.engine.errors import AnswerTooLarge, InvalidRequest, UnknownCharacters
 from app.engine.interface import AttentionQuery, GenerationRequest, TranslationRequest
-from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
@@ -189,18 +188,6 @@ def source_token_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tupl
         )
     config = checkpoint.config
     return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
-
-
-def source_token_room(checkpoint: Checkpoint) -> int:
-    """How many tokens of a text the model takes, besides those that the checkpoint puts around every source."""
-    config = checkpoint.config
-    return config.max_source_tokens - len(config.source_prefix) - len(config.source_suffix)
-
-
-def source_token_counts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[int]:
-    """How many tokens each of these texts has, whatever the limit is."""
-    tokenizer = checkpoint.tokenizers["source"]
-    return [len(tokenizer.encode(text)) for text in texts]
 
 
 def check_given_source(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
@@ -451,7 +438,9 @@ def resolve_search(
     most = checkpoint.config.max_new_tokens
     limit = wanted.max_new_tokens
     if limit is None:
-        limit = new_token_limit(source_tokens, most) + sum(max(map(len, term)) for term in required)
+        limit = new_token_limit(source_tokens, most)
+        if required:
+            limit += sum(max(map(len, term)) for term in required)
     return replace(
         wanted,
         beam_size=beam_size,
@@ -462,16 +451,3 @@ def resolve_search(
         scores=scores,
         streamed=streamed,
     )
-
-
-def decode_message(
-    checkpoint: ModelVersion,
-    source: Sequence[int],
-    prefix: Sequence[int],
-    decoding: DecodingOptions,
-    *,
-    start_by: float,
-    at_once: bool = False,
-) -> m.Decode:
-    """prefix: what the decoder starts from, start tokens included."""
-    return m.Decode(0, checkpoint.key, list(source), list(prefix), 0.0, decoding, start_by, at_once=at_once)

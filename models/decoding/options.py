@@ -75,7 +75,30 @@ class DecodingOptions:
     repetition_penalty: float = 1.0  # 1: off
 
     def __post_init__(self) -> None:
-        if problems := list(self._problems()):
+        problems: list[tuple[str, str]] = []  # fields and sentences
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:  # true of NaN too
+                must = f"be at least {least:g}" if most == math.inf else f"lie in {least:g}..{most:g}"
+                problems.append((name, f"{name} must {must}, not {value}"))
+        if not 0 <= self.temperature < 1e6:
+            problems.append(("temperature", f"temperature must be 0 or a positive number, not {self.temperature}"))
+        if not 1 <= self.n_best <= self.beam:
+            problems.append(("n_best", f"n_best must lie in 1..beam_size, not {self.n_best}"))
+        if not 0 < self.top_p <= 1:
+            problems.append(("top_p", f"top_p must lie in (0, 1], not {self.top_p}"))
+        if self.top_logprobs and not self.logprobs:
+            problems.append(("top_logprobs", "top_logprobs comes with logprobs"))
+        if self.beam > 1:
+            if self.temperature:
+                problems.append(("temperature", "a beam does not draw: use temperature 0 with it"))
+            if self.logprobs:
+                problems.append(("logprobs", "a beam does not score single tokens: use beam_size 1"))
+            if self.penalised:
+                problems.append(("beam_size", "a beam has no penalties: use beam_size 1"))
+        if self.required:
+            problems += [("required", sentence) for sentence in self._term_problems()]
+        if problems:
             raise OptionError("; ".join(sentence for _, sentence in problems) + ".", problems[0][0])
 
     @property
@@ -101,31 +124,6 @@ class DecodingOptions:
     def constrains_beam(self) -> bool:
         """Whether a beam search has terms to hold, or runs of tokens to avoid."""
         return bool(self.required) or (self.no_repeat_ngram_size > 0 and self.beam > 1)
-
-    def _problems(self) -> Iterator[tuple[str, str]]:
-        """Fields and sentences."""
-        for name, least, most in _RANGES:
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:  # true of NaN too
-                must = f"be at least {least:g}" if most == math.inf else f"lie in {least:g}..{most:g}"
-                yield name, f"{name} must {must}, not {value}"
-        if not 0 <= self.temperature < 1e6:
-            yield "temperature", f"temperature must be 0 or a positive number, not {self.temperature}"
-        if not 1 <= self.n_best <= self.beam:
-            yield "n_best", f"n_best must lie in 1..beam_size, not {self.n_best}"
-        if not 0 < self.top_p <= 1:
-            yield "top_p", f"top_p must lie in (0, 1], not {self.top_p}"
-        if self.top_logprobs and not self.logprobs:
-            yield "top_logprobs", "top_logprobs comes with logprobs"
-        if self.beam > 1:
-            if self.temperature:
-                yield "temperature", "a beam does not draw: use temperature 0 with it"
-            if self.logprobs:
-                yield "logprobs", "a beam does not score single tokens: use beam_size 1"
-            if self.penalised:
-                yield "beam_size", "a beam has no penalties: use beam_size 1"
-        if self.required:
-            yield from (("required", sentence) for sentence in self._term_problems())
 
     def _term_problems(self) -> Iterator[str]:
         runs = [run for term in self.required for run in term]

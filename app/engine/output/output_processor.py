@@ -139,7 +139,7 @@ class StopStringMatcher:
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = [(stop, border_lengths(stop)) for stop in stops]
+        self._stops = [(stop, border_lengths(stop)) for stop in stops] if stops else []
         self._matched = [0] * len(self._stops)
         self._held = ""
         self.stopped = False
@@ -342,7 +342,7 @@ class OutputProcessor:
     def _begin(self) -> None:
         self.tokens: list[int] = []
         self._parts: list[str] = []
-        self._detokenizer = Detokenizer(self.checkpoint.tokenizers["target"])
+        self._made: Detokenizer | None = None
         self._watch = StopStringMatcher(self.stops)
         writer = self.checkpoint.tokenizers["target"]
         self._texts = TokenTexts(cache(lambda token: text_after_others(writer, token))) if self.logprobs else None
@@ -354,12 +354,16 @@ class OutputProcessor:
         return "".join(self._parts)
 
     @property
+    def _detokenizer(self) -> Detokenizer:
+        """Made with the first token: most answers come whole."""
+        if self._made is None:
+            self._made = Detokenizer(self.checkpoint.tokenizers["target"])
+        return self._made
+
+    @property
     def stopped(self) -> bool:
         """A stop string has ended it."""
         return self._watch.stopped
-
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self._started
 
     def feed(
         self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[TopTokens] = ()
@@ -371,7 +375,7 @@ class OutputProcessor:
             self.tokens += self.given
             self._say(self._detokenizer.feed(self.given))
         if self.first_token_s is None and self.wants_tokens:
-            self.first_token_s = self.elapsed_s()
+            self.first_token_s = time.monotonic() - self._started
         if self._texts is not None:
             return self._feed_each(self._texts, tokens, log_probabilities, top)
         if not self.stops:
@@ -441,7 +445,7 @@ class OutputProcessor:
         """What it took, up to now."""
         queued_s = timing.queued_s if timing is not None else None
         new_tokens = max(0, len(self.tokens) - len(self.given))
-        return Usage(read_tokens, new_tokens, queued_s, self.first_token_s, self.elapsed_s())
+        return Usage(read_tokens, new_tokens, queued_s, self.first_token_s, time.monotonic() - self._started)
 
     def restart(self) -> bool:
         """Begin again from the first token, unless someone has heard a part already."""

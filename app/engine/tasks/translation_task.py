@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import NamedTuple
 
 from app.engine import input_processor
 from app.engine.admission import Admission
@@ -19,17 +18,10 @@ from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
-from models.decoding.hypothesis import Hypothesis
 from models.decoding.options import DecodingOptions
 
 DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translation that is there
-
-
-class FinishedTranslation(NamedTuple):
-    """sentence: what is read of it once more, where that is wanted."""
-
-    translation: TranslationResult
-    sentence: SentencePair | None = None
+Translated = tuple[TranslationResult, SentencePair | None]
 
 
 class TranslationTask:
@@ -48,105 +40,93 @@ class TranslationTask:
         self.defaults, self._slots = DecodingOptions(beam_size=beam_size, length_penalty=length_penalty), slots
         self._aligning = AlignmentTask(registry, admission, dispatcher)
 
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        """In the order of `jobs`; admitted or refused together."""
-        return await self._translated(jobs, None)
-
-    def stream(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+    def stream(self, request: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         async def work(show: ShowText) -> TranslationResult:
-            return (await self._translated([job], lambda text: show(text, 0)))[0]
+            return (await self.translate([request], lambda text: show(text, 0)))[0]
 
         return TextStream.opened(work)
 
-    async def _translated(
-        self, jobs: Sequence[TranslationRequest], show: Callable[[str], None] | None
+    async def translate(
+        self, requests: Sequence[TranslationRequest], show: Callable[[str], None] | None = None
     ) -> list[TranslationResult]:
-        registry = self._registry
-        found = []
-        for request in jobs:
+        """In the order of `requests`; admitted or refused together. show: hears the text as it grows."""
+        checkpoints, characters, wants = list[ModelVersion](), 0, set[TranslationDetail]()
+        for request in requests:
             options = request.options
-            found.append(registry.for_pair(options.source_language, options.target_language, options.model))
-        for request in jobs:
+            checkpoints.append(self._registry.for_pair(options.source_language, options.target_language, options.model))
+            characters, wants = characters + len(request.text), wants | options.wants
+        for request in requests:
             check_translation(request, self._slots)
-        with self._registry.in_use(found):
-            plans = await input_processor.run_tokenizer(
-                sum(len(job.text) for job in jobs), lambda: self._plans(jobs, found, streamed=show is not None)
-            )
+
+        def tokenize() -> list[TranslationPlan]:
+            return [
+                plan_translation(request, checkpoint, self.defaults, slots=self._slots, streamed=show is not None)
+                for request, checkpoint in zip(requests, checkpoints, strict=True)
+            ]
+
+        with self._registry.in_use(checkpoints):
+            plans = await input_processor.run_tokenizer(characters, tokenize)
             with self._admission.admitted(*[plan.demand for plan in plans]) as share:
 
-                async def one(number: int, plan: TranslationPlan) -> FinishedTranslation:
-                    done = await self._translate(plan, show, first=number == 0)
+                async def translate(number: int, plan: TranslationPlan) -> Translated:
+                    translated = await self._translate(plan, show, first=number == 0)
                     share.answered(plan.demand)
-                    return done
+                    return translated
 
-                done = await gather(one(number, plan) for number, plan in enumerate(plans))
-                return await self._read(jobs, done)
+                translated = await gather(translate(number, plan) for number, plan in enumerate(plans))
+                results = [result for result, _ in translated]
+                if wants.isdisjoint(DETAILS_OF_A_SECOND_PASS):
+                    return results
+                pairs = {number: pair for number, (_, pair) in enumerate(translated) if pair is not None}
+                links, nats = "alignment" in wants, "tokens" in wants
+                readings = await self._aligning.read(list(pairs.values()), links=links, nats=nats)
+                found = dict(zip(pairs, readings, strict=True))
+                for number, request in enumerate(requests):
+                    words, tokens = found.get(number, ((), ()))
+                    results[number] = replace(
+                        results[number],
+                        alignment=words if "alignment" in request.options.wants else None,
+                        tokens=tokens if "tokens" in request.options.wants else None,
+                    )
+                return results
 
-    def _plans(
-        self, requests: Sequence[TranslationRequest], checkpoints: Sequence[ModelVersion], *, streamed: bool
-    ) -> list[TranslationPlan]:
-        return [
-            plan_translation(request, checkpoint, self.defaults, slots=self._slots, streamed=streamed)
-            for request, checkpoint in zip(requests, checkpoints, strict=True)
-        ]
-
-    async def _translate(
-        self, plan: TranslationPlan, show: Callable[[str], None] | None, *, first: bool
-    ) -> FinishedTranslation:
-        job, checkpoint, options = plan.request, plan.checkpoint, plan.request.options
+    async def _translate(self, plan: TranslationPlan, show: Callable[[str], None] | None, *, first: bool) -> Translated:
+        """The result, and the pair of texts that a second pass reads, where its details are wanted."""
+        request, checkpoint, options = plan.request, plan.checkpoint, plan.request.options
         if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
             if show is not None:
-                show(job.text)
+                show(request.text)
             certain = (0.0,) if "scores" in options.wants else None
-            return FinishedTranslation(TranslationResult(job.text, (), "stop", checkpoint.name, scores=certain))
-        writing = OutputProcessor(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
-        result = await self.search(checkpoint, plan.source, plan.decoding, writing, first=first, prefix=plan.prefix)
-        best, texts = result.hypotheses[0], {writing.text: result.hypotheses[0]}
+            return TranslationResult(request.text, (), "stop", checkpoint.name, scores=certain), None
+        output = OutputProcessor(checkpoint, show=show and (lambda text, tokens: show(text)), given=plan.prefix)
+        finished = await self.search(checkpoint, plan.source, plan.decoding, output, first=first, prefix=plan.prefix)
+        best, texts = finished.hypotheses[0], {output.text: finished.hypotheses[0]}
         others: tuple[str, ...] = ()
         if options.alternatives:
-            for other in result.hypotheses[1:]:
+            for other in finished.hypotheses[1:]:
                 texts.setdefault(checkpoint.decode((*plan.prefix, *other.tokens)), other)
             others = tuple(text for text in list(texts)[1:] if text)[: options.alternatives]
         reason: FinishReason = "stop" if best.finished else "length"
-        if is_repetitive(best.tokens, checkpoint.decode, job.text):
+        if is_repetitive(best.tokens, checkpoint.decode, request.text):
             reason = "repetition"
-        usage = writing.usage(len(plan.source), result.timing)
         scores: tuple[float, ...] | None = None
         if "scores" in options.wants:
-            scores = _scores(checkpoint, [texts[text] for text in (writing.text, *others)])
-        answer = TranslationResult(writing.text, others, reason, checkpoint.name, usage, scores)
+            scores = tuple(texts[text].score for text in (output.text, *others))
+            if not all(map(math.isfinite, scores)):
+                raise EngineFailed(f"{checkpoint.name} {NOT_FINITE}")
+        usage = output.usage(len(plan.source), finished.timing)
+        result = TranslationResult(output.text, others, reason, checkpoint.name, usage, scores)
         if not DETAILS_OF_A_SECOND_PASS & options.wants:
-            return FinishedTranslation(answer)
+            return result, None
         tokens = (*plan.prefix, *best.tokens)
-        return FinishedTranslation(answer, translated_pair(checkpoint, job.text, tokens, finished=best.finished))
-
-    async def _read(
-        self, jobs: Sequence[TranslationRequest], done: Sequence[FinishedTranslation]
-    ) -> list[TranslationResult]:
-        """With what is told of words and tokens where it is wanted, for all of them together."""
-        answers = [each.translation for each in done]
-        wants: set[TranslationDetail] = set().union(*(job.options.wants for job in jobs))
-        if DETAILS_OF_A_SECOND_PASS.isdisjoint(wants):
-            return answers
-        there = [number for number, each in enumerate(done) if each.sentence is not None]
-        sentences = [each.sentence for each in done if each.sentence is not None]
-        readings = await self._aligning.read(sentences, links="alignment" in wants, nats="tokens" in wants)
-        found = dict(zip(there, readings, strict=True))
-        for number, job in enumerate(jobs):
-            words, tokens = found.get(number, ((), ()))
-            answers[number] = replace(
-                answers[number],
-                alignment=words if "alignment" in job.options.wants else None,
-                tokens=tokens if "tokens" in job.options.wants else None,
-            )
-        return answers
+        return result, translated_pair(checkpoint, request.text, tokens, finished=best.finished)
 
     async def search(
         self,
         checkpoint: ModelVersion,
         source: TokenRun,
         decoding: DecodingOptions,
-        writing: OutputProcessor | None = None,
+        output: OutputProcessor | None = None,
         *,
         first: bool = True,
         prefix: TokenRun = (),
@@ -154,17 +134,8 @@ class TranslationTask:
     ) -> m.Finished:
         """The model's translations behind `prefix`, best first. decoding: with every choice made. part: "search" where
         an inspection of the best of them follows."""
-        start = (*checkpoint.config.target_prefix, *prefix)
-        start_by = self._admission.start_by(first)
-        message = input_processor.decode_message(checkpoint, source, start, decoding, start_by=start_by)
-        result = await self._dispatcher.ask(message, 2 * len(source), writing, part)
+        start, start_by = [*checkpoint.config.target_prefix, *prefix], self._admission.start_by(first)
+        message = m.Decode(0, checkpoint.key, list(source), start, 0.0, decoding, start_by)
+        result = await self._dispatcher.ask(message, 2 * len(source), output, part)
         assert result is not None, "a translation has no stop strings"
         return result
-
-
-def _scores(checkpoint: ModelVersion, hypotheses: Sequence[Hypothesis]) -> tuple[float, ...]:
-    """EngineFailed for one that is no number."""
-    scores = tuple(each.score for each in hypotheses)
-    if not all(map(math.isfinite, scores)):
-        raise EngineFailed(f"{checkpoint.name} {NOT_FINITE}")
-    return scores
