@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to: a configuration, cleaned corpora, a device."""
+"""Options that several commands share, and what they come to: a configuration and a device."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from training.config.overrides import Override, assemble, options_of, table_over
 from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, Config, raise_all
 from training.config.run_file import CorpusArgument, RunFile, Table, read_run_file
-from training.data.cleaning import clean, hold_out
-from training.data.corpus_loading import parse_columns, read_corpora, read_pairs
-from training.data.sentence_pairs import Pairs
 from training.distributed.process_group import Workers
 from training.errors import CannotStart, TrainingError
 from training.report import progress_report
@@ -267,16 +264,3 @@ def _cleaning_value(setting: str) -> tuple[str, Any]:
         return name, float(value) if float in kinds else int(value)
     except ValueError:
         raise ValueError(f"--clean {rule} takes a number{' or off' * optional}, not {value!r}") from None
-
-
-def read_run_corpora(
-    data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
-) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs. data: role ->
-    corpus or columns, as the command line names them."""
-    columns = parse_columns(data.get("columns"))
-    valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
-    train = clean(read_corpora(data["train"], languages, columns), cleaning, validation=valid, test=test)
-    if valid is None:
-        train, valid = hold_out(train, seed)
-    return train, valid, test

@@ -22,13 +22,12 @@ from training.cli.command_options import (
     build_request,
     check_out,
     device_of,
-    read_run_corpora,
     training_run,
 )
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import raise_all
 from training.config.run_file import explained_config
-from training.data.corpus_loading import parse_columns, read_text
+from training.data.corpus_loading import parse_columns, read_run_corpora, read_text
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import MAX_BEAM_SIZE, Score, Scores, evaluate
 from training.lyricist_run import train_lyricist

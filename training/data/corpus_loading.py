@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from training.config.run_config import CleaningConfig
+from training.data.cleaning import clean, hold_out
 from training.data.corpus_readers import (
     BYTE_ORDER_MARK,
     HUGGINGFACE_PREFIX,
@@ -91,6 +93,20 @@ def read_pairs(argument: str, languages: Languages | None = None, columns: Colum
 def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
     """Several corpora as one, in their order."""
     return join_corpora([read_pairs(argument, languages, columns) for argument in arguments])
+
+
+def read_run_corpora(
+    data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
+) -> tuple[Pairs, Pairs | None, Pairs | None]:
+    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs. data: role ->
+    corpus or columns, as the command line names them."""
+    columns = parse_columns(data.get("columns"))
+    valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
+    corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # a run file may name a single one
+    train = clean(read_corpora(corpora, languages, columns), cleaning, validation=valid, test=test)
+    if valid is None:
+        train, valid = hold_out(train, seed)
+    return train, valid, test
 
 
 def _rows(argument: str, languages: Languages | None, columns: Columns | None) -> Iterable[Row]:

@@ -63,6 +63,12 @@ def test_data_beside_the_file_is_found_from_anywhere(here: Path, monkeypatch: py
     assert checkpoints.read(Path("m")).config.training["loop"]["max_epochs"] == 1
 
 
+def test_a_single_corpus_may_be_a_text_of_the_run_file(here: Path) -> None:
+    Path("my.toml").write_text('source_language = "aa"\ntarget_language = "bb"\n[data]\ntrain = "pairs.tsv"\n')
+    assert main(["translator", "--config", "my.toml", "--out", "m", "--device", "cpu", "--max-epochs", "1"]) == 0
+    assert checkpoints.read(here / "m").config.source_language == "aa"
+
+
 def test_recipe_that_contradicts_a_complete_run_file_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SING, "--max-epochs", "1"]) == 0
     capsys.readouterr()
