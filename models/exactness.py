@@ -52,7 +52,8 @@ TORCH: dict[type[nn.Module], Known] = {
     nn.Identity: Known(),
     nn.ModuleList: Known(children=None),
 }
-FORWARDS = {kind: kind.forward for kind in (*TORCH, nn.RNN, nn.GRU, nn.LSTM)}
+RECURRENT: tuple[type[nn.Module], ...] = (nn.RNN, nn.GRU, nn.LSTM)
+FORWARDS = {kind: kind.forward for kind in (*TORCH, *RECURRENT)}
 
 
 def difference(network: nn.Module, known: Mapping[type[nn.Module], Known], label: str = "the network") -> str | None:

@@ -86,27 +86,34 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
     if precision == "int8" and network.device.type != "cpu":
         raise RefusedError("int8 is for CPUs; use bf16 or fp16 on this device")
-    if isinstance(network, RecurrentLanguageModel):
-        return _recurrent(network, "fp32" if precision == "int8" else precision)
-    reason = "our kernels step it in int8 on CPUs"
-    if precision == "int8":
-        library = build.library()
-        reason = build.why_none() if library is None else transformer_difference(network) or ""
-        if library is not None and not reason:
-            return Selection(NativeTransformer(network, library), precision, True, EXACT)
-        if not exact_int8():
-            raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
-    return Selection(EagerTransformer(prepared(network, precision)), precision, False, reason)
+    recurrent = isinstance(network, RecurrentLanguageModel)
+    if recurrent and precision == "int8":
+        precision = "fp32"
+    reason: str | None = f"our kernels step it in {'fp32' if recurrent else 'int8'} on CPUs"
+    if precision == ("fp32" if recurrent else "int8") and network.device.type == "cpu":
+        library, reason = build.fp32_library() if recurrent else build.library(), build.why_none()
+        if library is not None:
+            floats = network if _dtype(network) == torch.float32 else prepared(network, "fp32")
+            if isinstance(floats, RecurrentLanguageModel):
+                reason = recurrent_difference(floats)
+            else:
+                reason = transformer_difference(floats)
+            if reason is None:
+                kernels = NativeRecurrent if recurrent else NativeTransformer
+                return Selection(kernels(floats, library), precision, True, EXACT)  # type: ignore[arg-type]
+    if precision == "int8" and not exact_int8():
+        raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
+    made = prepared(network, precision)
+    return Selection(
+        EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made),
+        precision,
+        False,
+        reason or "",
+    )
 
 
-def _recurrent(network: RecurrentLanguageModel, precision: Precision) -> Selection:
-    reason = "our kernels step it in fp32 on CPUs"
-    if precision == "fp32" and network.device.type == "cpu":
-        library = build.fp32_library()
-        reason = build.why_none() if library is None else recurrent_difference(network) or ""
-        if library is not None and not reason:
-            return Selection(NativeRecurrent(network, library), precision, True, EXACT)
-    return Selection(EagerRecurrent(prepared(network, precision)), precision, False, reason)
+def _dtype(network: nn.Module) -> torch.dtype:
+    return next(network.parameters()).dtype
 
 
 def teacher_forced(network: TeacherForced) -> TeacherForced:
@@ -118,7 +125,7 @@ def teacher_forced(network: TeacherForced) -> TeacherForced:
 def prepared(network: N, precision: Precision) -> N:
     """The network in evaluation mode, its weights in a precision: itself, or a copy that shares all other tensors."""
     dtype = DTYPES.get(precision, torch.float32)
-    cast = next(network.parameters()).dtype != dtype
+    cast = _dtype(network) != dtype
     if not cast and not network.training and precision != "int8":
         return network
     if name := uncopyable(network):

@@ -20,7 +20,7 @@ from models.fingerprints import CODE
 from models.interface import GateShape
 from models.networks.cells import CELLS, CellKind, Step
 
-FUSED: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
 LayerScan = Callable[[int, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 """The number of a layer, what it reads and its state [B, N] twice -> its outputs [B, T, N] and the state after."""
@@ -258,7 +258,7 @@ class RecurrentLanguageModel(nn.Module):
         def watch(number: int, step: Step) -> None:
             steps[number].append({**step.gates, "c": step.memory, "h": step.hidden})
 
-        self.run(tokens[None], self.zeros(1), lambda *layer: self.scan(*layer, watch))
+        self.run(tokens[None], self.zeros(1), lambda number, x, h, c: self.scan(number, x, h, c, watch))
         names = CELLS[self.config.cell].shown
         return {name: torch.stack([torch.cat([step[name] for step in layer]) for layer in steps]) for name in names}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +74,7 @@ class PackedPass:
     ) -> Frame:
         shape = (attention.heads, attention.head_width, causal, attention.scale) if attention else ()
         return Frame(
-            *(self.library, self.packed, source, around.before, around.norm.eps),
+            *(self.library, self.packed, source, around.before, cast(nn.LayerNorm, around.norm).eps),
             *(self._dropping(self.config.residual_dropout), self._dropping(inner), *shape),
         )
 

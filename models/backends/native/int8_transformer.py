@@ -162,14 +162,29 @@ class NativeTransformer:
 
     def _model(self) -> Model:
         network, config, packer = self.network, self.config, self.packer
-        encoding = (Encoding * config.encoder_layers)(*(self._encoding(each) for each in network.encoder_layers))
+        inner = config.heads * config.head_width
+        encoding = (Encoding * config.encoder_layers)(
+            *(
+                Encoding(self._self_attention(layer.attention, layer.around_attention), self._feed_forward(layer))
+                for layer in network.encoder_layers
+            )
+        )
         # a step reads the rest of the decoder from front to back
-        key_values = [
-            self._cross_part(each.cross_attention, slice(config.heads * config.head_width, None))
-            for each in network.decoder_layers
-        ]
+        key_values = [self._cross_part(layer.cross_attention, slice(inner, None)) for layer in network.decoder_layers]
         decoding = (Decoding * config.decoder_layers)(
-            *(self._decoding(*each) for each in zip(network.decoder_layers, key_values, strict=True))
+            *(
+                Decoding(
+                    self._self_attention(layer.attention, layer.around_attention),
+                    CrossAttention(
+                        self._cross_part(layer.cross_attention, slice(inner)),
+                        key_value,
+                        packer.product(layer.cross_attention.output.weight, layer.cross_attention.output.bias),
+                        packer.norm(layer.around_cross.norm, before=layer.around_cross.before),
+                    ),
+                    self._feed_forward(layer),
+                )
+                for layer, key_value in zip(network.decoder_layers, key_values, strict=True)
+            )
         )
         self._layers = encoding, decoding
         return Model(
@@ -180,16 +195,6 @@ class NativeTransformer:
             *(config.source_vocabulary, config.target_vocabulary),
             *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
             packer.product(*padded_to_blocks(network.output_weight, network.output_bias)),
-        )
-
-    def _encoding(self, layer: EncoderLayer) -> Encoding:
-        return Encoding(self._self_attention(layer.attention, layer.around_attention), self._feed_forward(layer))
-
-    def _decoding(self, layer: DecoderLayer, key_value: Product) -> Decoding:
-        return Decoding(
-            self._self_attention(layer.attention, layer.around_attention),
-            self._cross_attention(layer.cross_attention, layer.around_cross, key_value),
-            self._feed_forward(layer),
         )
 
     def _self_attention(self, module: MultiHeadAttention, around: Residual) -> SelfAttention:
@@ -204,14 +209,6 @@ class NativeTransformer:
         """Of its one matrix: queries come from the target, keys and values from the source."""
         bias = module.projection.bias
         return self.packer.product(module.projection.weight[rows], None if bias is None else bias[rows])
-
-    def _cross_attention(self, module: MultiHeadAttention, around: Residual, key_value: Product) -> CrossAttention:
-        return CrossAttention(
-            self._cross_part(module, slice(module.inner)),
-            key_value,
-            self.packer.product(module.output.weight, module.output.bias),
-            self.packer.norm(around.norm, before=around.before),
-        )
 
     def _feed_forward(self, layer: EncoderLayer | DecoderLayer) -> FeedForward:
         widen, narrow, around = layer.feed_forward.widen, layer.feed_forward.narrow, layer.around_feed_forward

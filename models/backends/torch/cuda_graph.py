@@ -6,8 +6,9 @@ where they are, so tokens are copied in and logits are read before the next step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -45,27 +46,12 @@ def round_up(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-Replay = Callable[[], None]
-
-
-class Shape(Protocol):
-    """The sizes of a step; those of `models.backends.torch.cuda_graph.StepShape`."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def group(self) -> int: ...
-
-    def rounded(self, slots: int, length: int, width: int) -> Any: ...
-
-
 class Recordable(Decodable, Protocol):
-    """A `Decodable` whose step is told apart: what the host knows, what the device does, what the host counts."""
+    """A `Decodable` whose step has three parts: what the host knows, what the device does, what the host counts."""
 
-    def shape(self, state: Any, rows: int, group: int) -> Any: ...
+    def shape(self, state: Any, rows: int, group: int) -> StepShape: ...
 
-    def advance(self, state: Any, tokens: Tensor, shape: Any) -> Tensor: ...
+    def advance(self, state: Any, tokens: Tensor, shape: StepShape) -> Tensor: ...
 
     def stepped(self, state: Any, rows: int) -> None: ...
 
@@ -74,7 +60,7 @@ class Recordable(Decodable, Protocol):
 class Recording:
     """One shape's graph and where it leaves its logits."""
 
-    replay: Replay
+    replay: Callable[[], None]
     logits: Tensor
 
 
@@ -87,7 +73,7 @@ class GraphedState:
     slots: int
     source_length: int
     target_length: int
-    recordings: dict[Hashable, Recording] = field(default_factory=dict)
+    recordings: dict[StepShape, Recording] = field(default_factory=dict)
 
 
 def cuda_graph(run: Callable[[], Tensor]) -> Recording:
@@ -98,13 +84,10 @@ def cuda_graph(run: Callable[[], Tensor]) -> Recording:
     return Recording(graph.replay, logits)
 
 
-_pools: list[Any] = []
-
-
-def _pool() -> Any:
-    if not _pools:
-        _pools.append(torch.cuda.graph_pool_handle())
-    return _pools[0]
+@cache
+def _pool() -> tuple[int, int]:
+    handle: tuple[int, int] = torch.cuda.graph_pool_handle()
+    return handle
 
 
 class Graphed:
@@ -144,7 +127,7 @@ class Graphed:
         self.network.stepped(state.inner, count)
         return logits[:count]
 
-    def _run(self, state: GraphedState, shape: Any) -> Tensor:
+    def _run(self, state: GraphedState, shape: StepShape) -> Tensor:
         recording = state.recordings.get(shape)
         if recording is not None:
             recording.replay()
