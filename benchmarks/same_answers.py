@@ -50,7 +50,7 @@ KEYS = {
     "admin_key": ("deploy", {"scopes": ["admin"], "rate_limit": "none"}),
 }
 KNOWN = {name: f"plk_recorded-{name}" for name in KEYS} | {"wrong_key": "plk_wrong", "master_key": "master-of-models"}
-COMMON = {"PRECISION": "int8", "CPU_WORKERS": "1", "CPU_THREADS": "1", "DEVICES": "cpu", "LOG_LEVEL": "error"}
+COMMON = {"CPU_WORKERS": "1", "CPU_THREADS": "1", "DEVICES": "cpu", "LOG_LEVEL": "error"}
 GROUPS: dict[str, dict[str, str]] = {
     "open": {},
     "fp32": {"PRECISION": "fp32"},
@@ -91,7 +91,7 @@ _WAIT = re.compile(r"try again in [\d,.]+ \w+")
 _RANDOM_IDS = re.compile(r'"id":(\s*)("cmpl-[^"]*"|[0-9]{7,})')
 _DROPPED_HEADERS = {"date", "x-request-id", "server-timing", "connection"}
 _VARYING_HEADERS = {"ratelimit-reset", "retry-after", "ratelimit", "last-modified"}
-_REPEATED = ('"/health/ready"', '"/v2/document/{document_id}"')  # asked until the answer is there
+_REPEATED = ('"/health/ready"', '"/metrics"', '"/v2/document/{document_id}"')  # asked until the answer is there
 _COUNTED = re.compile(
     r"^parlance:(http_requests|request_success|request_refused|prompt_tokens|generation_tokens)_total\{"
 )
@@ -100,7 +100,7 @@ _COUNTED = re.compile(
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.action == "compare":
-        return compare(options.before, options.after, options.skip)
+        return compare(options.before, options.after, options.skip, options.decimals)
     if options.action == "train-extra":
         return train_extra(options.checkout.resolve(), options.python, options.checkpoints.resolve())
     groups = options.groups or [*GROUPS, "commands"]
@@ -126,13 +126,16 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)
     comparison.add_argument("--skip", action="append", default=[], metavar="REGEX", help="names of lines to leave out")
+    comparison.add_argument("--decimals", type=int, help="round numbers: fp32 in PyTorch may differ in its last bits")
     return parser
 
 
-def compare(before: Path, after: Path, skip: Iterable[str] = ()) -> int:
-    """Print every difference between two recordings; 1 if there is any."""
+def compare(before: Path, after: Path, skip: Iterable[str] = (), decimals: int | None = None) -> int:
+    """Print every difference between two recordings; 1 if there is any. decimals: to which numbers are rounded."""
     skipped = [re.compile(pattern) for pattern in skip]
     recordings = [_read(path, skipped) for path in (before, after)]
+    if decimals is not None:
+        recordings = [{name: _rounded(line, decimals) for name, line in recording.items()} for recording in recordings]
     differences = 0
     for name in dict.fromkeys([*recordings[0], *recordings[1]]):
         old, new = (recording.get(name) for recording in recordings)
@@ -153,6 +156,14 @@ def compare(before: Path, after: Path, skip: Iterable[str] = ()) -> int:
 def _read(path: Path, skipped: Sequence[re.Pattern[str]]) -> dict[str, dict[str, Any]]:
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {line["name"]: line for line in lines if not any(pattern.search(line["name"]) for pattern in skipped)}
+
+
+def _rounded(line: dict[str, Any], decimals: int) -> dict[str, Any]:
+    body = re.sub(
+        r"-?\d+\.\d+(e-?\d+)?", lambda match: f"{round(float(match[0]), decimals):.{decimals}f}", str(line.get("body"))
+    )
+    headers = [header for header in line.get("headers", []) if not header.startswith(("content-length", "etag"))]
+    return line | {"body": body, "headers": headers}
 
 
 def _print_difference(field: str, old: Any, new: Any) -> None:
