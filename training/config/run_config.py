@@ -44,6 +44,22 @@ def problems_of_parts(config: DataclassInstance) -> Iterator[str]:
             yield f"{part.name}.{problem}" if problem else ""
 
 
+def below(config: object, least: float, *names: str, spec: str = "") -> Iterator[str]:
+    """A problem for each of these options that is given and not at least `least`, or not finite. spec: its format."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not least <= value < math.inf:
+            yield f"{name} must be at least {least}, not {value:{spec}}"
+
+
+def outside(config: object, interval: str, *names: str, spec: str = "") -> Iterator[str]:
+    """A problem for each of these options that lies outside "[0, 1]", "[0, 1)" or "(0, 1]"."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 <= value <= 1 or (value == 0 and interval[0] == "(") or (value == 1 and interval[-1] == ")"):
+            yield f"{name} must lie in {interval}, not {value:{spec}}"
+
+
 def recorded(config: DataclassInstance) -> dict[str, Any]:
     """The options under the names that snapshots have always recorded them by."""
     values = {part.metadata.get("formerly") or part.name: getattr(config, part.name) for part in fields(config)}
@@ -74,12 +90,10 @@ class CleaningConfig:
     least_pairs: int = option(2, "pairs that must be left after cleaning")
 
     def problems(self) -> Iterable[str]:
-        for name in ("max_characters", "identical_from", "least_pairs"):
-            value = getattr(self, name)
-            yield f"{name} must be at least 1, not {value}" if value is not None and value < 1 else ""
+        yield from below(self, 1, "max_characters", "identical_from", "least_pairs")
         if self.ratio is not None and not self.ratio >= 1:
             yield f"ratio must be at least 1, not {self.ratio:g}"
-        yield f"ratio_tolerance must be at least 0, not {self.ratio_tolerance}" if self.ratio_tolerance < 0 else ""
+        yield from below(self, 0, "ratio_tolerance")
         if self.overlap not in ("off", "pair", "source", "either"):
             yield f"overlap must be off, pair, source or either, not {self.overlap!r}"
 
@@ -119,21 +133,17 @@ class LoopConfig:
     )
 
     def problems(self) -> Iterable[str]:
-        yield f"max_epochs must be at least 1, not {self.max_epochs}" if self.max_epochs < 1 else ""
+        yield from below(self, 1, "max_epochs")
         if self.max_minutes is not None and not self.max_minutes > 0:  # nan is not, either
             yield f"max_minutes must be more than 0, not {self.max_minutes:g}"
-        for name in ("gradient_accumulation", "validate_sentences", "validate_characters"):
-            yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
-        for name in ("patience", "validate_every_epochs", "validate_every_updates", "sample_translations"):
-            yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
+        yield from below(self, 1, "gradient_accumulation", "validate_sentences", "validate_characters")
+        yield from below(self, 0, "patience", "validate_every_epochs", "validate_every_updates", "sample_translations")
         if not self.validate_every_epochs and not self.validate_every_updates:
             yield "validate_every_epochs must be at least 1, not 0, where validate_every_updates is 0"
-        if not 0 <= self.cooldown <= 1:
-            yield f"cooldown must lie in [0, 1], not {self.cooldown:g}"
+        yield from outside(self, "[0, 1]", "cooldown", spec="g")
         if not 0 <= self.seed < 2**63:
             yield f"seed must lie in 0..2^63-1, not {self.seed}"
-        if not 0 <= self.ema_decay < 1:
-            yield f"ema_decay must lie in [0, 1), not {self.ema_decay}"
+        yield from outside(self, "[0, 1)", "ema_decay")
         if not 0 <= self.average_best <= 100:
             yield f"average_best must lie in 0..100, not {self.average_best}"
 
@@ -165,19 +175,14 @@ class OptimizerConfig:
     def problems(self) -> Iterable[str]:
         if not 0 < self.learning_rate < math.inf:
             yield f"learning_rate must be more than 0, not {self.learning_rate:g}"
-        if self.warmup_updates < 0:
-            yield f"warmup_updates must be at least 0, not {self.warmup_updates}"
-        if not 0 <= self.final_fraction <= 1:
-            yield f"final_fraction must lie in [0, 1], not {self.final_fraction:g}"
+        yield from below(self, 0, "warmup_updates")
+        yield from outside(self, "[0, 1]", "final_fraction", spec="g")
         if not all(0 <= beta < 1 for beta in self.betas):
             yield f"betas must lie in [0, 1), not {', '.join(f'{beta:g}' for beta in self.betas)}"
         yield f"epsilon must be more than 0, not {self.epsilon:g}" if not self.epsilon > 0 else ""
-        for name in ("weight_decay", "clip_norm"):
-            value = getattr(self, name)
-            yield f"{name} must be at least 0, not {value:g}" if not 0 <= value < math.inf else ""
-        if not 0 < self.decay_fraction <= 1:
-            yield f"decay_fraction must lie in (0, 1], not {self.decay_fraction:g}"
-        yield f"momentum must lie in [0, 1), not {self.momentum:g}" if not 0 <= self.momentum < 1 else ""
+        yield from below(self, 0, "weight_decay", "clip_norm", spec="g")
+        yield from outside(self, "(0, 1]", "decay_fraction", spec="g")
+        yield from outside(self, "[0, 1)", "momentum", spec="g")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,18 +208,16 @@ class TokenizerConfig:
     source_end: Literal["eos", "pad"] = option("eos", "the last token of every source")
 
     def problems(self) -> Iterable[str]:
-        yield f"vocab_size must be at least 1, not {self.vocab_size}" if self.vocab_size < 1 else ""
+        yield from below(self, 1, "vocab_size")
         if self.casefold_source and self.joint:
             yield "casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone"
         if self.casefold_source and self.kind != "sentencepiece":
             yield f"casefold_source needs kind = sentencepiece, not {self.kind}"
         if self.algorithm not in ("bpe", "unigram"):
             yield f"algorithm must be bpe or unigram, not {self.algorithm!r}"
+        yield from outside(self, "[0, 1)", "source_sampling", "target_sampling")
         for name in ("source_sampling", "target_sampling"):
-            share = getattr(self, name)
-            if not 0 <= share < 1:
-                yield f"{name} must lie in [0, 1), not {share}"
-            elif share and self.kind != "sentencepiece":
+            if 0 < getattr(self, name) < 1 and self.kind != "sentencepiece":
                 yield f"{name} needs a sentencepiece vocabulary, not one of kind {self.kind}"
 
 
@@ -256,14 +259,9 @@ class TranslatorConfig:
             code = getattr(self, name)  # no client could name another one
             if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
                 yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
-        for name in ("label_smoothing", "source_word_dropout", "target_word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                yield f"{name} must lie in [0, 1), not {getattr(self, name)}"
-        for name in ("tokens_per_batch", "max_tokens"):
-            yield f"{name} must be at least 1, not {getattr(self, name)}" if getattr(self, name) < 1 else ""
-        yield f"r_drop must be at least 0, not {self.r_drop}" if not 0 <= self.r_drop < math.inf else ""
-        for name in ("r_drop_after_epochs", "bidirectional_epochs"):
-            yield f"{name} must be at least 0, not {getattr(self, name)}" if getattr(self, name) < 0 else ""
+        yield from outside(self, "[0, 1)", "label_smoothing", "source_word_dropout", "target_word_dropout")
+        yield from below(self, 1, "tokens_per_batch", "max_tokens")
+        yield from below(self, 0, "r_drop", "r_drop_after_epochs", "bidirectional_epochs")
         if self.bidirectional_epochs and not self.tokenizer.joint:
             yield "bidirectional_epochs needs one vocabulary for both languages (tokenizer.joint)"
         if self.bidirectional_epochs and self.tokenizer.source_end != "eos":
@@ -303,11 +301,8 @@ class LyricsConfig:
 
     def problems(self) -> Iterable[str]:
         """Without those of its parts."""
-        for name in ("bptt", "batch_size", "max_characters"):
-            value = getattr(self, name)
-            yield f"{name} must be at least 1, not {value}" if value is not None and value < 1 else ""
-        if not 0 <= self.valid_fraction < 1:
-            yield f"valid_fraction must lie in [0, 1), not {self.valid_fraction:g}"
+        yield from below(self, 1, "bptt", "batch_size", "max_characters")
+        yield from outside(self, "[0, 1)", "valid_fraction", spec="g")
         if self.init_std is not None and not 0 < self.init_std < math.inf:
             yield f"init_std must be more than 0, not {self.init_std:g}"
         if self.loop.patience and self.valid_fraction == 0:
