@@ -1,27 +1,9 @@
 """What can go wrong between a request and its answer. Domain errors know no HTTP: `app.api.errors` maps them.
 
-EngineError
-├── InvalidRequest      the request cannot be answered as it stands (names the field)
-│   ├── TextTooLong     more tokens than the model takes, or characters than the service (names both)
-│   ├── UnknownCharacters  a character model has no such character
-│   └── AnswerTooLarge  more numbers than one answer may hold (says how many, and what would fit)
-├── UnknownModel        no model of that name (or none of that kind)
-├── UnknownGlossary     no glossary with that id, or none for that pair
-├── ModelConflict       what is asked of a model does not go with what is loaded
-├── CheckpointRefused   a folder that cannot be served; what was served before stays
-├── UnknownPair         no translator for that pair of languages
-├── Overloaded          the queue is full; try again in `retry_after_s`
-├── DeadlineExceeded    the answer did not come in time
-├── EngineUnavailable   no device process can take the request now, or it died on the way (retryable)
-└── EngineFailed        this request, and it alone, failed inside the engine
-
 Every message is one sentence for a person: the thing, the limit, the way out.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 
 class EngineError(Exception):
@@ -39,14 +21,20 @@ class EngineError(Exception):
 
 
 class InvalidRequest(EngineError):
+    """The request cannot be answered as it stands; `field` names the input."""
+
     code = "invalid_request"
 
 
 class TextTooLong(InvalidRequest):
+    """More tokens than the model takes, or characters than the service; the message names both."""
+
     code = "text_too_long"
 
 
 class UnknownCharacters(InvalidRequest):
+    """A character model has no such character."""
+
     code = "unknown_characters"
 
 
@@ -57,33 +45,45 @@ class AnswerTooLarge(InvalidRequest):
     code = "answer_too_large"
 
     def __init__(
-        self, message: str, *, values: int, limit: int, suggest: Mapping[str, Any] | None, field: str | None = None
+        self, message: str, *, values: int, limit: int, suggest: dict[str, object] | None, field: str | None = None
     ) -> None:
         super().__init__(message, field=field)
         self.values, self.limit, self.suggest = values, limit, suggest
 
 
 class UnknownModel(EngineError):
+    """No model of that name, or none of that kind."""
+
     code = "unknown_model"
 
 
 class UnknownGlossary(EngineError):
+    """No glossary with that id, or none for that pair."""
+
     code = "unknown_glossary"
 
 
 class ModelConflict(EngineError):
+    """A change of a model does not go with what is loaded."""
+
     code = "model_conflict"
 
 
 class CheckpointRefused(EngineError):
+    """A folder that cannot be served; what was served before stays."""
+
     code = "checkpoint_refused"
 
 
 class UnknownPair(EngineError):
+    """No translator for that pair of languages."""
+
     code = "unknown_pair"
 
 
 class Overloaded(EngineError):
+    """The queue is full; try again in `retry_after_s`."""
+
     code = "overloaded"
 
     def __init__(self, message: str, *, retry_after_s: int, reason: str | None = None) -> None:
@@ -92,12 +92,18 @@ class Overloaded(EngineError):
 
 
 class DeadlineExceeded(EngineError):
+    """The answer did not come in time."""
+
     code = "deadline_exceeded"
 
 
 class EngineUnavailable(EngineError):
+    """No device process can take the request now, or it died on the way; retryable."""
+
     code = "engine_unavailable"
 
 
 class EngineFailed(EngineError):
+    """This request, and it alone, failed inside the engine."""
+
     code = "engine_failed"

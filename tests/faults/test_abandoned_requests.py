@@ -1,4 +1,4 @@
-"""A request that nobody hears until its end, and what it costs after its client has left."""
+"""Requests whose client leaves before the answer, and what they cost after that."""
 
 from __future__ import annotations
 

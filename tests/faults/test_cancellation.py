@@ -1,4 +1,4 @@
-"""Clients who leave at every moment, and what is left of them: nothing."""
+"""Clients that leave at any moment leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real servers that get more than they can do, and readers who take almost nothing."""
+"""Real servers under more requests than they can answer, and with readers that take almost nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool that runs on an event loop of its own, and what is asked of it."""
+"""An engine on an event loop of its own, and requests to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of a pool with a real device process, and those who leave them."""
+"""Streams of an engine with a real device process, read to the end or left."""
 
 from __future__ import annotations
 

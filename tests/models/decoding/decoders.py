@@ -1,4 +1,4 @@
-"""A decoder over a scripted network, and what is asked of it."""
+"""Decoders over a scripted network, and options for them."""
 
 from __future__ import annotations
 

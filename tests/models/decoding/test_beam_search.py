@@ -15,7 +15,7 @@ from tests.models.scripted import Scripted
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_wide_beam_is_brute_force(seed: int, penalty: float) -> None:
+def test_wide_beam_equals_brute_force(seed: int, penalty: float) -> None:
     """Three tokens to choose from and an end, four steps: 81 rows hold them all."""
     network, prompt = Scripted(6, seed=seed), Prompt((5,), (1, 4))
     everything = [
@@ -29,7 +29,7 @@ def test_a_wide_beam_is_brute_force(seed: int, penalty: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_wide_beam_without_ends_is_brute_force(seed: int) -> None:
+def test_wide_beam_without_end_token_equals_brute_force(seed: int) -> None:
     network, prompt = Scripted(3, seed=seed), Prompt((), (1, 2))
     everything = [(total, tokens) for tokens, total, _ in network.everything(prompt, 4, None)]
     assert len(everything) == 81

@@ -75,7 +75,7 @@ def test_sampling_inverts_the_distribution_at_its_counter(seed: int) -> None:
     )
 
 
-def test_a_seed_decides() -> None:
+def test_same_seed_gives_the_same_text() -> None:
     network = Scripted(30, spread=0.3)
     found = [one(network, PROMPT, options(temperature=1.0, seed=seed))[0].tokens for seed in (1, 1, 2, 3)]
     assert found[0] == found[1]
@@ -118,7 +118,7 @@ def test_suppressed_tokens_are_never_chosen(chosen: dict[str, Any]) -> None:
             assert not {0, 1, 2, 4} & set(hypothesis.tokens)
 
 
-def test_only_the_end_is_allowed() -> None:
+def test_text_ends_when_only_the_end_token_is_allowed() -> None:
     rules = TokenRules(EOS, (0, 1, 3, 4))
     for chosen in (options(), options(beam_size=3, n_best=3, max_new_tokens=500), options(temperature=1.0)):
         network = Scripted(5)

@@ -1,4 +1,4 @@
-"""Requests that share a decoder: each gets what it gets alone, however they come and go."""
+"""Requests that share a decoder give the same as alone, in any order of joining and leaving."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def mixed(count: int) -> tuple[list[Prompt], list[DecodingOptions]]:
 
 
 @pytest.mark.parametrize("slots", [1, 5, 6, 13, 64])
-def test_mixed_requests_are_those_alone_whatever_the_slots(slots: int) -> None:
+def test_mixed_requests_equal_single_requests_for_any_number_of_slots(slots: int) -> None:
     network = Scripted(8)
     prompts, chosen = mixed(21)
     together = decode(network, RULES, prompts, chosen, slots=slots)
@@ -96,7 +96,7 @@ def check_rows(decoder: Decoder) -> None:
         assert all(decoder.owners[row] is search for row in search.rows)
 
 
-def test_a_step_without_requests_is_nothing() -> None:
+def test_step_without_requests_gives_an_empty_result() -> None:
     network = Scripted(5)
     decoder = decoder_of(network, 3)
     decoder.join([])
@@ -105,7 +105,7 @@ def test_a_step_without_requests_is_nothing() -> None:
     assert decode(network, RULES, [], options()) == []
 
 
-def test_leavers_free_their_rows_at_once() -> None:
+def test_leaving_requests_free_their_rows_at_once() -> None:
     network = Scripted(8)
     decoder = decoder_of(network, 6)
     decoder.join([("a", PROMPT, options()), ("b", PROMPT, options(beam_size=3)), ("c", PROMPT, options())])

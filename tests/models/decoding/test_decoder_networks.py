@@ -1,4 +1,4 @@
-"""The loop on real networks in fp32: nobody's batch mates change anybody's output."""
+"""The decoder on real networks in fp32: batch mates never change an output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def teacher_forced(network: Any, prompt: Prompt, hypothesis: Hypothesis) -> floa
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_mixed_batches_equal_each_alone(name: str) -> None:
+def test_mixed_batches_equal_single_requests(name: str) -> None:
     make, prompts = NETWORKS[name]
     network = make()
     options = [chosen(n) for n in range(len(prompts))]
@@ -93,7 +93,7 @@ def test_joining_and_leaving_in_the_middle(name: str) -> None:
         same(found, decode(network, RULES, [prompts[n]], chosen(n))[0])
 
 
-def test_an_empty_source_is_translated_alone_as_in_company() -> None:
+def test_empty_source_gives_the_same_alone_and_in_a_batch() -> None:
     network = tiny.transformer()
     empty = Prompt((), (1,))
     alone = decode(network, RULES, [empty], chosen(0))[0]

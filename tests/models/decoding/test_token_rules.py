@@ -48,7 +48,7 @@ def test_a_greedy_text_is_cut_where_its_end_is_forced(seed: int) -> None:
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("limit", [1, 2, 6])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_stream_tells_what_is_answered(seed: int, limit: int, beam: int) -> None:
+def test_streamed_tokens_equal_the_answer(seed: int, limit: int, beam: int) -> None:
     decoder = decoder_of(Scripted(9, seed=seed, spread=1.0), 6, FORCED)
     decoder.join([("key", Prompt((5,), (1,)), options(max_new_tokens=limit, beam_size=beam))])
     told, answer = [], None

@@ -1,4 +1,4 @@
-"""Waiters without any device process: what is sent is kept, what comes back is made up."""
+"""The dispatcher without any device process: sent messages are kept, replies are made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames out of bytes, however they are cut."""
+"""Frames out of byte streams that are cut anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look without some heads: what is written without them is looked for between the steps of all others."""
+"""The search without some heads advances between the steps of other requests."""
 
 from __future__ import annotations
 

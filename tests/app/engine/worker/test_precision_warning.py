@@ -1,4 +1,4 @@
-"""Who asks a CPU for what is slow there is told what is faster."""
+"""A precision that is slow on a CPU logs a warning that names the faster ones."""
 
 from __future__ import annotations
 
