@@ -146,7 +146,10 @@ def _words_in(text: str, start: int, end: int) -> list[Span]:
 
 def surely_fits(text: SegmentedText, room: int) -> bool:
     """Whether every piece fits by its bytes alone, of which a character has four at most."""
-    return all(end - start < room // 4 or len(text.text[start:end].encode()) < room - 2 for start, end in text.spans)
+    for start, end in text.spans:
+        if end - start >= room // 4 and len(text.text[start:end].encode()) >= room - 2:
+            return False
+    return True
 
 
 async def split_to_fit(
@@ -301,7 +304,7 @@ class PreparedSentence:
     @property
     def plain(self) -> bool:
         """Whether its translation needs no repair."""
-        return not (self.protected or self.numbers or self.terms or any(mark.text for mark in self.marks))
+        return not (self.protected or self.numbers or self.terms or (self.marks and self.shown_marks))
 
     @property
     def constrained_request(self) -> TranslationRequest:

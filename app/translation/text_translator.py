@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 
 from app.engine.errors import Overloaded, TextTooLong
 from app.engine.interface import Engine, TranslationOptions, TranslationResult
@@ -87,11 +86,8 @@ class Translator:
     async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslatedText]:
         texts = await self._prepared(requests, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
-        translations = iter(await self._translate_sentences(sentences))
-        return await in_thread_if_long(
-            _characters(requests),
-            lambda: [text.assembled(list(islice(translations, len(text.sentences)))) for text in texts],
-        )
+        translations = await self._translate_sentences(sentences)
+        return await in_thread_if_long(_characters(requests), partial(_assembled_texts, texts, translations))
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         """certain: whether the tokens of all sentences are counted."""
@@ -226,6 +222,16 @@ class Translator:
 
 def _characters(requests: Sequence[TextRequest]) -> int:
     return sum(len(request.text) for request in requests)
+
+
+def _assembled_texts(texts: Sequence[PreparedText], translations: Sequence[TranslationResult]) -> list[TranslatedText]:
+    """translations: of the sentences of all texts, in order."""
+    assembled_texts, start = [], 0
+    for text in texts:
+        end = start + len(text.sentences)
+        assembled_texts.append(text.assembled(translations[start:end]))
+        start = end
+    return assembled_texts
 
 
 def _prepared_texts(requests: Sequence[TextRequest], texts: Sequence[SegmentedText]) -> list[PreparedText]:

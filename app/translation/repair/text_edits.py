@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 from app.engine.interface import AlignedWord, TranslationResult
@@ -91,7 +92,7 @@ def without_invented_layout(translation: TranslationResult, prefix: str) -> Tran
     """The model reads words with single spaces between them; any other layout that it writes is removed, but for that
     of the prefix with which the translation had to begin."""
     edits = list(_layout_edits(translation.text, prefix))
-    alternatives = tuple(strip_invented_layout(text, prefix) for text in translation.alternatives)
+    alternatives = tuple(map(partial(strip_invented_layout, prefix=prefix), translation.alternatives))
     if not edits and alternatives == translation.alternatives:
         return translation
     return with_edits(replace(translation, alternatives=alternatives), edits)
