@@ -20,7 +20,7 @@ from app.engine.registry.training_curves import TrainingCurves
 from models.decoding.options import DecodingOptions
 from models.inspection.gate_conventions import GateSelection
 from models.inspection.head_selection import AttentionKind, AttentionSelection, WalkthroughFocus
-from models.inspection.results import AttentionFindings, AttentionMap, Walkthrough
+from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough
 
 GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
 FloatArray = npt.NDArray[np.float32]
@@ -74,18 +74,6 @@ class TokenExpectation:
     rank: int | None
     entropy: float
     top: tuple[LikelyToken, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GateSummary:
-    """Of all units of a layer, name -> [T]: the mean, and the share that is saturated at the low and at the high end;
-    hidden_change [T]: the mean of |h - the h before|."""
-
-    layer: int
-    mean: Mapping[str, FloatArray]
-    low: Mapping[str, FloatArray]
-    high: Mapping[str, FloatArray]
-    hidden_change: FloatArray
 
 
 @dataclass(frozen=True, slots=True)

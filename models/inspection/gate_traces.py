@@ -13,20 +13,9 @@ from torch import Tensor
 
 from models.inspection.gate_conventions import SATURATED, GateSelection, selected_gates
 from models.inspection.head_selection import SelectionError, resolve
+from models.inspection.results import GateSummary
 from models.interface import Gated, GateShape
 from models.networks.cells import CELLS
-
-
-@dataclass(frozen=True, slots=True)
-class LayerSummary:
-    """Of a whole layer, name -> [T]: the mean of each gate over all units, and the share of them that is saturated, at
-    the low end of its bounds and at the high one (gates without bounds are left out). hidden_change [T]: the mean of
-    |h - the h before|, which is 0 before the first token."""
-
-    mean: Mapping[str, Tensor]
-    low: Mapping[str, Tensor]
-    high: Mapping[str, Tensor]
-    hidden_change: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +28,7 @@ class GateTrace:
     layers: tuple[int, ...]
     units: tuple[tuple[int, ...], ...]
     values: Mapping[str, Tensor]
-    summaries: tuple[LayerSummary, ...]
+    summaries: tuple[GateSummary, ...]
     features: Tensor
 
 
@@ -69,7 +58,7 @@ def gate_trace(network: Gated, tokens: Sequence[int], selection: GateSelection) 
         for name in names
     }
     summaries = tuple(
-        _layer_summary(shape.cell, {name: each[layer] for name, each in whole.items()}) for layer in layers
+        _layer_summary(layer, shape.cell, {name: each[layer] for name, each in whole.items()}) for layer in layers
     )
     cpu = {name: each.cpu() for name, each in values.items()}
     return GateTrace(shape, layers, units, cpu, summaries, whole["h"][-1])
@@ -83,14 +72,14 @@ def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int,
     return tuple(variance.sort(descending=True, stable=True).indices[:wanted].tolist())
 
 
-def _layer_summary(cell: str, gates: Mapping[str, Tensor]) -> LayerSummary:
+def _layer_summary(layer: int, cell: str, gates: Mapping[str, Tensor]) -> GateSummary:
     """gates: name -> [T, N], of one layer."""
-    low, high = dict[str, Tensor](), dict[str, Tensor]()
+    low, high = dict[str, list[float]](), dict[str, list[float]]()
     for name, bounds in CELLS[cell].shown.items():
         if bounds is not None:
-            low[name] = (gates[name] < bounds[0] + SATURATED).float().mean(dim=1).cpu()
-            high[name] = (gates[name] > bounds[1] - SATURATED).float().mean(dim=1).cpu()
+            low[name] = (gates[name] < bounds[0] + SATURATED).float().mean(dim=1).tolist()
+            high[name] = (gates[name] > bounds[1] - SATURATED).float().mean(dim=1).tolist()
     hidden = gates["h"]
     before = torch.cat([torch.zeros_like(hidden[:1]), hidden[:-1]])
-    mean = {name: gates[name].mean(dim=1).float().cpu() for name in CELLS[cell].shown}
-    return LayerSummary(mean, low, high, (hidden - before).abs().mean(dim=1).float().cpu())
+    mean = {name: gates[name].mean(dim=1).float().tolist() for name in CELLS[cell].shown}
+    return GateSummary(layer, mean, low, high, (hidden - before).abs().mean(dim=1).float().tolist())

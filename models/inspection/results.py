@@ -183,3 +183,15 @@ class AttentionFindings(msgspec.Struct, frozen=True):
     steps: list[OutputStep] | None = None
     ablation: Ablation | None = None
     qk: WorkedRow | None = None
+
+
+class GateSummary(msgspec.Struct, frozen=True):
+    """All units of one layer at each of T tokens, name -> [T]: the mean of each gate, and the share of units that are
+    saturated, at the low end of its bounds and at the high one (gates without bounds are left out). hidden_change [T]:
+    the mean of |h - the h before|, which is 0 before the first token. float32."""
+
+    layer: int
+    mean: dict[str, list[float]]
+    low: dict[str, list[float]]
+    high: dict[str, list[float]]
+    hidden_change: list[float]

@@ -22,8 +22,8 @@ from app.api.field_types import (
 from app.api.inspection.attention_request import Index, Indices
 from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import TOP, Step, Token, round_nats
-from app.engine.interface import FloatArray, GateName, GatesResult, GateSummary, ScoreResult, WalkthroughResult
-from models.inspection.results import WalkthroughStep
+from app.engine.interface import GateName, GatesResult, ScoreResult, WalkthroughResult
+from models.inspection.results import GateSummary, WalkthroughStep
 from models.networks.cells import CellKind
 
 WALKTHROUGH_SCHEMA = "walkthrough/1"
@@ -140,8 +140,8 @@ class GateSummaries(BaseModel):
 
     @staticmethod
     def fields_of(summary: GateSummary, decimals: int) -> dict[str, object]:
-        def rounded(values: FloatArray) -> object:
-            return (np.round(values.astype(np.float64), decimals) + 0.0).tolist()
+        def rounded(values: list[float]) -> object:
+            return (np.round(values, decimals) + 0.0).tolist()
 
         parts = {"mean": summary.mean, "low": summary.low, "high": summary.high}
         return {

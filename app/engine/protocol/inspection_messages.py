@@ -10,7 +10,7 @@ import msgspec
 from models.decoding.options import DecodingOptions
 from models.inspection.gate_conventions import GateSelection
 from models.inspection.head_selection import AttentionKind, AttentionSelection, WalkthroughFocus
-from models.inspection.results import AttentionFindings, AttentionMap, Walkthrough
+from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -128,9 +128,7 @@ class ExpectedTokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GatesInspected(Message, frozen=True, tag=True, array_like=True):
-    """values: gate -> [layers, T, units]. units: those of each layer. mean, low, high: gate -> [layers, T], and
-    hidden_change [layers, T], of all units (`models.inspection.gate_traces.LayerSummary`). depth: how many layers the
-    model has."""
+    """values: gate -> [layers, T, units]. units: those of each layer. depth: how many layers the model has."""
 
     id: int
     cell: str
@@ -139,10 +137,7 @@ class GatesInspected(Message, frozen=True, tag=True, array_like=True):
     layers: list[int]
     units: list[list[int]]
     values: dict[str, FloatTensor]
-    mean: dict[str, FloatTensor]
-    low: dict[str, FloatTensor]
-    high: dict[str, FloatTensor]
-    hidden_change: FloatTensor
+    summaries: tuple[GateSummary, ...]
     expected: ExpectedTokens
 
 

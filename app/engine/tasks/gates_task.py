@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from app.engine import input_processor
@@ -10,7 +9,7 @@ from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.errors import AnswerTooLarge, InvalidRequest
 from app.engine.input_processor import selected_count
-from app.engine.interface import FloatArray, GatesQuery, GatesResult, GateSummary
+from app.engine.interface import GatesQuery, GatesResult
 from app.engine.output import token_views
 from app.engine.output.token_views import with_word_numbers
 from app.engine.protocol import messages as m
@@ -26,8 +25,15 @@ class GatesTask:
 
     async def gates(self, job: GatesQuery) -> GatesResult:
         checkpoint = inspected_lyricist(self._registry, job.model)
+
+        def tokenize() -> tuple[int, ...]:
+            if not job.text:
+                raise InvalidRequest("The text is empty: give at least one character.", field="text")
+            input_processor.refuse_unknown_characters(checkpoint, job.text, "text")
+            return input_processor.lyrics_token_ids(checkpoint, job.text)
+
         with self._registry.in_use([checkpoint]):
-            tokens = await input_processor.run_tokenizer(len(job.text), lambda: _text_token_ids(checkpoint, job.text))
+            tokens = await input_processor.run_tokenizer(len(job.text), tokenize)
             check_gates_size(checkpoint.config, job, len(tokens))
             with self._admission.admitted(Demand(checkpoint.name, 1, len(tokens), 0, rows=0)):
                 message = m.InspectGates(0, checkpoint.key, list(tokens), job.selection, job.top_k, job.max_values)
@@ -42,13 +48,6 @@ def inspected_lyricist(registry: ModelRegistry, name: str | None) -> ModelVersio
             f"{name} is a translator and has no gates to show; name a lyricist, or ask POST /attention.", field="model"
         )
     return registry.named(name, "lyrics")
-
-
-def _text_token_ids(checkpoint: ModelVersion, text: str) -> tuple[int, ...]:
-    if not text:
-        raise InvalidRequest("The text is empty: give at least one character.", field="text")
-    input_processor.refuse_unknown_characters(checkpoint, text, "text")
-    return input_processor.lyrics_token_ids(checkpoint, text)
 
 
 def check_gates_size(config: CheckpointConfig, job: GatesQuery, tokens: int) -> None:
@@ -109,26 +108,9 @@ def _gates_result(checkpoint: ModelVersion, job: GatesQuery, result: m.GatesInsp
         text=job.text,
         tokens=(*start, *with_word_numbers(token_views.text_tokens(tokenizer, job.text), job.text)),
         layers=tuple(result.layers),
-        units=tuple(tuple(each) for each in result.units),
-        values=_arrays(result.values),
+        units=tuple(map(tuple, result.units)),
+        values={name: token_views.float_array(values) for name, values in result.values.items()},
         bounds={name: convention.shown[name] for name in result.values},
-        summaries=_summaries(result),
+        summaries=result.summaries,
         steps=token_views.token_expectations(tokenizer, result.expected),
     )
-
-
-def _summaries(result: m.GatesInspected) -> tuple[GateSummary, ...]:
-    mean, low, high = _arrays(result.mean), _arrays(result.low), _arrays(result.high)
-    change = token_views.float_array(result.hidden_change)
-    return tuple(
-        GateSummary(layer, _row(mean, place), _row(low, place), _row(high, place), change[place])
-        for place, layer in enumerate(result.layers)
-    )
-
-
-def _arrays(part: Mapping[str, m.FloatTensor]) -> dict[str, FloatArray]:
-    return {name: token_views.float_array(each) for name, each in part.items()}
-
-
-def _row(part: Mapping[str, FloatArray], place: int) -> dict[str, FloatArray]:
-    return {name: each[place] for name, each in part.items()}

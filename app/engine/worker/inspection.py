@@ -7,7 +7,7 @@ hundreds of steps in one go would hold up every other request, and might pass fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,15 +107,10 @@ def trace_or_score(
         found = _gate_trace(network, request)
         expected = scoring.expected(teacher_forced(network), found.features, request.tokens[1:], rules, request.top_k)
         require_finite(*found.values.values(), found.features)
-        return _traced_message(request.id, found, _checked_expectation(request, expected))
+        return _traced_message(request.id, found, _expected_message(expected))
     asked = rules if request.by_rules else None
     scored = scoring.score(teacher_forced(network), request.source, request.target, asked, request.top_k)
-    return m.TokensScored(request.id, _checked_expectation(request, scored))
-
-
-def _checked_expectation(request: m.InspectGates | m.ScoreTokens, expected: scoring.Expected) -> m.ExpectedTokens:
-    require_finite(expected.entropies, logits=expected.log_probabilities)
-    return _expected_message(expected)
+    return m.TokensScored(request.id, _expected_message(scored))
 
 
 def _gate_trace(network: object, request: m.InspectGates) -> GateTrace:
@@ -138,21 +133,13 @@ def _traced_message(request: int, found: GateTrace, expected: m.ExpectedTokens) 
         layers=list(found.layers),
         units=[list(each) for each in found.units],
         values={name: _float_tensor(each) for name, each in found.values.items()},
-        mean=_stacked_by_layer([each.mean for each in found.summaries]),
-        low=_stacked_by_layer([each.low for each in found.summaries]),
-        high=_stacked_by_layer([each.high for each in found.summaries]),
-        hidden_change=_float_tensor(torch.stack([each.hidden_change for each in found.summaries])),
+        summaries=found.summaries,
         expected=expected,
     )
 
 
-def _stacked_by_layer(layers: Iterable[Mapping[str, Tensor]]) -> dict[str, m.FloatTensor]:
-    """name -> [layers, T]."""
-    each = list(layers)
-    return {name: _float_tensor(torch.stack([layer[name] for layer in each])) for name in each[0]}
-
-
 def _expected_message(found: scoring.Expected) -> m.ExpectedTokens:
+    require_finite(found.entropies, logits=found.log_probabilities)
     return m.ExpectedTokens(
         _float_tensor(found.log_probabilities),
         found.ranks.tolist(),

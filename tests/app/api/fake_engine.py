@@ -21,7 +21,6 @@ from app.engine.interface import (
     FinishReason,
     GatesQuery,
     GatesResult,
-    GateSummary,
     GenerationRequest,
     GenerationResult,
     LikelyToken,
@@ -42,7 +41,7 @@ from app.engine.interface import (
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from app.engine.output.token_views import word_spans
 from app.engine.registry.training_curves import Curve, TrainingCurves
-from models.inspection.results import AttentionFindings, AttentionMap, Walkthrough, WalkthroughStep
+from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough, WalkthroughStep
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -219,7 +218,7 @@ class FakeEngine:
     async def gates(self, job: GatesQuery) -> GatesResult:
         self._record(job)
         self._check_model(job.model)
-        half = np.array([0.5, 0.12345678], dtype=np.float32)
+        half = np.array([0.5, 0.12345678], dtype=np.float32).tolist()
         return GatesResult(
             model=job.model or LYRICIST.name,
             cell="gru",

@@ -10,7 +10,7 @@ from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
 from models.decoding.hypothesis import Hypothesis
 from models.inspection.gate_conventions import GateSelection
 from models.inspection.head_selection import Head
-from models.inspection.results import AttentionMap
+from models.inspection.results import AttentionMap, GateSummary
 from tests.app.engine.frames import framed
 from tests.request_builders import decode_message, inspect_attention
 
@@ -40,7 +40,9 @@ def test_every_message_survives_the_crossing() -> None:
         m.Finished(1, [Hypothesis((7, 8), -1.25, -0.625, True, (-0.5, -0.75), (((7, -0.5),), ()))]),
         m.Failed(2, "invalid_request", "no", "layers"),
         m.AttentionInspected(2, {"cross": AttentionMap((0,), (1,), (1, 1, 1, 2), b"\0" * 8)}),
-        m.GatesInspected(4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, {"z": VALUES}, {}, {}, VALUES, EXPECTED),
+        m.GatesInspected(
+            4, "gru", 1, 8, [0], [[7]], {"z": VALUES}, (GateSummary(0, {"z": [0.5]}, {}, {}, [0.25]),), EXPECTED
+        ),
         m.TokensScored(5, EXPECTED),
         m.PairsAligned(6, [[(0, 1, 0.5)], []], [[-0.25], []]),
     ]
