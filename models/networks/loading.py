@@ -40,7 +40,7 @@ DRAWS = {
 }
 
 
-def architecture(name: str, config: Any) -> dict[str, Any]:
+def architecture(name: str, config: TransformerConfig | RecurrentConfig) -> dict[str, Any]:
     """What config.json records of a network."""
     return {"name": name, **asdict(config)}
 

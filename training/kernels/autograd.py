@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from torch.autograd.function import once_differentiable
 
 from training.kernels import packing
 from training.kernels.packing import Packed, Side, address, check, linear, matrix, readable
+
+Context: TypeAlias = Any  # autograd's, on which a function keeps what its way back needs
+OptionalTensor = Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,13 @@ class Embed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, library: ctypes.CDLL, side: Side, table: Tensor, positions: Tensor, scale: float, dropping: Dropping
+        ctx: Context,
+        library: ctypes.CDLL,
+        side: Side,
+        table: Tensor,
+        positions: Tensor,
+        scale: float,
+        dropping: Dropping,
     ) -> Tensor:
         y = matrix(side.tokens, table.size(1))
         ctx.call = packing.Embedding(
@@ -109,7 +118,7 @@ class Embed(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Context, dy: Tensor) -> tuple[OptionalTensor, ...]:
         dy, dtable = dy.contiguous(), torch.empty(ctx.shape)
         ctx.call.dy, ctx.call.dtable = address(dy), address(dtable)
         check(ctx.library.embedding_back(byref(ctx.call)))
@@ -120,7 +129,7 @@ class Norm(torch.autograd.Function):
     """x [N, C] -> its layer norm."""
 
     @staticmethod
-    def forward(ctx: Any, library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    def forward(ctx: Context, library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
         x, y, statistics = x.contiguous(), matrix(*x.shape), torch.empty(len(x), 2)
         around = packing.Around(x.size(1), 1, address(weight), address(bias), None, None, epsilon)
         around.x, around.y, around.statistics = address(x), address(y), address(statistics)
@@ -132,7 +141,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Context, dy: Tensor) -> tuple[OptionalTensor, ...]:
         x, weight, bias, _ = ctx.saved_tensors
         dy, around = dy.contiguous(), ctx.call.around
         found = matrix(*x.shape), torch.empty_like(weight), torch.empty_like(bias)
@@ -150,7 +159,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: Context,
         library: ctypes.CDLL,
         features: Tensor,
         targets: Tensor,
@@ -181,7 +190,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dloss: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Context, dloss: Tensor) -> tuple[OptionalTensor, ...]:
         if ctx.found is None:
             raise RuntimeError(
                 "This loss was differentiated once already, which uses its gradients up: compute it anew."
@@ -189,9 +198,6 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         dx, dweight, dbias = (None if each is None else each.mul_(dloss) for each in ctx.found)
         ctx.found = None
         return None, dx, None, dweight, dbias, None, None, None
-
-
-OptionalTensor = Tensor | None
 
 
 def empty_like(*tensors: OptionalTensor) -> tuple[Any, ...]:
@@ -202,7 +208,7 @@ class FeedForward(torch.autograd.Function):
     """x [N, C], the norm's weight and bias, those of both maps -> y [N, C]."""
 
     @staticmethod
-    def forward(ctx: Any, frame: Frame, x: Tensor, *weights: Tensor) -> Tensor:
+    def forward(ctx: Context, frame: Frame, x: Tensor, *weights: Tensor) -> Tensor:
         weight, bias, widen, widen_bias, narrow, narrow_bias = weights
         x, held = readable(x), list[Tensor]()
         around, hidden = Around(frame, x, weight, bias), matrix(len(x), len(widen))
@@ -218,7 +224,7 @@ class FeedForward(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Context, dy: Tensor) -> tuple[OptionalTensor, ...]:
         frame: Frame = ctx.frame
         x, weight, bias, widen, widen_bias, narrow, narrow_bias, statistics, other, hidden = ctx.saved_tensors
         held, dy = list[Tensor](), dy.contiguous()
@@ -237,7 +243,7 @@ class Attention(torch.autograd.Function):
     queries, keys and values and of the output -> y [N, C]."""
 
     @staticmethod
-    def forward(ctx: Any, frame: Frame, x: Tensor, memory: OptionalTensor, *weights: OptionalTensor) -> Tensor:
+    def forward(ctx: Context, frame: Frame, x: Tensor, memory: OptionalTensor, *weights: OptionalTensor) -> Tensor:
         weight, bias = weights[:2]
         assert weight is not None
         assert bias is not None
@@ -256,7 +262,7 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Context, dy: Tensor) -> tuple[OptionalTensor, ...]:
         frame: Frame = ctx.frame
         x, memory, weight, bias, *saved = ctx.saved_tensors
         weights, kept, held, dy = saved[:4], tuple(saved[6:]), list[Tensor](), dy.contiguous()

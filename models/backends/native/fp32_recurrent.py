@@ -7,7 +7,6 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_int64, c_void_p
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -119,7 +118,7 @@ class NativeRecurrent(EagerRecurrent):
         assert hidden.is_contiguous() and memory.is_contiguous() and hidden.dtype == torch.float32
         return State(hidden.data_ptr(), memory.data_ptr(), hidden.size(1))
 
-    def _check(self, status: Any) -> None:
+    def _check(self, status: int) -> None:
         if status == OUT_OF_RANGE:
             raise IndexError("a token is not in the vocabulary, or there is no such row")
         if status == NO_MEMORY:

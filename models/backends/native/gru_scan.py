@@ -9,6 +9,7 @@ turned once a sequence.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_int64, c_void_p
 from typing import Any
 
@@ -109,5 +110,5 @@ class GruScan(torch.autograd.Function):
         )
 
 
-def _call(kernel: Any, rows: int, width: int, *tensors: Tensor) -> None:
+def _call(kernel: Callable[..., None], rows: int, width: int, *tensors: Tensor) -> None:
     kernel(c_int64(rows), c_int64(width), *(c_void_p(tensor.data_ptr()) for tensor in tensors))

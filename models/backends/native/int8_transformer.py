@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +18,6 @@ from models.backends.torch.int8_linear import rounded_weight
 from models.backends.torch.kv_cache import Ints, zeros
 from models.interface import Prompt
 from models.networks.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, Transformer
-
-Field = tuple[str, Any]
 
 
 class Product(ctypes.Structure):
@@ -144,6 +141,7 @@ class NativeState:
         self.addresses = tuple(array.ctypes.data for array in (self.slots, self.lengths, self.source_lengths))
 
 
+Array = Ints | Tensor | int | None
 ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 
@@ -268,7 +266,9 @@ class NativeTransformer:
         self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
         state.lengths[written], state.source_lengths[written] = lengths, source_lengths
 
-    def _call(self, function: Any, state: NativeState, count: int, *arrays: Ints | Tensor | int | None) -> None:
+    def _call(
+        self, function: Callable[..., int], state: NativeState, count: int, *arrays: Ints | Tensor | int | None
+    ) -> None:
         """arrays: contiguous, and alive as long as the call; or their addresses."""
         model = ctypes.addressof(self.model)
         status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))
@@ -278,7 +278,7 @@ class NativeTransformer:
             raise MemoryError("there is no memory for what the rows of a call need")
 
 
-def address(array: Ints | Tensor | int | None) -> int | None:
+def address(array: Array) -> int | None:
     if array is None or isinstance(array, int):
         return array
     assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous

@@ -84,10 +84,7 @@ def cuda_graph(run: Callable[[], Tensor]) -> Recording:
     return Recording(graph.replay, logits)
 
 
-@cache
-def _pool() -> tuple[int, int]:
-    handle: tuple[int, int] = torch.cuda.graph_pool_handle()
-    return handle
+_pool = cache(torch.cuda.graph_pool_handle)
 
 
 class Graphed:

@@ -53,6 +53,7 @@ class EagerRecurrent:
     def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
         """What a step does on the device: a CUDA graph can hold it."""
         hidden, memory = state.hidden[:, : shape.rows], state.memory[:, : shape.rows]
+        logits: Tensor
         logits, after = self.network(tokens[:, None], RecurrentState(hidden, memory))
         hidden.copy_(after.hidden)
         memory.copy_(after.memory)
