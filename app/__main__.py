@@ -7,7 +7,6 @@ PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503; the exit status i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -30,28 +29,20 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[object, object, None]]) -> None:
         super().__init__(config)
-        self._drain, self._draining = drain, asyncio.Event()
+        self._drain = drain
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        drains = asyncio.create_task(self._drain_on_signal())
-        try:
-            await super().serve(sockets)
-        finally:
-            drains.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await drains
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
             os._exit(128 + sig)  # the device processes end with this one
         self.should_exit = True
-        self._loop.call_soon_threadsafe(self._draining.set)
-
-    async def _drain_on_signal(self) -> None:
-        await self._draining.wait()
-        log.info("draining; a second signal ends at once")
-        await self._drain()
+        if self._loop is not None:
+            log.info("draining; a second signal ends at once")
+            asyncio.run_coroutine_threadsafe(self._drain(), self._loop)
 
 
 async def _nothing() -> None:

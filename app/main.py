@@ -32,14 +32,14 @@ from app.api.generation import routes as generation
 from app.api.google import routes as google
 from app.api.inspection import routes as inspection
 from app.api.libretranslate import routes as libretranslate
-from app.api.middleware.access_log import AccessLog
 from app.api.middleware.fair_start import FairStart
-from app.api.middleware.request_id import REQUEST_ID_HEADER, RequestId
+from app.api.middleware.request_log import REQUEST_ID_HEADER, RequestLog
 from app.api.openai import routes as openai
 from app.api.operations import routes as operations
 from app.api.operations.web_pages import add_docs, add_page
+from app.api.request_body import RequestLimits
 from app.api.route import ApiRouting
-from app.api.services import KeylessUsage, RequestLimits, Services
+from app.api.services import KeylessUsage, Services
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_work import CountingEngine
@@ -225,9 +225,8 @@ def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans:
     """From the inside out: every refusal has a request id and is logged, and allowed pages can read all of it."""
     routes = [route for router in _ROUTERS for route in router.routes]
     app.add_middleware(ApiRouting, routes=routes, limits=services.limits)
-    app.add_middleware(RequestId)
     app.add_middleware(FairStart)
-    app.add_middleware(AccessLog, metrics=services.metrics, enabled=settings.request_log)
+    app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log)
     if spans is not None:
         app.add_middleware(spans.middleware)
     if settings.trusted_proxies:

@@ -11,15 +11,16 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import Scope
 
 from app.access.authorization import KeyMissing, KeyWrong, LimitReached, QuotaExceeded, RateLimited, ScopeMissing
 from app.api.field_types import doc, field_name, quotable, validation_message
-from app.api.responses import JsonResponse
 from app.engine.errors import (
     AnswerTooLarge,
     CheckpointRefused,
@@ -184,31 +185,29 @@ def error_body(scope: Scope, code: str, message: str, field: str | None = None) 
     )
 
 
-def error_response(
-    scope: Scope, status: int, body: ErrorAnswer, headers: Mapping[str, str] | None = None
-) -> JsonResponse:
+def error_response(scope: Scope, status: int, body: ErrorAnswer, headers: Mapping[str, str] | None = None) -> Response:
     """`body` in the form of the route's family."""
     schema: type[ErrorSchema] = getattr(scope.get("route"), "error_schema", ErrorAnswer)
     content = schema.from_error(status, body).model_dump(exclude_unset=True)
-    return JsonResponse(content, status_code=status, headers=headers)
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 def internal_error(scope: Scope) -> ErrorAnswer:
     return error_body(scope, "internal_error", INTERNAL_ERROR_MESSAGE)
 
 
-def not_found(scope: Scope, message: str) -> JsonResponse:
+def not_found(scope: Scope, message: str) -> Response:
     """404 for a stored thing that is not there (any more)."""
     return error_response(scope, 404, error_body(scope, "not_found", message))
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Engine errors, invalid input and wrong paths; `RequestId` catches everything else."""
+    """Engine errors, invalid input and wrong paths; `RequestLog` catches everything else."""
     for kind in (EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle_error)
 
 
-async def handle_error(request: Request, error: Exception) -> JsonResponse:
+async def handle_error(request: Request, error: Exception) -> Response:
     """The answer to an error of these three kinds; any other is raised again."""
     if isinstance(error, HTTPException):
         return _http_exception(request, error)
@@ -222,7 +221,7 @@ async def handle_error(request: Request, error: Exception) -> JsonResponse:
     return error_response(request.scope, status, body, headers)
 
 
-def _http_exception(request: Request, error: HTTPException) -> JsonResponse:
+def _http_exception(request: Request, error: HTTPException) -> Response:
     status, path, message = error.status_code, quotable(request.url.path), str(error.detail)
     if status == 404:
         message = f"There is nothing at {path}; /docs lists every path."

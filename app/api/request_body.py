@@ -1,4 +1,4 @@
-"""From the bytes of a request to its fields: limits, JSON, URL-encoded forms, forms of several parts (RFC 7578)."""
+"""The limits of a request, and the way from its bytes to its fields: JSON, forms, forms of several parts (RFC 7578)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import email.message
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, cast
 from urllib.parse import parse_qsl
@@ -18,7 +18,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.exceptions import HTTPException
 
 from app.api.field_types import describe_value, quotable
-from app.engine.errors import InvalidRequest
+from app.engine.errors import InvalidRequest, TextTooLong
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks  # the library defines it for type checkers alone
@@ -34,6 +34,60 @@ _NOT_UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 _TAKES = "send it as RFC 7578 says, as curl -F does."
 
 Fields = dict[str, object]
+_LARGEST_BEAM = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """The section of the settings that limits one request; every `check` raises `InvalidRequest`."""
+
+    max_body_bytes: int
+    max_file_bytes: int
+    max_batch_texts: int
+    max_text_characters: int
+    max_alternatives: int
+    max_new_tokens: int
+    max_samples: int
+    max_attention_values: int
+    slots_per_model: int
+    request_timeout_s: float  # also of a client that reads nothing of a stream, or sends nothing of a body
+
+    def check_texts(self, texts: Sequence[str], field: str) -> None:
+        """The number of texts, and the characters (code points) of each."""
+        if len(texts) > self.max_batch_texts:
+            raise InvalidRequest(
+                f'"{field}" has {len(texts):,} texts; one request takes {self.max_batch_texts:,}.'
+                " Send them in several.",
+                field=field,
+            )
+        for text in texts:
+            if len(text) > self.max_text_characters:
+                raise TextTooLong(
+                    f'"{field}" has a text of {len(text):,} characters; one text may have'
+                    f" {self.max_text_characters:,}. Send it in parts.",
+                    field=field,
+                )
+
+    def check_alternatives(self, alternatives: int) -> None:
+        _check("alternatives", alternatives, self.max_alternatives)
+
+    def check_samples(self, n: int) -> None:
+        _check("n", n, self.max_samples)
+
+    def check_new_tokens(self, max_new_tokens: int, field: str = "max_new_tokens") -> None:
+        _check(field, max_new_tokens, self.max_new_tokens)
+
+    def check_search(self, beam_size: int | None, max_new_tokens: int | None) -> None:
+        """Options of a beam search; None: the server's own. Each hypothesis takes a slot."""
+        if beam_size is not None:
+            _check("beam_size", beam_size, min(_LARGEST_BEAM, self.slots_per_model))
+        if max_new_tokens is not None:
+            self.check_new_tokens(max_new_tokens)
+
+
+def _check(field: str, value: int, limit: int) -> None:
+    if value > limit:
+        raise InvalidRequest(f'"{field}" is {describe_value(value)}; this server takes at most {limit:,}.', field=field)
 
 
 class ClientDisconnected(HTTPException):

@@ -1,4 +1,4 @@
-"""JSON responses, encoded by msgspec; large ones are built and compressed in a thread."""
+"""Large responses, built and compressed in a thread."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ MIN_COMPRESSED_BYTES = 1400  # a smaller body fits into one packet
 COMPRESSION_LEVEL = 5  # of zlib-ng: as small as zlib's 6, in a fifth of the time (benchmarks/LOG.md)
 GZIP_WINDOW_BITS = 16 + 15  # its header, and the largest window
 _QUALITY_ZERO = re.compile(r"q\s*=\s*0(\.0*)?")  # RFC 9110, 12.4.2
-
-
-class JsonResponse(Response):
-    """Compact JSON in UTF-8. Numbers that JSON cannot write (NaN, infinity) become null."""
-
-    media_type = "application/json"
-
-    def render(self, content: object) -> bytes:
-        return msgspec.json.encode(content)
 
 
 async def large_response(

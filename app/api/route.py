@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import ClassVar, TypeVar
 
+import msgspec
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -26,8 +27,7 @@ from app.api.access_control import OPEN_PATHS, caller_of, charge, identify
 from app.api.errors import ErrorAnswer, ErrorSchema, Statuses, handle_error
 from app.api.event_stream import EventStream
 from app.api.field_types import RequestFields
-from app.api.request_body import Fields, parse_fields, read_body
-from app.api.services import RequestLimits
+from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
 from app.engine.errors import EngineError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -36,7 +36,7 @@ Handler = Callable[[Request], Coroutine[object, object, Response]]
 
 class ApiRoute(APIRoute):
     """A route of our own families: JSON objects alone. The endpoint of a route with a body is called as (body, request,
-    services) and the parameters of its path, and returns a model or a response. Subclasses are families."""
+    services) and the parameters of its path, and returns a model, its fields or a response. Subclasses are families."""
 
     statuses: ClassVar[Statuses] = {}  # of errors, where they differ from `errors.STATUS`
     error_schema: ClassVar[type[ErrorSchema]] = ErrorAnswer
@@ -75,7 +75,11 @@ class ApiRoute(APIRoute):
             answer = await self._charged_answer(request)
         if isinstance(answer, Response):
             return answer
-        content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
+        content: bytes | str
+        if isinstance(answer, BaseModel):
+            content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
+        else:
+            content = msgspec.json.encode(answer)
         return Response(content, status_code=self.status_code or 200, media_type="application/json")
 
     def fields(self, request: Request) -> Fields:
@@ -87,7 +91,7 @@ class ApiRoute(APIRoute):
             repeated=self.repeated_fields,
         )
 
-    async def _charged_answer(self, request: Request) -> Response | BaseModel:
+    async def _charged_answer(self, request: Request) -> object:
         """A request counts once for each of its texts, and costs their characters. An invalid or unreadable one counts
         once, for the key in a header or else for the address; a failed one costs no characters."""
         try:
@@ -109,9 +113,7 @@ class ApiRoute(APIRoute):
         services = request.app.state.services
         refund = partial(services.access.give_back, caller_of(request), characters)
         try:
-            answer: Response | BaseModel = await self.endpoint(
-                body=body, request=request, services=services, **request.path_params
-            )
+            answer: object = await self.endpoint(body=body, request=request, services=services, **request.path_params)
         except Exception:
             await refund()
             raise

@@ -9,7 +9,7 @@ from app.api.errors import documented
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.generation.schemas import GenerateAnswer, GenerateDone, GenerateRequest
 from app.api.route import ApiRoute
-from app.api.services import RequestLimits, ServicesDependency
+from app.api.services import ServicesDependency
 from app.engine.interface import GenerationRequest
 
 router = APIRouter(tags=["Generate"], route_class=ApiRoute)
@@ -47,18 +47,15 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
 async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Response | GenerateAnswer:
     """Continues `prompt`. The answer's `seed` writes the same text again. With `logprobs` the answer and each event
     `token` have `tokens`, whose texts join to their text."""
-    job = _job(body, services.limits)
-    if body.stream:
-        opened, write_timeout_s = services.engine.stream_generation(job), services.limits.request_timeout_s
-        return EventStream(opened, GenerateDone.fields_of, write_timeout_s, indexed=job.n > 1)
-    return GenerateAnswer.from_result(await while_connected(request, services.engine.generate(job)))
-
-
-def _job(body: GenerateRequest, limits: RequestLimits) -> GenerationRequest:
+    limits = services.limits
     limits.check_texts([body.prompt], "prompt")
     limits.check_samples(body.n)
     max_new_tokens = body.max_new_tokens
     if "max_new_tokens" in body.model_fields_set:
         limits.check_new_tokens(max_new_tokens)
     decoding = body.decoding(min(max_new_tokens, limits.max_new_tokens))  # the default may lie above the limit
-    return GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)
+    job = GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)
+    if body.stream:
+        opened, write_timeout_s = services.engine.stream_generation(job), limits.request_timeout_s
+        return EventStream(opened, GenerateDone.fields_of, write_timeout_s, indexed=job.n > 1)
+    return GenerateAnswer.from_result(await while_connected(request, services.engine.generate(job)))

@@ -33,8 +33,7 @@ from app.api.libretranslate.schemas import (
     TranslateFileRequest,
     TranslateRequest,
 )
-from app.api.request_body import MULTIPART, URLENCODED, also_takes
-from app.api.responses import JsonResponse
+from app.api.request_body import MULTIPART, URLENCODED, Fields, also_takes
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.engine.errors import EngineUnavailable, InvalidRequest
@@ -91,7 +90,7 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
         }
     ),
 )
-async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Response:
+async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Response | Fields:
     """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
     texts, limits = body.texts, services.limits
     limits.check_texts(texts, "q")
@@ -115,7 +114,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
             opened, lambda text: TranslateDone.fields_of_stream(body, text, detections), limits.request_timeout_s
         )
     translations = await while_connected(request, services.translator.translate(jobs))
-    return JsonResponse(TranslateAnswer.fields_of(body, translations, detections))
+    return TranslateAnswer.fields_of(body, translations, detections)
 
 
 @router.post(
@@ -131,7 +130,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
         s503="Models are still loading; Retry-After says when to try again.",
     ),
 )
-async def detect(body: DetectRequest, request: Request, services: ServicesDependency) -> Response:
+async def detect(body: DetectRequest, request: Request, services: ServicesDependency) -> list[Fields]:
     """The three likeliest languages of `q`, best first, among those that are loaded. Of several texts one ranking: each
     language with its best text. A text without any language has a confidence of 0."""
     services.limits.check_texts(body.texts, "q")
@@ -147,7 +146,7 @@ async def detect(body: DetectRequest, request: Request, services: ServicesDepend
             best[detection.language] = detection
     ranked = sorted(best.values(), key=lambda detection: -detection.confidence)
     shown = [detection for detection in ranked if detection.confidence][:_SHOWN_LANGUAGES] or ranked[:1]
-    return JsonResponse([DetectedLanguage.fields_of(detection) for detection in shown])
+    return [DetectedLanguage.fields_of(detection) for detection in shown]
 
 
 @router.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1 posts, and `translate` uses it

@@ -24,7 +24,7 @@ from opentelemetry.util.types import Attributes
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.key_file import ANONYMOUS
-from app.api.middleware.access_log import METHODS
+from app.api.middleware.request_log import METHODS
 from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
 
 EXPORT_LIMIT_S = 2  # an unreachable collector must not delay the end of the server

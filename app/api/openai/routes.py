@@ -22,8 +22,8 @@ from app.api.openai.completion_output import (
 )
 from app.api.openai.errors import OpenAIErrorAnswer, OpenAIRoute
 from app.api.openai.schemas import CompletionAnswer, CompletionRequest, CompletionUsage, OpenAIModel, OpenAIModels
-from app.api.responses import JsonResponse
-from app.api.services import RequestLimits, ServicesDependency
+from app.api.request_body import Fields, RequestLimits
+from app.api.services import ServicesDependency
 from app.engine.errors import InvalidRequest, UnknownModel
 from app.engine.interface import GenerationRequest, GenerationResult, ModelInfo
 
@@ -59,7 +59,7 @@ data: [DONE]
         s504="The answer took too long.",
     ),
 )
-async def completions(body: CompletionRequest, request: Request, services: ServicesDependency) -> Response:
+async def completions(body: CompletionRequest, request: Request, services: ServicesDependency) -> Response | Fields:
     """Continues each prompt `n` times. `temperature` is 1 and `max_tokens` 16 unless you say otherwise, as OpenAI's
     are; `suffix`, `logit_bias`, `min_p` and `best_of` above `n` are refused, and fields that are not known ignored."""
     engine = services.engine
@@ -84,7 +84,7 @@ async def completions(body: CompletionRequest, request: Request, services: Servi
 
     prompts, results = await while_connected(request, complete())
     outputs = choices(prompts, results, with_logprobs=body.logprobs is not None)
-    return JsonResponse({**head, "choices": outputs, "usage": CompletionUsage.of_results(results)})
+    return {**head, "choices": outputs, "usage": CompletionUsage.of_results(results)}
 
 
 @router.get("/v1/models", summary="List lyricists", responses=documented_as(OpenAIErrorAnswer))
