@@ -246,11 +246,13 @@ class ModelQueue:
 
     def late(self, now: float) -> list[int]:
         """The requests whose deadline has passed; each is named once."""
-        return [ticket.request.id for ticket in self._deadlines.passed(now)]
+        tickets = self._deadlines.passed(now)
+        return [ticket.request.id for ticket in tickets] if tickets else []
 
     def stale(self, now: float) -> list[int]:
         """The requests that should have started by now and never did; each is named once."""
-        return [ticket.request.id for ticket in self._start_limits.passed(now) if not ticket.began]
+        tickets = self._start_limits.passed(now)
+        return [ticket.request.id for ticket in tickets if not ticket.began] if tickets else []
 
     def take(self, now: float) -> list[list[Ticket]]:
         """Starts as many as there are free rows for, within the budget of padded tokens, but at least one; in groups
@@ -261,7 +263,7 @@ class ModelQueue:
         chosen = self.waiting.choose(self.model.decoder.free, limit, self.prefill_tokens)
         if not chosen:
             return []
-        groups = groups_by_length(chosen)
+        groups = groups_by_length(chosen) if len(chosen) > 1 else [chosen]  # most often one request starts
         while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:
             chosen.pop()
             groups = groups_by_length(chosen)
@@ -279,7 +281,8 @@ class ModelQueue:
             read += ticket.tokens
         self._fresh += tickets
         self.tally.read_tokens += read
-        self.tally.padded_tokens += padded_tokens(tickets) - read
+        if len(tickets) > 1:
+            self.tally.padded_tokens += padded_tokens(tickets) - read
 
     def stepped(self, rows: int, began: float, now: float) -> None:
         """A step has succeeded."""
