@@ -91,6 +91,9 @@ _WAIT = re.compile(r"try again in [\d,.]+ \w+")
 _RANDOM_IDS = re.compile(r'"id":(\s*)("cmpl-[^"]*"|[0-9]{7,})')
 _DROPPED_HEADERS = {"date", "x-request-id", "server-timing", "connection"}
 _VARYING_HEADERS = {"ratelimit-reset", "retry-after", "ratelimit", "last-modified"}
+_REPORTED = re.compile(
+    r'^parlance:(slots|slots_used|kv_cache_usage_perc|num_requests_\w+)\{|route="/metrics"'
+)  # by time
 _REPEATED = ('"/health/ready"', '"/metrics"', '"/v2/document/{document_id}"')  # asked until the answer is there
 _COUNTED = re.compile(
     r"^parlance:(http_requests|request_success|request_refused|prompt_tokens|generation_tokens)_total\{"
@@ -376,6 +379,8 @@ def _normalized_body(request: Request, headers: Mapping[str, str], content: byte
         return base64.b64encode(content).decode()
     if request.path.startswith("/metrics"):
         return _metrics(text)
+    if request.path == "/openapi.json":  # the members of an object have no order
+        return json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True)
     if kind == "text/event-stream":
         return joined_events(text)
     if request.path in ("/generate", "/v1/completions") and not re.search(rb'"seed": \d', request.body or b""):
@@ -406,7 +411,7 @@ def _metrics(text: str) -> str:
     lines = []
     for line in text.splitlines():
         counted = line.startswith("#") or (_COUNTED.match(line) and not any(route in line for route in _REPEATED))
-        if line.startswith(("process_", "python_")) or "_bucket{" in line:
+        if line.startswith(("process_", "python_")) or "_bucket{" in line or _REPORTED.search(line):
             continue
         lines.append(line if counted else line.rpartition(" ")[0])
     return "\n".join([*sorted(lines), "metrics file"])  # models are listed as they were loaded
