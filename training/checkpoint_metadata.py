@@ -23,7 +23,7 @@ from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 from training.evaluation.scores import Scores
 from training.output_folder import STAGING_FOLDER
-from training.training_run import TrainingRun, parameter_count
+from training.training_run import TrainingRun
 
 
 def translator_metadata(
@@ -41,7 +41,7 @@ def translator_metadata(
         suppressed=(PAD, UNKNOWN, BOS),
         max_source_tokens=config.max_tokens,
         max_new_tokens=config.max_tokens,
-        parameters=parameter_count(network),
+        parameters=sum(p.numel() for p in network.parameters()),
         tokenizers={side: tokenizer.kind for side, tokenizer in tokenizers.items()},
         training=asdict(config),
     )
@@ -54,7 +54,7 @@ def lyricist_metadata(
         kind="lyrics",
         architecture=loading.architecture("recurrent", network.config),
         suppressed=tuple(sorted(tokenizer.special.ids())),
-        parameters=parameter_count(network),
+        parameters=sum(p.numel() for p in network.parameters()),
         tokenizers={"target": tokenizer.kind},
         training=asdict(config),
     )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from training import output_folder
 from training.config import run_file
@@ -96,7 +95,3 @@ class TrainingRun:
     def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
         text = run_file.run_file_text(config, self.data, self.device, self.workers.count)
         (self.out / run_file.RUN_FILE).write_text(text, encoding="utf-8")
-
-
-def parameter_count(network: nn.Module) -> int:
-    return sum(p.numel() for p in network.parameters())

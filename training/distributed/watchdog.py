@@ -53,8 +53,18 @@ class Watchdog:
         """Print which ranks died, unless a process has already printed why the run ends."""
         with self.lock:
             if not self._has_printed():
+                missing = self._missing_ranks()
+                restarts, most = (
+                    int(os.environ.get(f"TORCHELASTIC_{name}", "0")) for name in ("RESTART_COUNT", "MAX_RESTARTS")
+                )
+                way_on = "torchrun starts it again" if restarts < most else "go on with --resume where it had saved"
+                sentence = f"The run has been stopped; {way_on}."
+                if missing:
+                    ranks = " and ".join(f"rank {rank} (on {self.hosts[rank]})" for rank in missing)
+                    have = f"of {len(self.hosts)} processes {'has' if len(missing) == 1 else 'have'} died"
+                    sentence = f"The run has stopped, because {ranks} {have}; {way_on}."
                 # a dead process may have left a progress bar without an end of line
-                self.print_once(f"\nerror: {_failure_sentence(self._missing_ranks(), self.hosts)}")
+                self.print_once(f"\nerror: {sentence}")
 
     def watch(self) -> None:
         """From now on SIGTERM ends this process, even where the main thread waits for a GPU that waits for a peer."""
@@ -103,13 +113,3 @@ class Watchdog:
         time.sleep(LAST_STEPS_S)
         self.report_failure()
         os._exit(SIGTERM_EXIT_CODE)
-
-
-def _failure_sentence(missing: list[int], hosts: list[str]) -> str:
-    restarts, most = (int(os.environ.get(f"TORCHELASTIC_{name}", "0")) for name in ("RESTART_COUNT", "MAX_RESTARTS"))
-    way_on = "torchrun starts it again" if restarts < most else "go on with --resume where it had saved"
-    if not missing:
-        return f"The run has been stopped; {way_on}."
-    ranks = " and ".join(f"rank {rank} (on {hosts[rank]})" for rank in missing)
-    have = "has" if len(missing) == 1 else "have"
-    return f"The run has stopped, because {ranks} of {len(hosts)} processes {have} died; {way_on}."

@@ -44,18 +44,16 @@ Scores = dict[str, Score]
 def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
     """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures."""
     bleu, lowercased, chrf = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True), sacrebleu.CHRF()
-    scored = {  # the signatures stand behind the scores
-        "bleu": (bleu, "signature"),
-        "bleu_lowercased": (lowercased, "signature_lowercased"),
-        "chrf": (chrf, "signature_chrf"),
-    }
-    scores: Score = {
-        name: round(metric.corpus_score(outputs, [references]).score, 2) for name, (metric, _) in scored.items()
-    }
-    for metric, signature in scored.values():
-        scores[signature] = str(metric.get_signature())
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
-    return {**scores, "exact_match": round(exact / len(references), 4)}
+    return {
+        "bleu": round(bleu.corpus_score(outputs, [references]).score, 2),
+        "bleu_lowercased": round(lowercased.corpus_score(outputs, [references]).score, 2),
+        "chrf": round(chrf.corpus_score(outputs, [references]).score, 2),
+        "signature": str(bleu.get_signature()),
+        "signature_lowercased": str(lowercased.get_signature()),
+        "signature_chrf": str(chrf.get_signature()),
+        "exact_match": round(exact / len(references), 4),
+    }
 
 
 @torch.inference_mode()
@@ -141,8 +139,7 @@ def hypotheses(
     slots: int = 64,
 ) -> list[list[str]]:
     """Of each source the beam's hypotheses, best first; at least one, which may be empty."""
-    config = checkpoint.config
-    prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in sources]
+    prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     options = [
         DecodingOptions(
             max_new_tokens=new_token_limit(len(p.source), 1 << 16),
@@ -152,7 +149,7 @@ def hypotheses(
         )
         for p in prompts
     ]
-    beams = decode(network, token_rules(config), prompts, options, slots=slots)
+    beams = decode(network, token_rules(checkpoint.config), prompts, options, slots=slots)
     return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
@@ -252,7 +249,13 @@ def evaluate(
         scores = score_translator(
             checkpoint, network, pairs, beam=beam or 1, length_penalty=1.0 if length_penalty is None else length_penalty
         )
-        _warn_of_long_sources(scores, config.max_source_tokens)
+        if count := scores["longer_than_served"]:
+            longer = "is longer" if count == 1 else "are longer"
+            print(
+                f"note: {count:,} of {scores['sentences']:,} sources {longer} than the {config.max_source_tokens:,}"
+                " tokens that this model is served with. A server refuses what is translated and counted here.",
+                file=sys.stderr,
+            )
         return scores
     others = {"--test": test, "--columns": columns, "--beam": beam, "--length-penalty": length_penalty}
     _require_only(f"{folder} is a lyricist: give --corpus FILE", corpus, others)
@@ -270,14 +273,3 @@ def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -
         raise TrainingError(f"{sentence} and no {' and no '.join(given)}.")
     if wanted is None:
         raise TrainingError(f"{sentence}.")
-
-
-def _warn_of_long_sources(scores: Score, most: int) -> None:
-    count = scores["longer_than_served"]
-    if count:
-        longer = "is longer" if count == 1 else "are longer"
-        print(
-            f"note: {count:,} of {scores['sentences']:,} sources {longer} than the {most:,} tokens that this model is"
-            " served with. A server refuses what is translated and counted here.",
-            file=sys.stderr,
-        )

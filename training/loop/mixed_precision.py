@@ -22,23 +22,15 @@ AMX_WIDTH = 384
 def select_format(device: torch.device, wanted: str, network: nn.Module, kernels: str) -> NumberFormat:
     """`auto` is what trains fastest: bf16 on CUDA devices that have it, fp16 on older ones; bf16 on CPUs with AMX, but
     for networks that this project's own kernels train faster in fp32; fp32 elsewhere. AVX512-BF16 alone multiplies in
-    bf16 too, but in 3 times the time of those kernels."""
+    bf16 too, but in 3 times the time of those kernels. kernels: those that train the network in fp32; "": PyTorch's."""
     if wanted in ("fp32", "bf16", "fp16"):
         return wanted  # type: ignore[return-value]
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    return "bf16" if device.type == "cpu" and cpu_has_amx() and not kernels_outrun_amx(network, kernels) else "fp32"
-
-
-def kernels_outrun_amx(network: nn.Module, kernels: str) -> bool:
-    """A Transformer narrower than `AMX_WIDTH` and a GRU of any width, where they have kernels; an LSTM has none.
-    kernels: those that train the network in fp32; "": PyTorch's."""
-    width = getattr(getattr(network, "config", None), "d_model", 0)
-    return bool(kernels) and width < AMX_WIDTH
-
-
-def cpu_has_amx() -> bool:
-    return torch.cpu._is_amx_tile_supported()
+    # kernels outrun AMX on a Transformer narrower than `AMX_WIDTH` and on a GRU of any width
+    kernels_outrun_amx = bool(kernels) and getattr(getattr(network, "config", None), "d_model", 0) < AMX_WIDTH
+    amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
+    return "bf16" if amx and not kernels_outrun_amx else "fp32"
 
 
 class PrecisionState(TypedDict):

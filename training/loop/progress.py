@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
-
-from training.config.run_config import LoopConfig
 
 Sample = tuple[str, str, str]
 """Source, reference, and what the network wrote. A lyricist's reference is ""."""
@@ -42,22 +38,6 @@ class Validation(NamedTuple):
     def __str__(self) -> str:
         bleu = "" if self.bleu is None else f" and BLEU {self.bleu:.2f}"
         return f"held-out loss {self.loss:.4f} nats{bleu}"
-
-
-def validation_is_due(config: LoopConfig, update: int, epoch: int | None) -> bool:
-    """epoch: the number of finished epochs at the end of one, None inside of one."""
-    if config.validate_every_updates and update and update % config.validate_every_updates == 0:
-        return True
-    if epoch is None or not config.validate_every_epochs:
-        return False
-    return epoch % config.validate_every_epochs == 0 or epoch == config.max_epochs
-
-
-@contextlib.contextmanager
-def isolated_random_state(device: torch.device) -> Iterator[None]:
-    """Inference mode inside the block, and training's random numbers go on behind it as if it had drawn none."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.inference_mode():
-        yield
 
 
 @dataclass(slots=True)

@@ -28,7 +28,6 @@ from training.errors import TrainingError, pluralize
 from training.evaluation.scores import likelihood_in_lanes, negative_log_likelihood
 from training.kernels.training_backend import LyricistBackend, TranslatorBackend
 
-SPECIAL_IDS = (PAD, UNKNOWN, BOS, EOS)
 LEAD_CHARACTERS = 512  # that a validation lane reads before those that it counts
 VALIDATION_LANES = 32
 
@@ -71,7 +70,7 @@ def drop_words(ids: Tensor, share: float) -> Tensor:
     if not share:
         return ids
     dropped = torch.rand(ids.shape, device=ids.device) < share
-    return ids.masked_fill(dropped & (ids > max(SPECIAL_IDS)), UNKNOWN)
+    return ids.masked_fill(dropped & (ids > max(PAD, UNKNOWN, BOS, EOS)), UNKNOWN)
 
 
 class TranslationTask:

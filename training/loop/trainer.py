@@ -26,7 +26,7 @@ from training.errors import TrainingError, pluralize
 from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
 from training.loop.optimizer_step import DIVERGENCE_ADVICE, OptimizerStep, StepMeasurement, StepMeter, all_finite
-from training.loop.progress import Outcome, Progress, Validator, validation_is_due
+from training.loop.progress import Outcome, Progress, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
 from training.loop.tasks import AnyTask
 from training.loop.weight_selection import WeightSelection
@@ -90,7 +90,12 @@ class Trainer:
             batches = self.task.batches(progress.epoch)
             if not batches:
                 raise TrainingError("This corpus is too small for a single batch of this recipe.")
-            self._plan(len(batches))
+            self.planner.begin_epoch(progress, len(batches))
+            if self.limits_changed:
+                self.limits_changed, note = False, self.planner.follow_limits(progress, len(batches))
+                self._save(force=True)
+                self._note(note)
+            self._note(self.planner.short_warmup(progress.update))
             while progress.batch < len(batches):
                 if ended_by := self._limit_reached():
                     return ended_by
@@ -103,16 +108,6 @@ class Trainer:
                     self._save()
             self._end_of_epoch()
         return ended_by
-
-    def _plan(self, batches: int) -> None:
-        """Before the first update of an epoch or of a session."""
-        self.planner.begin_epoch(self.progress, batches)
-        if self.limits_changed:
-            self.limits_changed = False
-            note = self.planner.follow_limits(self.progress, batches)
-            self._save(force=True)
-            self._note(note)
-        self._note(self.planner.short_warmup(self.progress.update))
 
     def _note(self, sentence: str) -> None:
         if sentence:
@@ -166,7 +161,12 @@ class Trainer:
         self._save()
 
     def _validate_if_due(self, epoch: int | None = None) -> None:
-        if validation_is_due(self.config, self.progress.update, epoch):
+        """epoch: the number of finished epochs at the end of one, None inside of one."""
+        config, update = self.config, self.progress.update
+        due = bool(config.validate_every_updates and update and update % config.validate_every_updates == 0)
+        if epoch is not None and config.validate_every_epochs:
+            due = due or epoch % config.validate_every_epochs == 0 or epoch == config.max_epochs
+        if due:
             self._validate()
 
     def _validate(self) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from training.config.run_config import LoopConfig
 from training.distributed.process_group import Workers
 from training.loop import snapshot
-from training.loop.progress import Outcome, Progress, Quality, Validation, Validator, isolated_random_state
+from training.loop.progress import Outcome, Progress, Quality, Validation, Validator
 from training.loop.tasks import AnyTask
 
 Weights = dict[str, Tensor]
@@ -102,10 +102,6 @@ class BestWeights:
             for name, value in best.items()
         }
 
-    def mean_description(self) -> str:
-        updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in self.kept))
-        return f"the mean of the {len(self.kept)} best validated weights (updates {updates})"
-
     def restore(self, kept: list[tuple[float, int]]) -> None:
         """TrainingError if a file is missing or broken."""
         self.kept = [(cost, update) for cost, update in kept]
@@ -184,12 +180,14 @@ class WeightSelection:
             self.network.load_state_dict(last)
             if validation and validation.cost(self.choose_by) < self.best.kept[0][0]:
                 outcome.weights, outcome.validation = mean, validation
-                outcome.chosen = self.best.mean_description()
+                updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in self.best.kept))
+                outcome.chosen = f"the mean of the {len(self.best.kept)} best validated weights (updates {updates})"
         return outcome
 
     def _measure(self) -> tuple[Validation | None, Quality]:
         self.network.eval()
-        with isolated_random_state(self.device):
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices), torch.inference_mode():  # training's random numbers stay as they are
             loss = self.task.validate()
             if loss is None:
                 return None, Quality()
