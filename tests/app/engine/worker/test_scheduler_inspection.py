@@ -50,7 +50,7 @@ def test_gates_are_those_of_pytorch(scheduler: Scheduler, tiny_checkpoints: Path
         log_probabilities = log_probabilities.log_softmax(-1)
     np.testing.assert_allclose(float_array(found.values["h"])[0], hidden[0][:, [2, 0]], rtol=0, atol=1e-6)
     change = hidden[0].diff(dim=0, prepend=torch.zeros(1, 32)).abs().mean(dim=1)
-    np.testing.assert_allclose(float_array(found.hidden_change)[0], change, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.summaries[0].hidden_change, change, rtol=0, atol=1e-6)
     came = [log_probabilities[t, token].item() for t, token in enumerate(TOKENS[1:])]
     np.testing.assert_allclose(float_array(found.expected.log_probabilities), came, rtol=0, atol=1e-5)
     assert found.expected.tokens == log_probabilities.topk(3).indices.tolist()
