@@ -26,7 +26,7 @@ from models.inspection.gate_traces import gate_trace
 from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.interface import Prompt
-from models.networks.cells import CELLS
+from models.networks.cells import CELLS, SIGMOID, TANH, Cell, Step
 from models.networks.transformer import Transformer
 from models.scoring import score
 from tests.models import edits, tiny
@@ -259,3 +259,33 @@ def test_a_harmless_edit_of_a_comment_or_a_docstring_changes_no_fingerprint() ->
     assert fingerprint(plain)
     assert fingerprint(plain) != fingerprint(other)
     assert fingerprint(Transformer.embed) == CODE["Transformer.embed"]
+
+
+def minimal(projected: Tensor, recurrent: Tensor, hidden: Tensor, memory: Tensor) -> Step:
+    """The minimal gated unit (Zhou et al. 2016), with the reset gate of a GRU."""
+    width = hidden.size(-1)
+    f = (projected[:, :width] + recurrent[:, :width]).sigmoid()
+    n = (projected[:, width:] + f * recurrent[:, width:]).tanh()
+    new = (1 - f) * hidden + f * n
+    return Step(new, new, {"f": f, "n": n})
+
+
+def test_a_new_cell_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trained, decoded, scored and shown gate by gate."""
+    monkeypatch.setitem(CELLS, "minimal", Cell(minimal, {"f": SIGMOID, "n": TANH}, "h' = (1 - f) h + f n"))
+    network, tokens = tiny.recurrent(cell="minimal"), torch.tensor([TEXT])
+    assert select.select(network).reason == "its cell is minimal"
+    with torch.inference_mode():
+        expected = network(tokens)[0][0]
+    torch.testing.assert_close(decoded_text(select.decodable(network)), expected[3:], rtol=0, atol=1e-5)
+    scored = score(select.teacher_forced(network), (), TEXT)
+    wanted = expected.double().log_softmax(-1)[range(10), TEXT[1:]]
+    torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
+    trace = gate_trace(network, TEXT, GateSelection())
+    assert list(trace.values) == ["f", "n", "h"]
+    loss = network(tokens)[0].log_softmax(-1)[..., 3].sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert all(parameter.grad is not None for parameter in network.parameters())
+    again = tiny.recurrent(cell="minimal", seed=1)
+    again.load_state_dict(network.state_dict())
+    assert torch.equal(again(tokens)[0], network(tokens)[0])
