@@ -129,6 +129,13 @@ TEXT_ERRORS = {  # of texts in the form of a page's translator
     "s503": "No device can translate right now; Retry-After says when to try again.",
     "s504": "The translation took too long.",
 }
+
+
+def text_errors(**others: str) -> dict[str, str]:
+    """`TEXT_ERRORS` and others, by status, for `documented`."""
+    return dict(sorted((TEXT_ERRORS | others).items()))
+
+
 Responses = dict[int | str, dict[str, object]]
 
 

@@ -37,15 +37,17 @@ router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 GlossaryId = Annotated[
     str, Path(description="Id of a glossary of yours.", examples=["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"])
 ]
-_KEY_ERRORS = documented_as(DeepLError, s403="The key is missing or wrong.")
-_FIND_ERRORS = _KEY_ERRORS | documented_as(DeepLError, s404="There is no such glossary, or it is another's.")
-_WRITE_ERRORS = _KEY_ERRORS | documented_as(
-    DeepLError,
-    s400="An entry, a name or a number is beyond a limit, or a field is wrong.",
-    s413="The body is too large.",
-    s415="The body is neither JSON nor a form.",
-)
-_PAIR_ERRORS = _FIND_ERRORS | documented_as(DeepLError, s400="A language is missing.")
+_KEY = {"s403": "The key is missing or wrong."}
+_FIND = _KEY | {"s404": "There is no such glossary, or it is another's."}
+_WRITE = {
+    "s400": "An entry, a name or a number is beyond a limit, or a field is wrong.",
+    **_KEY,
+    "s413": "The body is too large.",
+    "s415": "The body is neither JSON nor a form.",
+}
+_KEY_ERRORS, _FIND_ERRORS = documented_as(DeepLError, **_KEY), documented_as(DeepLError, **_FIND)
+_WRITE_ERRORS, _CHANGE_ERRORS = documented_as(DeepLError, **_WRITE), documented_as(DeepLError, **(_WRITE | _FIND))
+_PAIR_ERRORS = documented_as(DeepLError, s400="A language is missing.", **_FIND)
 TSV = "text/tab-separated-values"
 
 
@@ -172,7 +174,7 @@ async def deepl_multilingual(
     "/v3/glossaries/{glossary_id}",
     summary="Change a glossary of many pairs (DeepL)",
     openapi_extra=also_takes("DeepLMultilingualChange", {URLENCODED: {}}),
-    responses=_WRITE_ERRORS | _FIND_ERRORS,
+    responses=_CHANGE_ERRORS,
 )
 async def deepl_change_multilingual(
     body: DeepLMultilingualChange, request: Request, services: ServicesDependency, glossary_id: GlossaryId
@@ -228,7 +230,7 @@ async def deepl_multilingual_entries(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Replace a dictionary (DeepL)",
     openapi_extra=also_takes("DeepLDictionary", {URLENCODED: {}}),
-    responses=_WRITE_ERRORS | _FIND_ERRORS,
+    responses=_CHANGE_ERRORS,
 )
 async def deepl_put_dictionary(
     body: DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId

@@ -24,7 +24,7 @@ from app.api.deepl.schemas import (
     DeepLUsage,
 )
 from app.api.document_jobs import DocumentJob
-from app.api.errors import TEXT_ERRORS, documented_as, not_found
+from app.api.errors import documented_as, not_found, text_errors
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
@@ -73,13 +73,12 @@ TRANSLATE_FORM = also_takes("DeepLTranslateRequest", {URLENCODED: {}})
 
 DEEPL_ERRORS = documented_as(
     DeepLError,
-    **TEXT_ERRORS
-    | {
-        "s403": "The key is missing or wrong.",
-        "s404": "There is no such glossary.",
-        "s415": "The body is neither JSON nor a form.",
-        "s456": "The quota of this key is used up.",
-    },
+    **text_errors(
+        s403="The key is missing or wrong.",
+        s404="There is no such glossary.",
+        s415="The body is neither JSON nor a form.",
+        s456="The quota of this key is used up.",
+    ),
 )
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from app import documents
 from app.access.authorization import KeyMissing
 from app.api.access_control import owner_of
-from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
+from app.api.errors import Statuses, documented, not_found, text_errors
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
@@ -81,13 +81,12 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
     openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
     | documented(
-        **TEXT_ERRORS
-        | {
-            "s400": "The request cannot be answered as it is: a field is wrong, a language not there.",
-            "s404": "No model of that name is loaded, or no such glossary is there.",
-            "s415": "The body is neither JSON nor a form.",
-            "s422": "A text is too long: `error` names its length and the limit.",
-        }
+        **text_errors(
+            s400="The request cannot be answered as it is: a field is wrong, a language not there.",
+            s404="No model of that name is loaded, or no such glossary is there.",
+            s415="The body is neither JSON nor a form.",
+            s422="A text is too long: `error` names its length and the limit.",
+        )
     ),
 )
 async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Response | Fields:
