@@ -55,7 +55,11 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
             disconnected = True
             worker.cancel()
 
-    watcher = asyncio.create_task(_wait_for_disconnect(request))
+    async def wait_for_disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    watcher = asyncio.create_task(wait_for_disconnect())
     watcher.add_done_callback(cancel_work)
     try:
         return await work
@@ -66,11 +70,6 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
     finally:
         over = True
         watcher.cancel()
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 class ReaderStalled(Exception):

@@ -45,7 +45,12 @@ _SENTENCES = {
 def validation_message(problems: Sequence[ErrorDetails]) -> str:
     """One message for all of pydantic's `problems`."""
     missing = [f'"{field_name(problem)}"' for problem in problems if problem["type"] == "missing"]
-    sentences = [_missing_message(missing)] if missing else []
+    sentences = []
+    if len(missing) == 1:
+        sentences = [f"{missing[0]} is missing; add it to the request, as the example at /docs does."]
+    elif missing:
+        names = f"{', '.join(missing[:-1])} and {missing[-1]}"
+        sentences = [f"{names} are missing; add them to the request, as the example at /docs does."]
     sentences += [_problem_message(problem) for problem in problems if problem["type"] != "missing"]
     if len(sentences) == 1:
         return sentences[0]
@@ -81,14 +86,6 @@ def describe_value(value: object) -> str:
             return "a list"
         case _:
             return "an object"
-
-
-def _missing_message(fields: Sequence[str]) -> str:
-    if len(fields) == 1:
-        return f"{fields[0]} is missing; add it to the request, as the example at /docs does."
-    return (
-        f"{', '.join(fields[:-1])} and {fields[-1]} are missing; add them to the request, as the example at /docs does."
-    )
 
 
 def _problem_message(problem: ErrorDetails) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Path, Query, Request
@@ -23,10 +23,9 @@ from app.api.deepl.schemas import (
     DeepLTranslation,
     DeepLUsage,
 )
-from app.api.document_jobs import DocumentJob
 from app.api.errors import documented_as, not_found, text_errors
 from app.api.field_types import describe_value, quotable
-from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
+from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, parse_fields
@@ -98,13 +97,17 @@ async def deepl_translate(
         for text in body.text:
             check_well_formed(text, "text")
     pairs = await assign_pairs(body.text, body.source_lang, body.target_lang, services)
+    glossary: dict[str, str] = {}  # of all named ones, earlier ones first; with a glossary, all texts have one pair
+    for glossary_id in reversed(body.glossaries):
+        find, (source, target, _) = services.glossaries.find, pairs[0]
+        glossary |= await run_in_threadpool(find, owner_of(request), glossary_id, source, target)
     translations = await translate_texts(
         [with_ignored_tags(text, body.ignore_tags) for text in body.text],
         pairs,
         request,
         services,
         text_format="html" if body.tag_handling else "text",
-        glossary=await _merged_glossary(body, pairs[0], owner_of(request), services),
+        glossary=glossary,
         split=body.split_sentences != "0",
     )
     services.usage.count(caller_of(request), sum(map(len, body.text)))
@@ -121,16 +124,6 @@ async def deepl_translate(
             for text, pair, translation in zip(body.text, pairs, translations, strict=True)
         ]
     )
-
-
-async def _merged_glossary(
-    body: DeepLTranslateRequest, pair: AssignedPair, owner: str, services: Services
-) -> Mapping[str, str]:
-    """The terms of all named glossaries; earlier ones win. With a glossary, all texts have one pair."""
-    find, merged = services.glossaries.find, dict[str, str]()
-    for glossary_id in reversed(body.glossaries):
-        merged |= await run_in_threadpool(find, owner, glossary_id, pair.source, pair.target)
-    return merged
 
 
 LanguageSide = Annotated[
@@ -279,18 +272,14 @@ async def deepl_document_result(
 ) -> Response:
     """The translated file, once it is done; for as long as the server keeps files (PARLANCE_FILE_RETENTION_S)."""
     job = services.documents.find(document_id, body.document_key)
-    content = await services.documents.content(job) if job and _is_done(job) else None
+    if job is not None and job.state == "error":
+        raise InvalidRequest(job.message)
+    if job is not None and job.state != "done":
+        raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
+    content = await services.documents.content(job) if job else None
     if job is None or content is None:
         return not_found(request.scope, _NO_DOCUMENT)
     return file_response(job.extension, content)
-
-
-def _is_done(job: DocumentJob) -> bool:
-    if job.state == "error":
-        raise InvalidRequest(job.message)
-    if job.state != "done":
-        raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
-    return True
 
 
 def _extension(body: DeepLDocumentRequest) -> str:

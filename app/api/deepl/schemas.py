@@ -57,6 +57,17 @@ def _parse_code(value: object) -> object:
     return value.strip() or None if isinstance(value, str) else value
 
 
+def _check_formality(value: str | None) -> str | None:
+    if value in ("more", "less"):
+        raise field_error(f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.')
+    return value
+
+
+Formality = Annotated[
+    Literal["default", "more", "less", "prefer_more", "prefer_less"] | None,
+    BeforeValidator(parse_word),
+    AfterValidator(_check_formality),
+]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Names = Annotated[list[EncodableText], BeforeValidator(_parse_names)]
 Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty field of a form is one left out
@@ -90,9 +101,7 @@ class DeepLTranslateRequest(RequestFields):
     preserve_formatting: Flag = doc(
         "Accepted: the layout around sentences stays as it is anyway.", False, default=False
     )
-    formality: Annotated[
-        Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(parse_word)
-    ] = doc(
+    formality: Formality = doc(
         "These models have no formality: default, prefer_more and prefer_less are accepted.", "default", default=None
     )
     glossary_id: Code = doc("A stored glossary of yours (POST /v3/glossaries); needs source_lang.", None, default=None)
@@ -123,15 +132,6 @@ class DeepLTranslateRequest(RequestFields):
     custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else check_text_list(v))] = doc(
         "Refused: these models follow no instructions.", [], default_factory=list
     )
-
-    @field_validator("formality")
-    @classmethod
-    def _only_preferred(cls, value: str | None) -> str | None:
-        if value in ("more", "less"):
-            raise field_error(
-                f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.'
-            )
-        return value
 
     @field_validator("splitting_tags", "non_splitting_tags", "custom_instructions")
     @classmethod
@@ -222,22 +222,11 @@ class DeepLDocumentRequest(OneFile):
     target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc("Language to translate to.", "EN-GB")
     source_lang: Code = doc("Language of the file; without it, it is detected.", "DE", default=None)
     glossary_id: Code = doc("A stored glossary of yours; needs source_lang.", None, default=None)
-    formality: Annotated[
-        Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(parse_word)
-    ] = doc("As of texts.", "default", default=None)
+    formality: Formality = doc("As of texts.", "default", default=None)
     filename: EncodableText | None = doc(
         "Name of the file, where the form's part has none.", "letter.docx", default=None
     )
     output_format: Code = doc("Refused unless it is the file's own.", "docx", default=None)
-
-    @field_validator("formality")
-    @classmethod
-    def _only_preferred(cls, value: str | None) -> str | None:
-        if value in ("more", "less"):
-            raise field_error(
-                f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.'
-            )
-        return value
 
 
 class DeepLDocument(BaseModel):

@@ -60,6 +60,13 @@ Parts = Annotated[list[Part], _one_of(PARTS, empty=True)]
 Index = Annotated[int, Field(ge=-LARGEST_INDEX, le=LARGEST_INDEX)]
 
 
+class InspectionFields(RequestFields):
+    """Base of the bodies that inspect a model."""
+
+    starts_work: ClassVar[bool] = False
+    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
+
+
 class HeadChoice(RequestFields):
     """One attention head. Numbers count from 0; negative ones from the end."""
 
@@ -107,11 +114,8 @@ class Search(RequestFields):
 MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
 
 
-class AttentionRequest(RequestFields):
+class AttentionRequest(InspectionFields):
     """Which attention of which sentence."""
-
-    starts_work: ClassVar[bool] = False
-    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
         "The sentence that the encoder reads.", "ich möchte ein bier", default=None

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from msgspec import structs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator
 
-from app.api.field_types import (
-    EncodableText,
-    ModelName,
-    RequestFields,
-    check_not_blank,
-    describe_value,
-    doc,
-    field_error,
-)
-from app.api.inspection.attention_request import Index, Indices
+from app.api.field_types import EncodableText, ModelName, check_not_blank, describe_value, doc, field_error
+from app.api.inspection.attention_request import Index, Indices, InspectionFields
 from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import TOP, Step, Token, round_nats
 from app.engine.interface import GateName, GatesResult, ScoreResult, WalkthroughResult
@@ -65,11 +57,8 @@ def _check_units(value: object) -> object:
     return value
 
 
-class GatesRequest(RequestFields):
+class GatesRequest(InspectionFields):
     """Which gates of which units, over which text."""
-
-    starts_work: ClassVar[bool] = False
-    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     text: EncodableText = doc("The text that the model reads, character by character.", "分开")
     gates: Annotated[Literal["all"] | list[GateName], BeforeValidator(_check_gates)] = doc(
@@ -208,11 +197,8 @@ _SCORE_TOKEN = {"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "sp
 _SCORED = {**_SCORE_TOKEN, "logprob": -0.12, "rank": 1, "entropy": 0.43, "top": []}
 
 
-class ScoreRequest(RequestFields):
+class ScoreRequest(InspectionFields):
     """A source and its translation for a translator, or a text for a lyricist."""
-
-    starts_work: ClassVar[bool] = False
-    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
         "What is translated; with `target`.", "ich möchte ein bier", default=None
@@ -306,11 +292,8 @@ def _check_target(text: str | None) -> str | None:
     return text
 
 
-class WalkthroughRequest(RequestFields):
+class WalkthroughRequest(InspectionFields):
     """Which place of which forward pass."""
-
-    starts_work: ClassVar[bool] = False
-    charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
     source: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
         "The sentence that the encoder reads.", "ich möchte ein bier"
