@@ -35,34 +35,23 @@ def claim_output_folder(out: Path, *, resume: bool) -> Iterator[None]:
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with _lock_folder(out):
-            yield
-    except BaseException:
-        _remove_traces(out, made)
+        with (out / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise TrainingError(f"Another run is writing to {out}; wait for it or choose another --out.") from None
+            try:
+                yield
+            finally:
+                (out / ".lock").unlink(missing_ok=True)
+    except BaseException:  # a run that failed before it had saved or logged anything leaves no traces
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            if out.exists() and {path.name for path in out.iterdir()} <= {run_file.RUN_FILE, CORPUS_REPORT}:
+                for name in (run_file.RUN_FILE, CORPUS_REPORT):
+                    (out / name).unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()  # of an empty folder only
         raise
-
-
-def _remove_traces(out: Path, made: list[Path]) -> None:
-    """Of a run that failed before it had saved or logged anything."""
-    with contextlib.suppress(OSError):  # the first error is the one to report
-        if out.exists() and {path.name for path in out.iterdir()} <= {run_file.RUN_FILE, CORPUS_REPORT}:
-            for name in (run_file.RUN_FILE, CORPUS_REPORT):
-                (out / name).unlink(missing_ok=True)
-        for folder in made:
-            folder.rmdir()  # of an empty folder only
-
-
-@contextlib.contextmanager
-def _lock_folder(out: Path) -> Iterator[None]:
-    with (out / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise TrainingError(f"Another run is writing to {out}; wait for it or choose another --out.") from None
-        try:
-            yield
-        finally:
-            (out / ".lock").unlink(missing_ok=True)
 
 
 def check_output_folder(out: Path, *, resume: bool) -> None:

@@ -72,7 +72,16 @@ def train_translator(
         )
         if not run.workers.writes:
             return {}
-        scores = with_earlier_scores(_scores(checkpoint, network, valid, test, test_beam), network, run)
+        scores: Scores = {}
+        if valid:
+            some = Pairs(valid.sources[:SCORED_SENTENCES], valid.targets[:SCORED_SENTENCES])
+            scores["validation (greedy)"] = score_translator(checkpoint, network, some)
+        if test:
+            scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
+            if test_beam > 1:
+                name = f"{test.origin} (beam {test_beam})"
+                scores[name] = score_translator(checkpoint, network, test, beam=test_beam)
+        scores = with_earlier_scores(scores, network, run)
         card = translator_facts(config, train, valid, segmentation.report, scores, metadata.parameters, outcome, run)
         card = replace(card, samples=validator.examples() if validator else ())
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else None
@@ -89,15 +98,3 @@ def build_translator(
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
     return Transformer(architecture).to(device)
-
-
-def _scores(checkpoint: Checkpoint, network: Transformer, valid: Pairs | None, test: Pairs | None, beam: int) -> Scores:
-    scores: Scores = {}
-    if valid:
-        some = Pairs(valid.sources[:SCORED_SENTENCES], valid.targets[:SCORED_SENTENCES])
-        scores["validation (greedy)"] = score_translator(checkpoint, network, some)
-    if test:
-        scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
-        if beam > 1:
-            scores[f"{test.origin} (beam {beam})"] = score_translator(checkpoint, network, test, beam=beam)
-    return scores

@@ -30,7 +30,11 @@ def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
     round_id, tokens = "", list[str]()
     while time.monotonic() < until:
         if rank == 0:
-            round_id, tokens = _announce(store, count, round_id, tokens)
+            keys = [f"here/{other}" for other in range(count)]
+            latest = [token.decode() for token in store.multi_get(keys)] if store.check(keys) else tokens
+            if latest != tokens:
+                round_id, tokens = uuid4().hex, latest
+                store.set("call", " ".join([round_id, *tokens]))
             if round_id and store.check([f"{round_id}/{other}" for other in range(count)]):
                 store.set(f"{round_id}/all", "")
         elif store.check(["call"]):
@@ -41,15 +45,3 @@ def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
                 return PrefixStore(round_id, store)
         time.sleep(POLL_S)
     raise TrainingError(f"Not all {count} processes of this run have started within {within.total_seconds():g} s.")
-
-
-def _announce(store: Store, count: int, round_id: str, tokens: list[str]) -> tuple[str, list[str]]:
-    """The round of every process's latest token: the one before, if they are the same."""
-    keys = [f"here/{rank}" for rank in range(count)]
-    if not store.check(keys):
-        return round_id, tokens
-    latest = [token.decode() for token in store.multi_get(keys)]
-    if latest != tokens:
-        round_id, tokens = uuid4().hex, latest
-        store.set("call", " ".join([round_id, *tokens]))
-    return round_id, tokens
