@@ -41,8 +41,11 @@ class Server(uvicorn.Server):
             os._exit(128 + sig)  # the device processes end with this one
         self.should_exit = True
         if self._loop is not None:
-            log.info("draining; a second signal ends at once")
-            asyncio.run_coroutine_threadsafe(self._drain(), self._loop)
+            asyncio.run_coroutine_threadsafe(self._log_and_drain(), self._loop)
+
+    async def _log_and_drain(self) -> None:
+        log.info("draining; a second signal ends at once")
+        await self._drain()
 
 
 async def _nothing() -> None:

@@ -83,7 +83,7 @@ def _binary_fields(
     dtype: str,
     mapping: tuple[float, float],
     error: float,
-    numbers: npt.NDArray[Any],
+    numbers: npt.NDArray[np.generic],
 ) -> dict[str, Any]:
     scale, offset = mapping
     return {

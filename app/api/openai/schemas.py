@@ -19,6 +19,11 @@ from models.decoding.options import DecodingOptions
 
 MIN_NATS = -9999.0  # what OpenAI's clients get for a token that cannot come, since JSON has no infinity
 MOST_LOGPROBS = 20
+_UNSUPPORTED = {
+    "min_p": 'is {value:g}; this is not done here: leave it out, and use "top_p" or "top_k".',
+    "suffix": "is not done here: a model writes what follows its prompt, to no given end; leave it out.",
+    "logit_bias": "is not done here; leave it out.",
+}
 _LARGEST_ID = 2**31 - 1
 _PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of such lists"
 
@@ -208,13 +213,6 @@ class CompletionRequest(_NullableFields, Sampling):
             )
         return value
 
-    @field_validator("min_p")
-    @classmethod
-    def _no_min_p(cls, value: float) -> float:
-        if value:
-            raise field_error(f'is {value:g}; this is not done here: leave it out, and use "top_p" or "top_k".')
-        return value
-
     @field_validator("stream_options")
     @classmethod
     def _of_a_stream(cls, value: CompletionStreamOptions, info: ValidationInfo) -> CompletionStreamOptions:
@@ -222,20 +220,11 @@ class CompletionRequest(_NullableFields, Sampling):
             raise field_error('is only for "stream": true; leave it out.')
         return value
 
-    @field_validator("suffix")
+    @field_validator("min_p", "suffix", "logit_bias")
     @classmethod
-    def _no_suffix(cls, value: str) -> str:
+    def _unsupported(cls, value: object, info: ValidationInfo) -> object:
         if value:
-            raise field_error(
-                "is not done here: a model writes what follows its prompt, to no given end; leave it out."
-            )
-        return value
-
-    @field_validator("logit_bias")
-    @classmethod
-    def _no_bias(cls, value: dict[str, float] | None) -> dict[str, float] | None:
-        if value:
-            raise field_error("is not done here; leave it out.")
+            raise field_error(_UNSUPPORTED[str(info.field_name)].format(value=value))
         return value
 
 
