@@ -197,8 +197,10 @@ def test_a_changed_transformer_is_the_one_that_runs(plain: Tree, tmp_path: Path,
         assert not native
         assert REASONS[name] in reason or not before[way][0]
     _, losses, _ = plain.train(*TRANSLATOR)
-    _, changed, _ = tree.train(*TRANSLATOR)
+    _, changed, printed = tree.train(*TRANSLATOR)
     assert changed != losses
+    assert "Trains with PyTorch in fp32, because " in " ".join(printed.split())
+    assert REASONS[name] in printed or not before["trained"][0]
     decoded = tree.probe(DECODE)
     assert decoded["tokens"] == decoded["expected"]
     if name == "SwiGLU":
@@ -213,7 +215,8 @@ def test_a_new_cell_is_trained_decoded_and_shown(tmp_path: Path) -> None:
     assert found["gates"] == ["f", "n", "h"]
     assert found["state"] < 1e-6
     assert found["served"] == [False, REASONS["A recurrent cell"]]
-    _, losses, _ = tree.train(*LYRICIST, "--cell", "mgu")
+    _, losses, printed = tree.train(*LYRICIST, "--cell", "mgu")
+    assert "Trains with PyTorch" in printed
     assert losses[-1] < losses[0]
     decoded = tree.probe(DECODE.replace("source = (4, 5, 6)", "source = ()"))
     assert decoded["tokens"] == decoded["expected"]
