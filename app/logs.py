@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from app.engine.errors import EngineError
+from app.errors import EngineError
 
 Format = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

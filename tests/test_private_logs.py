@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.errors import EngineFailed, EngineUnavailable
+from app.errors import EngineFailed, EngineUnavailable
 from app.logs import JsonFormatter, TextFormatter, set_up_logging
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine

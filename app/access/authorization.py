@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.access.key_file import ANONYMOUS, Caller, KeyRing
 from app.access.memory_store import Charge, ChargeResult, UsageStore
 from app.access.rate_limits import MAX_COUNT, Quota, Rate, Window, period_ends_in_s
-from app.engine.errors import EngineError, InvalidRequest
+from app.errors import EngineError, InvalidRequest
 
 
 class KeyMissing(EngineError):

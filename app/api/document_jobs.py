@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 from starlette.concurrency import run_in_threadpool
 
 from app.api.errors import INTERNAL_ERROR_MESSAGE
-from app.engine.errors import EngineError, Overloaded
 from app.engine.metrics.request_work import CURRENT_WORK
+from app.errors import EngineError, Overloaded
 from app.storage.translated_file_store import TranslatedFileStore
 
 logger = logging.getLogger(__name__)

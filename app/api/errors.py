@@ -21,7 +21,7 @@ from starlette.types import Scope
 
 from app.access.authorization import KeyMissing, KeyWrong, LimitReached, QuotaExceeded, RateLimited, ScopeMissing
 from app.api.field_types import doc, field_name, quotable, validation_message
-from app.engine.errors import (
+from app.errors import (
     AnswerTooLarge,
     CheckpointRefused,
     DeadlineExceeded,

@@ -30,8 +30,8 @@ from starlette.types import Receive, Scope, Send
 from app.api.errors import HttpError, Responses, http_error, internal_error
 from app.api.request_body import ClientDisconnected
 from app.api.shared_schemas import WrittenTokenAnswer
-from app.engine.errors import EngineError
 from app.engine.output.text_stream import TextDelta, TextStream
+from app.errors import EngineError
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from app.api.event_stream import while_connected
 from app.api.field_types import quotable
 from app.api.services import Services
-from app.engine.errors import EngineError, EngineUnavailable, UnknownPair
 from app.engine.interface import Engine, TranslationOptions
+from app.errors import EngineError, EngineUnavailable, UnknownPair
 from app.text.language_codes import base_language, closest_codes
 from app.text.language_detection import Detection
 from app.translation import TextFormat, TextRequest, TranslatedText

@@ -18,10 +18,10 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.exceptions import HTTPException
 
 from app.api.field_types import describe_value, quotable
-from app.engine.errors import InvalidRequest, TextTooLong
+from app.errors import InvalidRequest, TextTooLong
 
 if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks  # the library defines it for type checkers alone
+    from python_multipart.multipart import MultipartCallbacks
 
 logging.getLogger("python_multipart").setLevel(logging.ERROR)  # our answer says what is wrong with a body
 

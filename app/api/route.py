@@ -28,7 +28,7 @@ from app.api.errors import ErrorAnswer, ErrorSchema, Statuses, handle_error
 from app.api.event_stream import EventStream
 from app.api.field_types import RequestFields
 from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
-from app.engine.errors import EngineError
+from app.errors import EngineError
 
 Model = TypeVar("Model", bound=BaseModel)
 Handler = Callable[[Request], Coroutine[object, object, Response]]

@@ -9,7 +9,7 @@ from app.documents.document_reader import Document
 from app.documents.open_document import OpenDocument
 from app.documents.text_files import PlainText, Subtitles, WebPage
 from app.documents.word_document import WordDocument
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from app.translation import TextFormat
 
 TranslateTexts = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]

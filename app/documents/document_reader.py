@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from app.text.html_passages import tokenize_page
 from app.translation import TextFormat
 

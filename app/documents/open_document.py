@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from app.documents.document_reader import FormattedDocument, TextPiece, check_package, refusing_unreadable_files
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from odfdo import Element

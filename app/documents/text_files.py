@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from app.documents.document_reader import refusing_unreadable_files
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from app.translation import TextFormat
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from app.engine.errors import EngineUnavailable, InvalidRequest, Overloaded
+from app.errors import EngineUnavailable, InvalidRequest, Overloaded
 
 WINDOW_S = 30.0  # of the measured time
 MIN_MEASURED_S = 2.0  # measured for less, a rate says nothing

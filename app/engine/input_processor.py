@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from app.engine import errors
+from app import errors
 from app.engine.admission import Demand
-from app.engine.errors import AnswerTooLarge, InvalidRequest, UnknownCharacters
 from app.engine.interface import AttentionQuery, GenerationRequest, TranslationRequest
 from app.engine.registry.model_registry import ModelVersion
+from app.errors import AnswerTooLarge, InvalidRequest, UnknownCharacters
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
 from models.decoding.options import MAX_REQUIRED_TERMS, DecodingOptions

@@ -26,7 +26,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from app.engine.errors import EngineUnavailable, InvalidRequest, UnknownGlossary
+from app.errors import EngineUnavailable, InvalidRequest, UnknownGlossary
 from app.text.language_codes import closest_codes
 
 logger = logging.getLogger(__name__)

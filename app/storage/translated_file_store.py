@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from app.engine.errors import Overloaded
+from app.errors import Overloaded
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from app.text.html_passages import (
     BLOCKS,
     HIDDEN,

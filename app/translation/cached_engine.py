@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from app.engine.errors import InvalidRequest, Overloaded, TextTooLong
 from app.engine.interface import AlignedWord, Engine, ModelInfo, TranslationRequest, TranslationResult, Usage
+from app.errors import InvalidRequest, Overloaded, TextTooLong
 from app.translation.repair.text_edits import without_invented_layout
 
 T = TypeVar("T")

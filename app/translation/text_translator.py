@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.engine.errors import Overloaded, TextTooLong
 from app.engine.interface import Engine, TranslationOptions, TranslationResult
 from app.engine.output.text_stream import ShowText, TextStream
+from app.errors import Overloaded, TextTooLong
 from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan

@@ -28,7 +28,7 @@ from app.api.errors import documented_as
 from app.api.language_pairs import LoadedPairs
 from app.api.request_body import URLENCODED, also_takes
 from app.api.services import Services, ServicesDependency
-from app.engine.errors import InvalidRequest, UnknownGlossary
+from app.errors import InvalidRequest, UnknownGlossary
 from app.storage.glossary_store import Glossary, entries_as_tsv
 from app.text.language_codes import base_language
 

@@ -30,7 +30,7 @@ from app.api.libretranslate.document_translation import DocumentTranslator, chec
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, parse_fields
 from app.api.services import Services, ServicesDependency
-from app.engine.errors import EngineUnavailable, InvalidRequest
+from app.errors import EngineUnavailable, InvalidRequest
 from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
 from app.text.language_codes import base_language, language_name
 from app.translation import TextFormat

@@ -10,7 +10,7 @@ from app.api.deepl.errors import DeepLRoute
 from app.api.errors import ErrorAnswer, Statuses
 from app.api.field_types import doc
 from app.api.route import ApiRoute
-from app.engine.errors import InvalidRequest, TextTooLong
+from app.errors import InvalidRequest, TextTooLong
 
 
 class DeepLXError(BaseModel):

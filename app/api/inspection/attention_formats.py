@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from app.engine.errors import InvalidRequest
 from app.engine.interface import AttentionResult, TokenView
+from app.errors import InvalidRequest
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 

@@ -25,8 +25,8 @@ from app.api.inspection.schemas import (
 from app.api.responses import large_response
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
-from app.engine.errors import InvalidRequest
 from app.engine.interface import AttentionQuery, GatesQuery, ScoreQuery, WalkthroughQuery
+from app.errors import InvalidRequest
 from models.inspection.gate_conventions import GateSelection
 from models.inspection.head_selection import AttentionSelection, Head, Row, WalkthroughFocus
 

@@ -15,8 +15,8 @@ from app.api.field_types import quotable
 from app.api.language_pairs import Pair, find_glossaries, find_pairs
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.services import Services
-from app.engine.errors import InvalidRequest, Overloaded
 from app.engine.interface import TranslationOptions
+from app.errors import InvalidRequest, Overloaded
 from app.translation import TextFormat, TextRequest
 
 _TEXTS_AT_ONCE = 64  # so that a book leaves room for other requests

@@ -36,8 +36,8 @@ from app.api.libretranslate.schemas import (
 from app.api.request_body import MULTIPART, URLENCODED, Fields, also_takes
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
-from app.engine.errors import EngineUnavailable, InvalidRequest
 from app.engine.interface import TranslationOptions
+from app.errors import EngineUnavailable, InvalidRequest
 from app.storage.suggestion_store import Suggestion, SuggestionsFull
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection

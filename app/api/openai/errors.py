@@ -11,7 +11,7 @@ from app.access.authorization import KeyWrong
 from app.api.errors import ErrorAnswer, Statuses
 from app.api.field_types import doc
 from app.api.route import ApiRoute
-from app.engine.errors import InvalidRequest, TextTooLong
+from app.errors import InvalidRequest, TextTooLong
 
 # Our codes and OpenAI's; any other stays as it is.
 _CODES: Mapping[str, str] = {

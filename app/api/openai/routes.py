@@ -24,8 +24,8 @@ from app.api.openai.errors import OpenAIErrorAnswer, OpenAIRoute
 from app.api.openai.schemas import CompletionAnswer, CompletionRequest, CompletionUsage, OpenAIModel, OpenAIModels
 from app.api.request_body import Fields, RequestLimits
 from app.api.services import ServicesDependency
-from app.engine.errors import InvalidRequest, UnknownModel
 from app.engine.interface import GenerationRequest, GenerationResult, ModelInfo
+from app.errors import InvalidRequest, UnknownModel
 
 router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
 Name = Annotated[ModelName, Path(description="Name of a lyricist.", examples=["lyrics-zh"])]

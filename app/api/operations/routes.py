@@ -17,7 +17,7 @@ from app.api.field_types import PathName
 from app.api.operations.schemas import ChangeAnswer, CurvesAnswer, Health, ModelAnswer, Readiness
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
-from app.engine.errors import EngineUnavailable
+from app.errors import EngineUnavailable
 
 _OFF = "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it."
 _USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
-from app.engine import errors
+from app import errors
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics, SiblingGroup

@@ -17,8 +17,8 @@ import msgspec
 
 from app.engine.dispatch.placement import torch_device
 from app.engine.dispatch.worker_process import WorkerProcess
-from app.engine.errors import CheckpointRefused, EngineError, EngineUnavailable
 from app.engine.protocol import messages as m
+from app.errors import CheckpointRefused, EngineError, EngineUnavailable
 
 log = logging.getLogger(__name__)
 

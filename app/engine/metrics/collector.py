@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry, Counter, PlatformCollector, Pro
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.engine.errors import EngineError
 from app.engine.interface import Engine
 from app.engine.metrics.families import LABELS, PREFIX, REFUSED
 from app.engine.metrics.request_metrics import SeriesByModel
 from app.engine.protocol import messages as m
+from app.errors import EngineError
 
 
 class EngineCollector(Collector):

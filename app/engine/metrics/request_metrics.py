@@ -11,9 +11,9 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter
 
-from app.engine.errors import DeadlineExceeded, EngineError, Overloaded
 from app.engine.metrics.families import CANCELLED, FAILED, FINISHED, Families
 from app.engine.protocol import messages as m
+from app.errors import DeadlineExceeded, EngineError, Overloaded
 
 INSPECTIONS = {
     m.AttentionInspected: "attention",

@@ -19,10 +19,10 @@ from itertools import repeat
 
 import numpy as np
 
-from app.engine.errors import EngineFailed
 from app.engine.interface import Usage
 from app.engine.output.text_stream import WrittenToken
 from app.engine.protocol.messages import Timing
+from app.errors import EngineFailed
 from models.checkpoint import Checkpoint
 from models.decoding.hypothesis import TopTokens
 from models.tokenizer import Tokenizer

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.errors import EngineError, ModelConflict, UnknownModel
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+from app.errors import EngineError, ModelConflict, UnknownModel
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

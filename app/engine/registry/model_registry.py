@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from app.engine.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from app.engine.registry.model_card import licence
 from app.engine.registry.pinned_files import PinnedFiles
+from app.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
 

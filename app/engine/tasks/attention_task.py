@@ -10,7 +10,6 @@ from typing import Any
 from app.engine import input_processor
 from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
-from app.engine.errors import InvalidRequest
 from app.engine.input_processor import check_attention_size
 from app.engine.interface import AttentionQuery, AttentionResult, InspectionTimings, WalkthroughQuery, WalkthroughResult
 from app.engine.output import token_views
@@ -18,6 +17,7 @@ from app.engine.output.token_views import SentenceSides, SourceSide, source_side
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.tasks.translation_task import TranslationTask
+from app.errors import InvalidRequest
 
 
 class AttentionTask:

@@ -7,13 +7,13 @@ from typing import Any
 from app.engine import input_processor
 from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
-from app.engine.errors import AnswerTooLarge, InvalidRequest
 from app.engine.input_processor import selected_count
 from app.engine.interface import GatesQuery, GatesResult
 from app.engine.output import token_views
 from app.engine.output.token_views import with_word_numbers
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+from app.errors import AnswerTooLarge, InvalidRequest
 from models.checkpoint import CheckpointConfig
 from models.inspection.gate_conventions import fitting_units, selected_gates, too_many_values
 from models.networks.cells import CELLS

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from app.engine import input_processor
 from app.engine.admission import Admission, Demand
 from app.engine.dispatch.dispatcher import Dispatcher
-from app.engine.errors import InvalidRequest, TextTooLong, UnknownCharacters
 from app.engine.interface import ScoreQuery, ScoreResult, TokenView
 from app.engine.output import token_views
 from app.engine.output.token_views import with_word_numbers
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+from app.errors import InvalidRequest, TextTooLong, UnknownCharacters
 
 NETWORK = 'or ask for the probabilities of the whole vocabulary with "distribution": "network"'
 

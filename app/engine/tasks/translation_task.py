@@ -10,7 +10,6 @@ from dataclasses import replace
 from app.engine import input_processor
 from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
-from app.engine.errors import EngineFailed
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
@@ -18,6 +17,7 @@ from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
+from app.errors import EngineFailed
 from models.decoding.options import DecodingOptions
 
 DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translation that is there

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.errors import EngineError, UnknownModel
 from app.engine.interface import (
     AlignedWord,
     AttentionQuery,
@@ -41,6 +40,7 @@ from app.engine.interface import (
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from app.engine.output.token_views import word_spans
 from app.engine.registry.training_curves import Curve, TrainingCurves
+from app.errors import EngineError, UnknownModel
 from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough, WalkthroughStep
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from app import errors
 from app.api.errors import INTERNAL_ERROR_MESSAGE, STATUS
-from app.engine import errors
-from app.engine.errors import EngineError
+from app.errors import EngineError
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import Broken, FakeEngine
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from app.engine import errors
+from app import errors
 from app.main import create_app
 from app.settings import Settings
 from tests.app.api.client import Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.api.request_body import form_parts
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from tests.app.api.client import Client
 
 KIND = "multipart/form-data; boundary=x"

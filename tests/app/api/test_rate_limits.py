@@ -10,7 +10,7 @@ import pytest
 
 from app.access.authorization import KeyUsage
 from app.access.key_file import Caller
-from app.engine.errors import EngineUnavailable
+from app.errors import EngineUnavailable
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.keyed_client import OTHER, TEXTS, USE, bearer, keys_file, with_gate

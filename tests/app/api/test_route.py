@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.api.route import ApiRouting
-from app.engine.errors import EngineFailed, Overloaded
+from app.errors import EngineFailed, Overloaded
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

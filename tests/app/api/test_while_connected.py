@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from app.api.event_stream import while_connected
 from app.api.request_body import ClientDisconnected
-from app.engine.errors import EngineFailed
+from app.errors import EngineFailed
 
 
 def request(leaves: asyncio.Event, left: list[str]) -> Request:

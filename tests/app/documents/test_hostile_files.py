@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.documents import text_files
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 
 TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 

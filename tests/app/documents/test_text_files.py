@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app import documents
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from tests.app.documents.sample_documents import through
 
 

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from tests.app.documents.sample_documents import open_document, repacked, through, word_document
 
 MAKERS = {".docx": word_document, ".odt": open_document}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.engine.admission import Admission, Demand
-from app.engine.errors import InvalidRequest, Overloaded
+from app.errors import InvalidRequest, Overloaded
 from tests.app.engine.fake_clock import Clock
 
 

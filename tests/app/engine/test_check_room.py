@@ -10,7 +10,7 @@ from app.engine import admission as throughput
 from app.engine.admission import Admission, Demand, Throughput
 from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
-from app.engine.errors import EngineUnavailable, Overloaded
+from app.errors import EngineUnavailable, Overloaded
 
 
 def test_no_room_for_the_smallest_request() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.async_engine import AsyncEngine
 from models import checkpoint as checkpoints
 from tests.app.engine.engine_thread import Running, generate, options, together

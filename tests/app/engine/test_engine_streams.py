@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.interface import GenerationRequest, GenerationResult, ScoreQuery
 from app.engine.output.text_stream import WrittenToken
 from app.engine.protocol import messages as m

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine import errors, input_processor
+from app import errors
+from app.engine import input_processor
 from app.engine.interface import ScoreQuery
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from app import errors
 from app.api.inspection.attention_request import AttentionRequest
 from app.api.inspection.routes import _attention_request
-from app.engine import errors
 from app.engine.input_processor import check_attention_size
 from app.engine.interface import AttentionQuery, GatesQuery
 from app.engine.tasks import gates_task

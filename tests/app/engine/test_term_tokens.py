@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.errors import InvalidRequest, TextTooLong, UnknownCharacters
 from app.engine.input_processor import prefix_token_ids, required_token_runs
+from app.errors import InvalidRequest, TextTooLong, UnknownCharacters
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.tokenizer import Tokenizer
 from tests.app.engine.output.test_detokenizer import TOKENIZERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.errors import InvalidRequest
+from app.errors import InvalidRequest
 from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entries
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.errors import EngineUnavailable, InvalidRequest, UnknownGlossary
+from app.errors import EngineUnavailable, InvalidRequest, UnknownGlossary
 from app.storage.glossary_store import Dictionary, Glossary, GlossaryLimits, GlossaryStore, write_atomically
 
 BEER = Dictionary("de", "en", {"Bier": "ale", "Wirt": "host"})

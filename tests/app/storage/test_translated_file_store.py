@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.errors import Overloaded
+from app.errors import Overloaded
 from app.storage.translated_file_store import TranslatedFileStore
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.errors import TextTooLong
 from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
+from app.errors import TextTooLong
 from app.translation.cached_engine import CachedEngine, TranslationCache
 from app.translation.text_translator import Translator
 from models.decoding.options import DecodingOptions

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.engine.errors import EngineUnavailable, Overloaded
+from app.errors import EngineUnavailable, Overloaded
 from app.translation import TextRequest, TranslatedText
 from app.translation.cached_engine import TranslationCache
 from app.translation.text_translator import Translator

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.errors import EngineUnavailable, Overloaded, TextTooLong
+from app.errors import EngineUnavailable, Overloaded, TextTooLong
 from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
-from app.engine.errors import EngineError, TextTooLong
 from app.engine.interface import AlignedWord, ModelInfo, TranslationRequest, TranslationResult, Usage
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
+from app.errors import EngineError, TextTooLong
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.request_builders import translation_request
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.engine.errors import EngineFailed
+from app.errors import EngineFailed
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.engine.errors import EngineFailed, EngineUnavailable, Overloaded
 from app.engine.interface import TranslationRequest, TranslationResult
+from app.errors import EngineFailed, EngineUnavailable, Overloaded
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.request_builders import translation_request

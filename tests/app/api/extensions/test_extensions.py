@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.errors import Overloaded
+from app.errors import Overloaded
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.request_builders import translation_request

@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from app.api.middleware import telemetry
-from app.engine.errors import EngineUnavailable, Overloaded
 from app.engine.interface import GenerationRequest, GenerationResult, TranslationRequest, TranslationResult, Usage
 from app.engine.output.text_stream import ShowText, TextStream
+from app.errors import EngineUnavailable, Overloaded
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.keyed_client import TEXTS, USE, bearer, keys_file

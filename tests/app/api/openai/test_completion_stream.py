@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from tests.app.api.client import Client
 from tests.app.api.openai.writer import Writer, chunks
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from app import errors
 from app.api.errors import ErrorAnswer
 from app.api.openai.errors import OpenAIErrorAnswer
-from app.engine import errors
 from tests.app.api.client import Client
 from tests.app.api.openai.writer import Writer
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from app.engine import errors
+from app import errors
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.readme import ROOT

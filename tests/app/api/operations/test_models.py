@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 

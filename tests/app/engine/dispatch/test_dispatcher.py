@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from app.engine.errors import CheckpointRefused, EngineUnavailable
 from app.engine.protocol import messages as m
+from app.errors import CheckpointRefused, EngineUnavailable
 from tests.app.engine.fake_process import FakeProcess, a_supervisor
 
 

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from app.engine import errors
+from app import errors
 from app.engine.interface import ModelInfo, PoolStatus
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics

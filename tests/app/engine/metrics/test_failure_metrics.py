@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.dispatch.dispatcher import gather
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from app import main
-from app.engine.errors import EngineFailed
 from app.engine.protocol import messages as m
+from app.errors import EngineFailed
 from app.settings import Settings
 from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.results import Walkthrough

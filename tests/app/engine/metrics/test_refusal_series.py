@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
-from app.engine import errors
+from app import errors
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.families import REFUSED
 

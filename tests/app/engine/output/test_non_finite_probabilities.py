@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from app.engine.errors import EngineFailed
+from app.errors import EngineFailed
 from tests.app.engine.output.test_output_processor import IDS, writing
 
 SAYS = "^a gives a token a probability that is no number, so its weights are broken; load a sound checkpoint of it\\.$"

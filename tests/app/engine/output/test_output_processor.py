@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.engine.errors import EngineFailed
 from app.engine.interface import Usage
 from app.engine.output.output_processor import OutputProcessor, combined_usage
+from app.errors import EngineFailed
 from models.checkpoint import Checkpoint, CheckpointConfig
 from tests.app.engine.output.test_detokenizer import TOKENIZERS
 

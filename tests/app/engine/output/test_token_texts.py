@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.errors import EngineFailed
 from app.engine.output.output_processor import OutputProcessor, TokenTexts
 from app.engine.output.text_stream import WrittenToken
+from app.errors import EngineFailed
 from models.checkpoint import Checkpoint, CheckpointConfig
 from tests.app.engine.output.test_detokenizer import TOKENIZERS, byte_ids, interesting
 from tests.app.engine.output.test_token_batches import cut

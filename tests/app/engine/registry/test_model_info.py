@@ -11,10 +11,10 @@ import pytest
 
 from app.engine.async_engine import AsyncEngine
 from app.engine.engine_settings import EngineSettings
-from app.engine.errors import UnknownModel
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from app.errors import UnknownModel
 from models.backends.native import build
 from models.backends.native.build import AVX2, CHOICE
 from tests.models.kernels import compiled, needs

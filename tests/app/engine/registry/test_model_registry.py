@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.errors import InvalidRequest, UnknownModel, UnknownPair
+from app.errors import InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import CONFIG, WEIGHTS
 from tests.app.engine.registries import read_registry

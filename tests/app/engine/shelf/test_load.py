@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.protocol import messages as m
 from tests import tiny
 from tests.app.engine.engine_thread import Running

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors, input_processor
+from app import errors
+from app.engine import input_processor
 from app.engine.registry.model_registry import ModelRegistry
 from models import checkpoint as checkpoints
 from tests.app.engine.engine_thread import Running

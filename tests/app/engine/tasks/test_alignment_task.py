@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.interface import AlignedWord, AttentionResult
 from app.engine.output.token_views import word_spans
 from app.engine.protocol import messages as m

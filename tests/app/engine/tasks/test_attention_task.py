@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.interface import AttentionQuery
 from app.engine.protocol import messages as m
 from models.decoding.options import DecodingOptions

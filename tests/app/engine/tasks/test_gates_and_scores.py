@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.interface import GatesQuery, ScoreQuery
 from app.engine.protocol import messages as m
 from tests.app.engine.engine_thread import Running, generate, spied, together

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine import errors, input_processor
+from app import errors
+from app.engine import input_processor
 from app.engine.input_processor import check_attention_size
 from models import checkpoint as checkpoints
 from tests.request_builders import attention_query

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.engine import errors
+from app import errors
 from app.engine.output.text_stream import TextStream
 from app.engine.protocol import messages as m
 from models import checkpoint as checkpoints

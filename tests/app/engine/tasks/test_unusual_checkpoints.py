@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine import errors, input_processor
+from app import errors
+from app.engine import input_processor
 from app.engine.output.token_views import target_side
 from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler

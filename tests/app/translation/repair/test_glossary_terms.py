@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.errors import UnknownCharacters
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
 from app.engine.output.text_stream import WrittenToken
+from app.errors import UnknownCharacters
 from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.errors import Overloaded
+from app.errors import Overloaded
 from app.text.protected_spans import protected_spans
 from app.translation import TranslatedText
 from app.translation.text_translator import Translator
