@@ -9,8 +9,11 @@ modules themselves.
 from __future__ import annotations
 
 import ast
+import collections
+import dataclasses
 import hashlib
 import inspect
+import sys
 import textwrap
 import types
 from collections.abc import Iterator, Mapping
@@ -19,15 +22,18 @@ from functools import cache
 from types import NoneType
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
+from torch.nn import functional
 from torch.nn.modules import module as torch_module
 
 from models.fingerprints import CODE
 
 OURS = "models.networks"
 IGNORED_FIELDS = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}
-Name = tuple[dict[str, object], str, object]  # a namespace, a name in it, and what it stood for
+Name = tuple[Mapping[str, object], str, object]  # a namespace, a name in it, and what it stood for
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+DECORATED = torch.no_grad()(lambda: None).__code__  # of every function under PyTorch's decorators of gradient modes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,12 @@ class Known:
     """A class of modules as a kernel knows it.
 
     tensors: the names of its own parameters and buffers, None: any. children: name -> the classes that a child may
-    have, NoneType where there may be none; None: any children of known classes. methods: those whose code counts, by
-    their fingerprints in `models.fingerprints`.
+    have, NoneType where there may be none; None: any children of known classes. Of a class of `models.networks` the
+    code of every method and property counts, by its fingerprint in `models.fingerprints`.
     """
 
     tensors: frozenset[str] | None = frozenset()
     children: Mapping[str, tuple[type, ...]] | None = field(default_factory=dict)
-    methods: tuple[str, ...] = ()
 
 
 TORCH: dict[type[nn.Module], Known] = {
@@ -54,6 +59,21 @@ TORCH: dict[type[nn.Module], Known] = {
 }
 RECURRENT: tuple[type[nn.Module], ...] = (nn.RNN, nn.GRU, nn.LSTM)
 FORWARDS = {kind: kind.forward for kind in (*TORCH, *RECURRENT)}
+CALL = nn.Module.__call__
+OF_MODULES = frozenset(vars(nn.Module))
+GENERATED = {"<string>", collections.__file__, dataclasses.__file__}  # where methods of generated classes are written
+FUNCTIONS = {
+    name: getattr(functional, name)
+    for name in (
+        *("relu", "gelu", "silu", "softmax", "dropout", "linear", "scaled_dot_product_attention", "layer_norm"),
+        *("embedding", "one_hot"),
+    )
+}
+"""Of torch.nn.functional, those that the networks use."""
+METHODS: dict[str, set[str]] = {}
+for _full in CODE:
+    _kind, _, _name = _full.rpartition(".")
+    METHODS.setdefault(_kind, set()).add(_name)
 
 
 def difference(network: nn.Module, known: Mapping[type[nn.Module], Known], label: str = "the network") -> str | None:
@@ -61,8 +81,11 @@ def difference(network: nn.Module, known: Mapping[type[nn.Module], Known], label
     sentence calls `network` itself."""
     if any(getattr(torch_module, f"_global{name}") for name in HOOKS):
         return "every module has a global hook"
-    for kind, expected in known.items():
-        if changed := _changed_code(kind, expected):
+    for name, function in FUNCTIONS.items():
+        if getattr(functional, name) is not function:
+            return f"torch.nn.functional.{name} was patched"
+    for kind in known:
+        if changed := _changed_code(kind):
             return changed
     for name, module in network.named_modules():
         found = _module_difference(module, known)
@@ -76,7 +99,7 @@ def _module_difference(module: nn.Module, known: Mapping[type[nn.Module], Known]
     expected = known.get(kind)
     if expected is None:
         return f"is a {kind.__qualname__}"
-    if "forward" in own or not own.keys().isdisjoint(expected.methods):
+    if not (own.keys().isdisjoint(OF_MODULES) and own.keys().isdisjoint(METHODS.get(kind.__qualname__, ()))):
         return "has a method of its own"
     if any(own[name] for name in HOOKS):
         return "has a hook"
@@ -95,14 +118,22 @@ def _module_difference(module: nn.Module, known: Mapping[type[nn.Module], Known]
     return None
 
 
-def _changed_code(kind: type[nn.Module], expected: Known) -> str | None:
+def methods(kind: type) -> set[str]:
+    """The names of the functions and properties in the body of a class, but `__init__`."""
+    kinds = types.FunctionType | property | classmethod | staticmethod
+    return {name for name, value in vars(kind).items() if isinstance(value, kinds) and name != "__init__"}
+
+
+def _changed_code(kind: type[nn.Module]) -> str | None:
+    if kind.__call__ is not CALL:
+        return f"{kind.__qualname__}.__call__ was patched"
     if kind in FORWARDS:
         forward = kind.forward
         patched = forward is not FORWARDS[kind] or not forward.__module__.startswith("torch.nn.modules")
         return f"{kind.__qualname__}.forward was patched" if patched else None
-    for name in expected.methods:
+    for name in sorted(METHODS.get(kind.__qualname__, set()) | methods(kind)):
         full = f"{kind.__qualname__}.{name}"
-        if fingerprint(inspect.getattr_static(kind, name, None)) != CODE[full]:
+        if fingerprint(inspect.getattr_static(kind, name, None)) != CODE.get(full):
             return f"{full} was edited"
     return None
 
@@ -127,6 +158,9 @@ def fingerprint(function: object) -> str:
         function = function.fget
     if not isinstance(function, types.FunctionType):
         return ""
+    if function.__code__ is DECORATED:
+        function = inspect.getclosurevars(function).nonlocals["func"]
+        return fingerprint(function)
     known = _fingerprints.get(function)
     if known is not None and known[1] is function.__code__ and all(d.get(name) is value for d, name, value in known[2]):
         return known[0]
@@ -159,9 +193,32 @@ def _described(function: types.FunctionType, seen: set[types.CodeType], read: li
             yield from _described(value, seen, read)
         elif isinstance(value, bool | int | float | str):
             yield f"{name} = {value!r}"
+        elif isinstance(value, types.ModuleType):
+            replaced = sys.modules.get(value.__name__) is not value
+            yield f"{name}: {'another' if replaced else 'module'} {value.__name__}"
+        elif isinstance(value, type) and value.__module__.startswith(OURS) and not issubclass(value, nn.Module):
+            yield f"{name}: {value.__module__}.{value.__qualname__}"
+            yield from _described_class(value, seen, read)
         else:
             kind = value if isinstance(value, type | types.FunctionType) else type(value)
             yield f"{name}: {kind.__module__}.{kind.__qualname__}"
+
+
+def _described_class(kind: type, seen: set[types.CodeType], read: list[Name]) -> Iterator[str]:
+    """The lines of a helper class: its methods, its fields and their defaults."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    for name, member in sorted(vars(kind).items()):
+        read.append((vars(kind), name, member))
+        if name in ("_fields", "_field_defaults"):
+            yield f"{kind.__qualname__}.{name} = {member!r}"
+            continue
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if not isinstance(function, types.FunctionType):
+            continue
+        if function.__code__.co_filename == file:
+            yield from _described(function, seen, read)
+        elif function.__code__.co_filename not in GENERATED:
+            yield f"{kind.__qualname__}.{name}: {function.__module__}.{function.__qualname__}"
 
 
 @cache
@@ -181,6 +238,10 @@ def _dumped(node: object, names: set[str]) -> Iterator[str]:
     if isinstance(node, ast.AST):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return  # a docstring
+        if isinstance(node, ast.AnnAssign):
+            if node.value is None:
+                return
+            node = ast.Assign(targets=[node.target], value=node.value)
         if isinstance(node, ast.Name):
             names.add(node.id)
         yield f"{type(node).__name__}("

@@ -118,8 +118,10 @@ def _dtype(network: nn.Module) -> torch.dtype:
 
 def teacher_forced(network: TeacherForced) -> TeacherForced:
     """A network that reads given texts, in our kernels where they compute it: a GRU in fp32 on a CPU."""
-    scan = gru_layers(network)[0] if isinstance(network, RecurrentLanguageModel) else None
-    return network if scan is None else ScannedGru(network, scan)  # type: ignore[arg-type]
+    if not isinstance(network, RecurrentLanguageModel) or recurrent_difference(network) is not None:
+        return network
+    scan = gru_layers(network)[0]
+    return network if scan is None else ScannedGru(network, scan)
 
 
 def prepared(network: N, precision: Precision) -> N:

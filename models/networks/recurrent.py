@@ -274,10 +274,10 @@ def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> T
 
 CELLS_KNOWN: dict[type[nn.Module], Known] = {
     nn.ModuleList: Known(children=None),
-    RecurrentCell: Known(methods=("forward",)),
+    RecurrentCell: Known(),
     **{kind: Known(tensors=None) for kind in FUSED.values()},
 }
-LAYERS = ("run", "scan", "project_inputs", "recurrent_weight", "dropped")
+LAYERS = ("run", "scan", "project_inputs", "recurrent_weight", "dropped", "parameters_of")
 
 
 def cell_difference(network: RecurrentLanguageModel) -> str | None:
@@ -291,4 +291,23 @@ def cell_difference(network: RecurrentLanguageModel) -> str | None:
         full = f"RecurrentLanguageModel.{name}"
         if name in network.__dict__ or fingerprint(getattr(type(network), name)) != CODE[full]:
             return f"{full} was edited"
-    return difference(network.cells, CELLS_KNOWN, "cells") or difference(network.recurrent, CELLS_KNOWN, "recurrent")
+    changed = difference(network.cells, CELLS_KNOWN, "cells") or difference(network.recurrent, CELLS_KNOWN, "recurrent")
+    return changed or _layer_difference(network)
+
+
+def _layer_difference(network: RecurrentLanguageModel) -> str | None:
+    """Layers of known classes whose kind, sizes or options are not those of the network's config."""
+    config, layers = network.config, network.recurrent
+    if [cell.kind for cell in network.cells] != [config.cell] * config.layers:
+        return "its cells are not those of its config"
+    assert isinstance(layers, nn.RNNBase)
+    if not isinstance(layers, FUSED[config.cell]):
+        return f"recurrent is a {type(layers).__name__}"
+    options = (layers.mode, layers.bias, layers.batch_first, layers.bidirectional, layers.proj_size, layers.dropout)
+    mode = "RNN_TANH" if config.cell == "rnn" else config.cell.upper()
+    if options != (mode, True, True, False, 0, config.dropout if config.layers > 1 else 0.0):
+        return "recurrent has options of its own"
+    sizes = config.embedding or config.vocabulary, config.hidden, config.layers
+    if (layers.input_size, layers.hidden_size, layers.num_layers) != sizes:
+        return "recurrent has other sizes"
+    return None

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.networks import recurrent
+from models.networks import recurrent, transformer
 from models.networks.cells import CELLS, Step
-from models.networks.recurrent import RecurrentCell, RecurrentLanguageModel
-from models.networks.transformer import FeedForward, Transformer
+from models.networks.recurrent import RecurrentCell, RecurrentLanguageModel, RecurrentState
+from models.networks.transformer import FeedForward, Scope, Transformer
 from tests.models import tiny
 
 Edit = Callable[[Any, pytest.MonkeyPatch], None]
@@ -156,6 +156,45 @@ def fewer_heads_removed_from_one_layer(network: Transformer, patched: pytest.Mon
     network.encoder[0].attention.scale = 0.9
 
 
+def table_of_activations(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    patched.setitem(transformer.ACTIVATIONS, "relu", lambda x: x.relu().square())
+    for layer in (*network.encoder_layers, *network.decoder_layers):
+        layer.feed_forward.activation = transformer.ACTIVATIONS["relu"]
+
+
+def another_position_table(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    """A method that others reach through `self`."""
+
+    def position_vectors(self: Transformer, length: int) -> Tensor:
+        self.position_table = transformer.sinusoids(64, self.config.d_model, "interleaved").flip(0)
+        return self.position_table
+
+    patched.setattr(Transformer, "position_vectors", position_vectors)
+
+
+def a_helper_class(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(Scope, "positions", property(lambda self: tuple.__getitem__(self, 0) + 3))
+    network.position_vectors(64)
+
+
+def a_function_of_pytorch(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    layer_norm = F.layer_norm
+    patched.setattr(F, "layer_norm", lambda *given: shifted(layer_norm(*given)))
+
+
+def an_output_with_a_bias(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(3)
+    output = nn.Linear(network.config.d_model, network.config.target_vocabulary)
+    nn.init.normal_(output.bias)
+    network.output = output.train(network.training)
+
+
+def a_matrix_that_lies_across(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    """Not contiguous."""
+    torch.manual_seed(3)
+    network.encoder[0].feed_forward.widen.weight = nn.Parameter(torch.randn(16, 24).t())
+
+
 TRANSFORMER: dict[str, Edit] = {
     **{f"{kind}, {way}": on(kind, way) for kind in KINDS for way in WAYS},
     "another activation": another_activation,
@@ -167,6 +206,12 @@ TRANSFORMER: dict[str, Edit] = {
     "positions": positions,
     "a patched method": a_patched_method,
     "another scale in one layer": fewer_heads_removed_from_one_layer,
+    "activations": table_of_activations,
+    "position table": another_position_table,
+    "a helper class": a_helper_class,
+    "a function of PyTorch": a_function_of_pytorch,
+    "an output with a bias": an_output_with_a_bias,
+    "not contiguous": a_matrix_that_lies_across,
 }
 
 
@@ -216,6 +261,25 @@ def dropout_that_scales(network: RecurrentLanguageModel, patched: pytest.MonkeyP
     patched.setattr(recurrent, "dropped", lambda features, rate, **_: features * 1.5)
 
 
+def another_start(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -> None:
+    def zeros(self: Any, rows: int) -> RecurrentState:
+        start = torch.full((self.config.layers, rows, self.config.hidden), 0.7)
+        return RecurrentState(start, start)
+
+    patched.setattr(RecurrentLanguageModel, "zeros", zeros)
+
+
+def another_kind(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -> None:
+    cell = CELLS[network.config.cell]
+    patched.setitem(CELLS, "another", replace(cell, step=lambda *read: relu_cell(cell.step(*read))))
+    network.cells[0].kind = "another"
+
+
+def norms_of_embeddings(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -> None:
+    assert network.embedding is not None
+    network.embedding.max_norm = 0.2
+
+
 RECURRENT: dict[str, Edit] = {
     "formula": formula,
     "class": cell_class,
@@ -224,6 +288,9 @@ RECURRENT: dict[str, Edit] = {
     "hook": cell_hook,
     "run": residual_between_layers,
     "a helper": dropout_that_scales,
+    "zeros": another_start,
+    "kind of a cell": another_kind,
+    "norms of embeddings": norms_of_embeddings,
     "embedding": lambda network, patched: by_a_hook(network.embedding, patched),
     "output": lambda network, patched: of_the_instance(network.output, patched),
 }

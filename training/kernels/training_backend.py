@@ -118,6 +118,8 @@ class TranslatorBackend:
         if library is None:
             return None, build.why_none()
         changed = transformer_difference(self.network)
+        if not changed and any(module.training != self.network.training for module in self.network.modules()):
+            changed = "a part of it is in another mode than the whole"
         return (None, changed) if changed else (library, "it is exactly the network that our kernels train")
 
     @property

@@ -20,15 +20,16 @@ class EagerRecurrent:
         self.network, self.config, self.device = network, network.config, network.device
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> RecurrentState:
-        return self.network.zeros(slots)
+        start = self.network.zeros(slots)
+        return RecurrentState(start.hidden.clone(), start.memory.clone())  # steps write into both
 
     @torch.inference_mode()
     def prefill(self, state: RecurrentState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         """Prefixes side by side, in parts that end where one of them does."""
         reads = [p.prefix[:-1] for p in prompts]
         index = torch.tensor(rows, device=self.device)
-        state.hidden[:, index] = 0
-        state.memory[:, index] = 0
+        start = self.network.zeros(len(rows))
+        state.hidden[:, index], state.memory[:, index] = start.hidden, start.memory
         begin = 0
         for end in sorted({len(read) for read in reads if read}):
             longer = [(row, read[begin:end]) for row, read in zip(rows, reads, strict=True) if len(read) >= end]

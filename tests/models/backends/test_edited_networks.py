@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from models.backends import select
 from models.backends.native import coverage
 from models.backends.torch.cuda_graph import Graphed
 from models.decoding.options import TokenRules
-from models.exactness import uncopyable
+from models.exactness import methods, uncopyable
 from models.fingerprints import CODE
 from models.inspection.forced_pass import forced_pass
 from models.inspection.gate_conventions import GateSelection
@@ -26,7 +27,9 @@ from models.inspection.gate_traces import gate_trace
 from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.interface import Prompt
+from models.networks import transformer
 from models.networks.cells import CELLS, SIGMOID, TANH, Cell, Step
+from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
 from models.scoring import score
 from tests.models import edits, tiny
@@ -154,10 +157,59 @@ def test_a_global_hook_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a patched method", "MultiHeadAttention.query_key_value was edited"),
         ("positions", "Transformer.embed was edited"),
         ("another scale in one layer", "encoder.0.attention has heads of its own"),
+        ("activations", "encoder.0.feed_forward has another activation"),
+        ("position table", "Transformer.position_vectors was edited"),
+        ("a helper class", "Transformer.decode was edited"),
+        ("a function of PyTorch", "torch.nn.functional.layer_norm was patched"),
+        ("an output with a bias", "output has a bias of its own"),
+        ("not contiguous", "encoder.0.feed_forward.widen.weight is not contiguous"),
     ],
 )
 def test_the_reason_names_the_edit(name: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert coverage.transformer_difference(edits.edited_transformer(name, monkeypatch)) == reason
+
+
+@pytest.mark.parametrize("name", ["source_embedding", "target_embedding", "output"])
+def test_rows_for_another_vocabulary_are_no_kernels(name: str) -> None:
+    """They would read behind the matrix."""
+    network = tiny.transformer()
+    small = nn.Linear(16, 10, bias=False) if name == "output" else nn.Embedding(10, 16)
+    setattr(network, name, small)
+    assert coverage.transformer_difference(network) == f"{name} has rows for another vocabulary"
+    singer = tiny.recurrent()
+    if name == "output":
+        singer.output = nn.Linear(10, 9)
+    else:
+        singer.embedding = nn.Embedding(10, 6)
+    assert "has rows for another vocabulary" in str(coverage.recurrent_difference(singer))
+
+
+def test_another_torch_nn_functional_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of the same name under the same name."""
+    other = types.ModuleType("other")
+    other.__dict__.update(nn.functional.__dict__)
+    other.__dict__["scaled_dot_product_attention"] = lambda query, key, value, **_: value
+    monkeypatch.setattr(transformer, "F", other)
+    assert coverage.transformer_difference(tiny.transformer()) == "Projection.forward was edited"
+
+
+@pytest.mark.parametrize("kind", [Transformer, RecurrentLanguageModel])
+def test_every_method_counts(kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the class and of the instance."""
+    network: Any = tiny.transformer() if kind is Transformer else tiny.recurrent()
+    difference: Any = coverage.transformer_difference if kind is Transformer else coverage.recurrent_difference
+    names = methods(kind)
+    assert {"forward", "features", "project", "device"} <= names
+    for name in names:
+        member = vars(kind)[name]
+        with monkeypatch.context() as patched:
+            patched.setattr(kind, name, property(lambda self: 1) if isinstance(member, property) else lambda self: 1)
+            assert difference(network) == f"{kind.__name__}.{name} was edited"
+        if not isinstance(member, property):
+            vars(network)[name] = lambda: 1
+            assert difference(network) is not None, name
+            del vars(network)[name]
+    assert difference(network) is None
 
 
 def decoded_text(decodable: Any) -> Tensor:
@@ -191,6 +243,35 @@ def test_an_edited_recurrent_network_is_decoded_scored_and_looked_into(
     if name not in ("output", "a helper", "run"):
         trace = gate_trace(network, TEXT, GateSelection(units=tuple(range(10))))
         torch.testing.assert_close(trace.values["h"][-1], features[0], rtol=0, atol=1e-5)
+
+
+def test_features_that_were_edited_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method of the network that the kernels for whole sequences would pass by."""
+    features, network = RecurrentLanguageModel.features, tiny.recurrent()
+    before = score(select.teacher_forced(network), (), TEXT).log_probabilities
+    monkeypatch.setattr(RecurrentLanguageModel, "features", lambda *read: 3 * features(*read))
+    with torch.inference_mode():
+        states, _ = network.run(torch.tensor([TEXT]), network.zeros(1), network.scan)
+        wanted = network.project(3 * states)[0].double().log_softmax(-1)[range(10), TEXT[1:]]
+    scored = score(select.teacher_forced(network), (), TEXT).log_probabilities
+    torch.testing.assert_close(scored, wanted, rtol=0, atol=1e-5)
+    assert (scored - before).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_options_of_pytorchs_layers_are_not_those_of_the_formula(cell: str) -> None:
+    network = tiny.recurrent(cell=cell)
+    if cell == "rnn":
+        weights = network.recurrent.state_dict()
+        network.recurrent = nn.RNN(6, 10, 2, nonlinearity="relu", batch_first=True).eval()
+        network.recurrent.load_state_dict(weights)
+    else:
+        network.recurrent.batch_first = False
+    assert coverage.recurrent_difference(network) == "recurrent has options of its own"
+    with torch.inference_mode():
+        tokens = torch.tensor([TEXT])
+        states, _ = network.run(tokens, network.zeros(1), network.scan)
+        torch.testing.assert_close(network(tokens)[0], network.project(states), rtol=0, atol=1e-5)
 
 
 EDITS = {

@@ -82,13 +82,19 @@ def test_a_step_after_the_edit_is_the_first_that_it_changes(monkeypatch: pytest.
     assert torch.equal(backend.counted_features(tokens, tokens, counted), plain)
 
 
-@pytest.mark.parametrize("edit", ["a rate of its own", "another module", "another order"])
+@pytest.mark.parametrize(
+    "edit", ["a rate of its own", "the embedding's", "a part without", "another module", "another order"]
+)
 def test_dropout_that_was_edited_is_pytorchs(edit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In evaluation mode these are the network as it was, so no probe would tell."""
     network = tiny.transformer(**HALF).train()
     assert TranslatorBackend(network).kernels
     if edit == "a rate of its own":
         network.decoder[0].feed_forward.dropout.p = 0.9
+    elif edit == "the embedding's":
+        network.embedding_dropout.p = 0.9
+    elif edit == "a part without":
+        network.encoder.eval()
     elif edit == "another module":
         network.encoder[1].around_attention.dropout = nn.AlphaDropout(0.5)
     else:
@@ -110,6 +116,17 @@ def sung(network: RecurrentLanguageModel) -> tuple[float, dict[str, Tensor]]:
     loss = logits.log_softmax(-1)[..., 3].sum()
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.item(), {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+
+
+def test_dropout_between_layers_is_the_configs() -> None:
+    """A rate that was put on PyTorch's layers alone."""
+    network = tiny.recurrent(cell="gru").train()
+    network.recurrent.dropout = 0.9
+    assert LyricistBackend(network).reason == "recurrent has options of its own"
+    loss, _ = sung(network)
+    tokens = tiny.ids((3, 9), 5, high=tiny.TARGET)
+    features, _ = network.run(tokens, network.zeros(3), network.scan)
+    assert loss == pytest.approx(network.project(features).log_softmax(-1)[..., 3].sum().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", edits.RECURRENT)
