@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import copy
 import dataclasses
 import hashlib
 import inspect
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -29,6 +31,7 @@ from torch.nn.modules import module as torch_module
 
 from models.fingerprints import CODE
 
+N = TypeVar("N", bound=nn.Module)
 OURS = "models.networks"
 IGNORED_FIELDS = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}
 Name = tuple[Mapping[str, object], str, object]  # a namespace, a name in it, and what it stood for
@@ -120,7 +123,7 @@ def _module_difference(module: nn.Module, known: Mapping[type[nn.Module], Known]
 
 def methods(kind: type) -> set[str]:
     """The names of the functions and properties in the body of a class, but `__init__`."""
-    kinds = types.FunctionType | property | classmethod | staticmethod
+    kinds = (types.FunctionType, property, classmethod, staticmethod)
     return {name for name, value in vars(kind).items() if isinstance(value, kinds) and name != "__init__"}
 
 
@@ -146,9 +149,23 @@ def is_known(module: nn.Module, method: str) -> bool:
 
 
 def uncopyable(network: nn.Module) -> str | None:
-    """A module whose `forward` is a closure: in a copy it would go on running the module that it was made for."""
-    forwards = ((name, module.__dict__.get("forward")) for name, module in network.named_modules())
-    return next((name for name, own in forwards if isinstance(own, types.FunctionType) and own.__closure__), None)
+    """A module with a closure for its `forward` or another method: in a copy it would go on running the module that it
+    was made for. "the network": the network itself."""
+    for name, module in network.named_modules():
+        for key, own in module.__dict__.items():
+            if isinstance(own, types.FunctionType) and own.__closure__ and hasattr(type(module), key):
+                return name or "the network"
+    return None
+
+
+def copied(network: N, memo: dict[int, object]) -> N:
+    """A deep copy; memo: by their ids, the tensors that it shares. ValueError where a module cannot be copied."""
+    if name := uncopyable(network):
+        raise ValueError(f"{name} has a forward that no copy can have")
+    try:
+        return copy.deepcopy(network, memo)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"the network has a tensor or an object that no copy can have ({error})") from error
 
 
 def fingerprint(function: object) -> str:

@@ -7,8 +7,7 @@ selected is a snapshot: select again after a change.
 
 from __future__ import annotations
 
-import contextlib
-import copy
+import logging
 import time
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, get_args, runtime_checkable
@@ -24,7 +23,7 @@ from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.torch.int8_linear import Int8Linear, exact_int8, quantize
 from models.backends.torch.recurrent_step import EagerRecurrent
 from models.backends.torch.transformer_step import EagerTransformer
-from models.exactness import is_known, uncopyable
+from models.exactness import copied, is_known
 from models.interface import Decodable, Precision, Prompt, TeacherForced
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Projection, Transformer
@@ -32,6 +31,7 @@ from models.networks.transformer import Projection, Transformer
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 EXACT = "it is exactly the network that our kernels compute"
+log = logging.getLogger(__name__)
 WORTH_IT = 1.25  # times faster; less is noise, and every process of a service should choose alike
 N = TypeVar("N", bound=nn.Module)
 
@@ -104,6 +104,8 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
     if precision == "int8" and not exact_int8():
         raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
     made = prepared(network, precision)
+    if precision == "int8" and not any(isinstance(module, Int8Linear) for module in made.modules()):
+        precision = "fp32"  # every linear map was edited, or its code cannot be read
     return Selection(
         EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made),
         precision,
@@ -130,19 +132,16 @@ def prepared(network: N, precision: Precision) -> N:
     cast = _dtype(network) != dtype
     if not cast and not network.training and precision != "int8":
         return network
-    if name := uncopyable(network):
-        raise RefusedError(f"{name} has a forward that no copy can have: decode it in fp32 and in evaluation mode")
-    if cast:
-        copied = copy.deepcopy(network).to(dtype).eval()
-    else:
-        copied = copy.deepcopy(
-            network, {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
-        ).eval()
+    shared = () if cast else (*network.parameters(), *network.buffers())
+    try:
+        made = copied(network, {id(tensor): tensor for tensor in shared}).to(dtype).eval()
+    except ValueError as error:
+        raise RefusedError(f"{error}: decode it in fp32 and in evaluation mode") from error
     if precision == "int8":
-        quantize(copied, {kind: TRANSFORMER[kind] for kind in (nn.Linear, Projection)})
-        if isinstance(copied, Transformer) and copied.output is None and is_known(copied, "project"):
-            copied.output = Int8Linear(copied.target_embedding.weight, None)  # type: ignore[assignment]
-    return copied
+        quantize(made, {kind: TRANSFORMER[kind] for kind in (nn.Linear, Projection)})
+        if isinstance(made, Transformer) and made.output is None and is_known(made, "project"):
+            made.output = Int8Linear(made.target_embedding.weight, None)  # type: ignore[assignment]
+    return made
 
 
 def candidates(device: torch.device) -> tuple[Precision, ...]:
@@ -157,14 +156,23 @@ def candidates(device: torch.device) -> tuple[Precision, ...]:
 
 def fastest(network: Network, device: torch.device) -> tuple[Selection, dict[Precision, float]]:
     """The network in the precision whose steps are clearly the fastest on this device now, and the milliseconds of each
-    precision, that one's first: the sum of a step of one row and a step of sixteen."""
+    precision, that one's first: the sum of a step of one row and a step of sixteen. An edited network may fail in a
+    precision that its edit does not fit: that precision is left out, but never the first."""
     found: dict[Precision, Selection] = {}
+    times: dict[Precision, float] = {}
     for precision in candidates(device):
         if precision == "int8" and isinstance(network, RecurrentLanguageModel):
             continue
-        with contextlib.suppress(RefusedError):
-            found[precision] = select(network, precision)
-    times = {name: sum(step_ms(selection.decodable, rows) for rows in (1, 16)) for name, selection in found.items()}
+        try:
+            selection = select(network, precision)
+            times[precision] = sum(step_ms(selection.decodable, rows) for rows in (1, 16))
+            found[precision] = selection
+        except RefusedError as error:
+            log.info("%s is left out: %s", precision, error)
+        except Exception as error:
+            if not found:
+                raise
+            log.warning("%s is left out, the network fails in it: %s: %s", precision, type(error).__name__, error)
     chosen = next(iter(times))
     for name in times:
         if times[chosen] > WORTH_IT * times[name]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 
 import torch
 
 from models.decoding.options import TokenRules
-from models.exactness import uncopyable
+from models.exactness import copied
 from models.inspection.forced_pass import forced_pass, forced_steps
 from models.inspection.head_selection import Head, SelectionError, by_layer
 from models.inspection.results import Ablation
@@ -45,17 +44,18 @@ def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
         for kind, layers in by_layer(masked, network.config).items()
         for layer, heads in layers.items()
     }
-    if name := uncopyable(network):
-        raise SelectionError(f"Heads cannot be taken away here: {name} has a forward that no copy can have.", "masked")
     changed = {id(_attention(network, *place).output.weight) for place in found}
     tensors = [*network.parameters(), *network.buffers()]
-    copied = copy.deepcopy(network, {id(each): each for each in tensors if id(each) not in changed})
+    try:
+        without = copied(network, {id(each): each for each in tensors if id(each) not in changed})
+    except ValueError as error:
+        raise SelectionError(f"Heads cannot be taken away here: {error}.", "masked") from error
     for place, heads in found.items():
-        module = _attention(copied, *place)
+        module = _attention(without, *place)
         with torch.no_grad():
             for head in heads:
                 module.output.weight[:, head * module.head_width : (head + 1) * module.head_width] = 0.0
-    return copied
+    return without
 
 
 def _attention(network: Transformer, kind: str, layer: int) -> MultiHeadAttention:

@@ -93,8 +93,8 @@ def _odd_sizes(network: Transformer) -> Iterator[str]:
     for name, module in network.named_modules():
         match module:
             case MultiHeadAttention():
-                sizes = module.heads, module.head_width, module.inner, module.scale, module.dropout
-                if sizes != (config.heads, config.head_width, inner, scale, config.attention_dropout):
+                own = module.heads, module.head_width, module.inner, module.scale, module.dropout
+                if own != (config.heads, config.head_width, inner, scale, config.attention_dropout):
                     yield f"{name} has heads of its own"
                 if (module.projection.weight.shape, module.output.weight.shape) != (
                     (3 * inner, config.d_model),

@@ -64,6 +64,16 @@ class Int8Linear(nn.Module):
         self.of = weight.detach(), None if bias is None else bias.detach()
         self.products: dict[tuple[int | None, int | None], Product] = {}
 
+    @property
+    def weight(self) -> Tensor:
+        """[O, I] in fp32, rounded as the products have it, for edited code that reads the matrix itself."""
+        rounded, scale = rounded_weight(self.of[0])
+        return rounded * (scale * LARGEST)[:, None]
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.of[1]
+
     def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
         rows = rows or slice(None)
         found = self.products.get((rows.start, rows.stop))

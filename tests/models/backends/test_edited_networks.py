@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,24 @@ import torch
 from torch import Tensor, nn
 
 import models
+from models import exactness
 from models.backends import select
 from models.backends.native import coverage
 from models.backends.torch.cuda_graph import Graphed
 from models.decoding.options import TokenRules
 from models.exactness import methods, uncopyable
 from models.fingerprints import CODE
+from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import forced_pass
 from models.inspection.gate_conventions import GateSelection
 from models.inspection.gate_traces import gate_trace
-from models.inspection.head_selection import WalkthroughFocus
+from models.inspection.head_selection import Head, SelectionError, WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.interface import Prompt
 from models.networks import transformer
 from models.networks.cells import CELLS, SIGMOID, TANH, Cell, Step
 from models.networks.recurrent import RecurrentLanguageModel
-from models.networks.transformer import Transformer
+from models.networks.transformer import Projection, Transformer
 from models.scoring import score
 from tests.models import edits, tiny
 from tests.models.backends.torch.test_cuda_graph import rerun
@@ -212,6 +215,69 @@ def test_every_method_counts(kind: type[nn.Module], monkeypatch: pytest.MonkeyPa
     assert difference(network) is None
 
 
+@pytest.mark.parametrize("tied", ["none", "output"])
+def test_an_edited_method_that_reads_a_matrix_reads_it_in_int8(tied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def project(self: Transformer, features: Tensor) -> Tensor:
+        normalized = nn.functional.normalize
+        return 5 * nn.functional.linear(normalized(features, dim=-1), normalized(self.output_weight, dim=-1))
+
+    monkeypatch.setattr(Transformer, "project", project)
+    network = tiny.transformer(tied=tied)
+    expected = full(network, RAGGED, CONTINUATIONS)
+    selection = select.select(network, "int8")
+    assert selection.label == "int8"
+    found = stepped(selection.decodable, RAGGED, CONTINUATIONS)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.15)
+    assert "int8" in select.fastest(network, torch.device("cpu"))[1]
+
+
+def test_a_precision_that_an_edit_does_not_fit_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def project(self: Transformer, features: Tensor) -> Tensor:
+        return features @ torch.ones(16, tiny.TARGET)
+
+    monkeypatch.setattr(Transformer, "project", project)
+    _, times = select.fastest(tiny.transformer(), torch.device("cpu"))
+    assert set(times) == {"fp32", "int8"}
+    assert "bf16 is left out, the network fails in it: RuntimeError" in caplog.text
+    monkeypatch.setattr(Transformer, "project", lambda self, features: features @ torch.ones(3))
+    with pytest.raises(RuntimeError):
+        select.fastest(tiny.transformer(), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", ["weight norm", "method"])
+def test_a_network_that_cannot_be_copied_is_refused_in_a_sentence(name: str) -> None:
+    network = tiny.transformer()
+    attention = network.decoder_layers[0].attention
+    if name == "method":
+        attend = attention.attend
+        vars(attention)["attend"] = lambda *read: 1.5 * attend(*read)
+    else:
+        with warnings.catch_warnings(action="ignore"):
+            nn.utils.weight_norm(network.encoder_layers[0].feed_forward.widen)
+        network(torch.tensor([SOURCE]), torch.tensor([TARGET]))
+    for precision in ("bf16", "int8"):
+        with pytest.raises(select.RefusedError, match=r"no copy can have.*: decode it in fp32 and in evaluation mode"):
+            select.select(network, precision)  # type: ignore[arg-type]
+    with pytest.raises(SelectionError, match=r"Heads cannot be taken away here: .*no copy can have"):
+        without_heads(network, [Head("decoder", 0, 1)])
+    expected = full(network, RAGGED, CONTINUATIONS)
+    selection, times = select.fastest(network, torch.device("cpu"))
+    assert name == "weight norm" or set(times) == {"fp32"}
+    torch.testing.assert_close(stepped(selection.decodable, RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
+
+
+def test_what_was_not_quantized_is_not_called_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = Projection.forward
+    monkeypatch.setattr(Projection, "forward", lambda self, x, rows=None: forward(self, 2 * x, rows))
+    network = tiny.transformer()
+    selection = select.select(network, "int8")
+    assert (selection.label, selection.reason) == ("fp32", "Projection.forward was edited")
+    expected = full(network, RAGGED, CONTINUATIONS)
+    torch.testing.assert_close(stepped(selection.decodable, RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
+
+
 def decoded_text(decodable: Any) -> Tensor:
     """The logits of each token of TEXT: the first four are read as a prompt, the others stepped."""
     state = decodable.allocate(3, 0, 20)
@@ -335,6 +401,17 @@ def test_a_harmless_edit_of_a_comment_or_a_docstring_changes_no_fingerprint() ->
 
     def other(x: Tensor) -> Tensor:
         return x + 2
+
+    def typed(x: Tensor) -> Tensor:
+        y: Tensor = x + 1
+        return y * y
+
+    def untyped(x: Any) -> Any:
+        y = x + 1
+        return y * y
+
+    typed_text, untyped_text = (exactness._syntax(function.__code__)[0] for function in (typed, untyped))
+    assert typed_text == untyped_text.replace("'untyped'", "'typed'")
 
     told.__code__ = told.__code__.replace(co_name="plain")
     assert fingerprint(plain)
