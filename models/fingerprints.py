@@ -27,7 +27,7 @@ CODE: dict[str, str] = {
     "RecurrentLanguageModel.gate_shape": "b5fb7f06ba8a",
     "RecurrentLanguageModel.gates": "dbf79477164e",
     "RecurrentLanguageModel.inputs": "b433936270e0",
-    "RecurrentLanguageModel.parameters_of": "a9c2984b4b33",
+    "RecurrentLanguageModel.parameters_of": "afd75f6b4236",
     "RecurrentLanguageModel.project": "50cc4e3a30fc",
     "RecurrentLanguageModel.project_inputs": "87d08f641708",
     "RecurrentLanguageModel.recurrent_weight": "baf2ce9190d3",

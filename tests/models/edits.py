@@ -172,6 +172,11 @@ def another_position_table(network: Transformer, patched: pytest.MonkeyPatch) ->
     patched.setattr(Transformer, "position_vectors", position_vectors)
 
 
+def other_positions(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    first_positions = Transformer.first_positions
+    patched.setattr(Transformer, "first_positions", lambda self, length: 2 * first_positions(self, 2 * length)[:length])
+
+
 def a_helper_class(network: Transformer, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Scope, "positions", property(lambda self: tuple.__getitem__(self, 0) + 3))
     network.position_vectors(64)
@@ -208,6 +213,7 @@ TRANSFORMER: dict[str, Edit] = {
     "another scale in one layer": fewer_heads_removed_from_one_layer,
     "activations": table_of_activations,
     "position table": another_position_table,
+    "first positions": other_positions,
     "a helper class": a_helper_class,
     "a function of PyTorch": a_function_of_pytorch,
     "an output with a bias": an_output_with_a_bias,
@@ -275,6 +281,14 @@ def another_kind(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -
     network.cells[0].kind = "another"
 
 
+def halved_recurrent_weight(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -> None:
+    class Halved(nn.Module):
+        def forward(self, weight: Tensor) -> Tensor:
+            return weight / 2 - 0.5
+
+    nn.utils.parametrize.register_parametrization(network.recurrent, "weight_hh_l0", Halved())
+
+
 def norms_of_embeddings(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -> None:
     assert network.embedding is not None
     network.embedding.max_norm = 0.2
@@ -290,6 +304,7 @@ RECURRENT: dict[str, Edit] = {
     "a helper": dropout_that_scales,
     "zeros": another_start,
     "kind of a cell": another_kind,
+    "a parametrized weight": halved_recurrent_weight,
     "norms of embeddings": norms_of_embeddings,
     "embedding": lambda network, patched: by_a_hook(network.embedding, patched),
     "output": lambda network, patched: of_the_instance(network.output, patched),

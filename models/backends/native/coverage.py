@@ -134,7 +134,7 @@ def _odd_tensors(network: nn.Module) -> Iterator[str]:
 
 def _has_options(embedding: nn.Embedding) -> bool:
     options = embedding.max_norm, embedding.padding_idx, embedding.scale_grad_by_freq, embedding.sparse
-    return any(option not in (None, False) for option in options)
+    return any(option is not None and option is not False for option in options)
 
 
 def _odd_recurrent_sizes(network: RecurrentLanguageModel) -> Iterator[str]:

@@ -48,6 +48,7 @@ class TransformerState:
     host_lengths: Ints  # [slots]
     host_source_lengths: Ints  # [slots]
     position_table: Tensor  # kept alive: a CUDA graph reads it though the network may grow another
+    positions: Tensor  # [target length]: what the network calls the position of each target token
     first: Tensor  # [slots]: where a row's positions begin in the flat caches
 
     @classmethod
@@ -59,6 +60,7 @@ class TransformerState:
         source: Sequence[tuple[Shape, Shape]],
         dtype: torch.dtype,
         position_table: Tensor,
+        positions: Tensor,
     ) -> TransformerState:
         """Of `slots` rows that hold nothing. lengths: of target and source; own, source: keys' and values' heads and
         widths, a layer each."""
@@ -71,6 +73,7 @@ class TransformerState:
             host_lengths=np.zeros(slots, dtype=np.int64),
             host_source_lengths=np.zeros(slots, dtype=np.int64),
             position_table=position_table,
+            positions=positions,
             first=torch.arange(0, slots * lengths[0], lengths[0], device=device),
         )
 

@@ -31,7 +31,8 @@ class EagerTransformer:
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         source_length = max(1, source_length)
         table = self.network.position_vectors(max(source_length, target_length))
-        return TransformerState.of(slots, (target_length, source_length), *self.shapes, self.dtype, table)
+        lengths, positions = (target_length, source_length), self.network.first_positions(target_length)
+        return TransformerState.of(slots, lengths, *self.shapes, self.dtype, table, positions)
 
     @torch.inference_mode()
     def _shapes(self) -> tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]]:
@@ -107,13 +108,14 @@ class EagerTransformer:
         count, group, length, width = shape.rows, shape.group, shape.length, shape.width
         position = state.lengths[:count].clamp(max=state.target_length - 1)
         mask = self._mask(position + 1, length) if shape.ragged else None
+        named = state.positions[position][:, None]
         source_lengths = state.source_lengths[:count:group].clamp(min=1)
         source_mask = self._mask(source_lengths, width) if shape.source_ragged else None
         features = self.network.decode_over(
             tokens[:, None],
-            Scope(position[:, None], mask),
+            Scope(named, mask),
             [(layer.keys[:count:group, :, :width], layer.values[:count:group, :, :width]) for layer in state.source],
-            Scope(position[:, None], source_mask),
+            Scope(named, source_mask),
             StepCache(state, state.first[:count] + position, length),
         )
         state.lengths[:count] += 1

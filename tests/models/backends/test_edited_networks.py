@@ -187,6 +187,15 @@ def test_rows_for_another_vocabulary_are_no_kernels(name: str) -> None:
     assert "has rows for another vocabulary" in str(coverage.recurrent_difference(singer))
 
 
+def test_options_of_embeddings_are_no_kernels() -> None:
+    for option, value in {"padding_idx": 0, "max_norm": 1.0, "scale_grad_by_freq": True}.items():
+        network, singer = tiny.transformer(), tiny.recurrent()
+        setattr(network.source_embedding, option, value)
+        setattr(singer.embedding, option, value)
+        assert coverage.transformer_difference(network) == "source_embedding is an embedding with options"
+        assert coverage.recurrent_difference(singer) == "embedding is an embedding with options"
+
+
 def test_another_torch_nn_functional_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of the same name under the same name."""
     other = types.ModuleType("other")
