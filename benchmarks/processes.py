@@ -176,6 +176,6 @@ def serve(connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # under its own name: what comes by pickle is not of __main__
+    from benchmarks import processes  # under its own name: what comes by pickle is not of __main__
 
-    serve(Connection(int(sys.argv[1])))
+    processes.serve(Connection(int(sys.argv[1])))

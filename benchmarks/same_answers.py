@@ -439,7 +439,7 @@ def joined_events(text: str) -> str:
                 others.append(shown)
         elif block.strip():
             others.append(f"{name} {without_varying(data or block)}".strip())
-    return json.dumps({"joined": joined, "others": others}, ensure_ascii=False)
+    return json.dumps({"joined": dict(sorted(joined.items())), "others": others}, ensure_ascii=False)
 
 
 def _join(joined: dict[str, list[Any]], key: str, piece: dict[str, Any]) -> None:
