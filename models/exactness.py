@@ -179,17 +179,18 @@ def fingerprint(function: object) -> str:
         function = inspect.getclosurevars(function).nonlocals["func"]
         return fingerprint(function)
     known = _fingerprints.get(function)
-    if known is not None and known[1] is function.__code__ and all(d.get(name) is value for d, name, value in known[2]):
+    state = function.__code__, function.__defaults__, function.__kwdefaults__
+    if known is not None and known[1] == state and all(d.get(name) is value for d, name, value in known[2]):
         return known[0]
     read: list[Name] = []
     lines = list(_described(function, set(), read))
     digits = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if all(lines) else ""
     if function.__closure__ is None:
-        _fingerprints[function] = digits, function.__code__, read
+        _fingerprints[function] = digits, state, read
     return digits
 
 
-_fingerprints: WeakKeyDictionary[types.FunctionType, tuple[str, types.CodeType, list[Name]]]
+_fingerprints: WeakKeyDictionary[types.FunctionType, tuple[str, tuple[object, ...], list[Name]]]
 _fingerprints = WeakKeyDictionary()  # with the values of all names that count, which may have changed since
 
 
@@ -200,6 +201,9 @@ def _described(function: types.FunctionType, seen: set[types.CodeType], read: li
     seen.add(function.__code__)
     text, names = _syntax(function.__code__)
     yield text
+    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        simple = isinstance(default, bool | int | float | str | slice | tuple)
+        yield f"default {default!r}" if simple else f"default {type(default).__qualname__}"
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     closure = {name: cell.cell_contents for name, cell in cells}
     for name in names:

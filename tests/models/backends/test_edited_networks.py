@@ -196,6 +196,13 @@ def test_options_of_embeddings_are_no_kernels() -> None:
         assert coverage.recurrent_difference(singer) == "embedding is an embedding with options"
 
 
+def test_a_default_that_was_replaced_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = tiny.transformer()
+    assert coverage.transformer_difference(network) is None
+    monkeypatch.setattr(Projection.forward, "__defaults__", (slice(0, 8),))
+    assert coverage.transformer_difference(network) == "Projection.forward was edited"
+
+
 def test_another_torch_nn_functional_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of the same name under the same name."""
     other = types.ModuleType("other")
