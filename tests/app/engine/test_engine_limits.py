@@ -25,8 +25,8 @@ def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Runn
     assert device.process is not None
 
     async def kill_in_flight() -> list[Any]:
-        work = [asyncio.create_task(running.pool.generate(generate(max_new_tokens=2000))) for _ in range(4)]
-        await asyncio.sleep(0.1)
+        work = [asyncio.create_task(running.pool.generate(generate(max_new_tokens=2000))) for _ in range(32)]
+        await asyncio.sleep(0.05)
         os.kill(device.process.pid, signal.SIGKILL)  # type: ignore[union-attr,arg-type]
         return await asyncio.gather(*work, return_exceptions=True)
 

@@ -175,13 +175,14 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
 
 
 def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
-    job = walkthrough_query("ich möchte ein bier", "i want a beer", "tiny-de-en", "decoder", -1, 2, 3)
-    walk = running.do(running.pool.walkthrough(job))
+    place = {"side": "decoder", "layer": -1, "head": 2, "position": 3}
+    job = walkthrough_query("ich möchte ein bier", "i want a beer", "tiny-de-en", **place)
+    walk = running.do(running.pool.walkthrough(job)).walkthrough
     seen = running.do(running.pool.attention(attention_query(job.source, job.target, job.model)))
     assert (walk.layer, walk.head, walk.position) == (1, 2, 3)
     for part, kind in (("self-attention", "decoder"), ("cross-attention", "cross")):
         (row,) = [step.values for step in walk.steps if (step.part, step.name) == (part, "softmax")]
-        assert row == seen.maps[kind].values[1, 2, 3].tolist()  # type: ignore[index]
+        assert list(row) == seen.maps[kind].values[1, 2, 3].tolist()  # type: ignore[index]
     last = walk.steps[-1]
     assert (last.name, last.texts is not None and len(last.texts)) == ("probabilities", 8)
     for wrong, says in (({"layer": 9}, "There is no decoder layer 9"), ({"position": 5}, "There is no position 5")):

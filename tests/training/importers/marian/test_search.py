@@ -68,7 +68,7 @@ def test_search_equals_transformers_on_two_hundred_sentences(name: str, tmp_path
     greedy = our_answers(found, sources)
     assert greedy == their_answers(path, sources, pad, eos, num_beams=1)
     for penalty in (1.0, 0.6):
-        answers = our_answers(found, sources, beam=4, length_penalty=penalty)
+        answers = our_answers(found, sources, beam_size=4, length_penalty=penalty)
         assert answers == their_answers(path, sources, pad, eos, num_beams=4, length_penalty=penalty)
         assert 20 < sum(len(answer) < NEW - 1 for answer in answers) < SENTENCES  # some end, some are cut
         assert len(set(answers)) > 20

@@ -111,8 +111,9 @@ def test_imported_model_runs_in_int8(root: Path) -> None:
     prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in LINES]
     native = select.decodable(network, "int8")
     assert isinstance(native, NativeTransformer)
-    in_c = logits_of(native, prompts)
     in_pytorch = logits_of(EagerTransformer(prepared(network, "int8")), prompts)
+    in_c, padding = logits_of(native, prompts).tensor_split([in_pytorch.shape[-1]], dim=-1)
+    assert padding.isneginf().all()  # the kernels fill a vocabulary up to whole blocks
     used = in_c.isfinite()
     difference = (in_c - in_pytorch).masked_fill(~used, 0).abs().amax(dim=(0, 2))
     assert difference.median() < 1e-3, difference
