@@ -11,5 +11,5 @@ from tests import tiny
 def slow_lyricist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a lyricist whose steps take a millisecond or more."""
     root = tmp_path_factory.mktemp("slow")
-    tiny.write_lyricist(root / "tiny-lyrics", hidden=1024)
+    tiny.write_lyricist(root / "tiny-lyrics", hidden=2560)  # more weights than caches hold
     return root
