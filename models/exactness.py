@@ -29,7 +29,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as torch_module
 
-from models.fingerprints import CODE
+from models.source_fingerprints import CODE
 
 N = TypeVar("N", bound=nn.Module)
 OURS = "models.networks"
@@ -45,7 +45,7 @@ class Known:
 
     tensors: the names of its own parameters and buffers, None: any. children: name -> the classes that a child may
     have, NoneType where there may be none; None: any children of known classes. Of a class of `models.networks` the
-    code of every method and property counts, by its fingerprint in `models.fingerprints`.
+    code of every method and property counts, by its fingerprint in `models.source_fingerprints`.
     """
 
     tensors: frozenset[str] | None = frozenset()

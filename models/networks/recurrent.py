@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.exactness import Known, difference, fingerprint
-from models.fingerprints import CODE
 from models.interface import GateShape
 from models.networks.cells import CELLS, CellKind, Step
+from models.source_fingerprints import CODE
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}

@@ -12,7 +12,7 @@ from types import NoneType
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models import fingerprints
+from models import source_fingerprints
 from models.exactness import OURS, TORCH, Known, difference, fingerprint, methods
 from models.networks.cells import CELLS
 from models.networks.recurrent import CELLS_KNOWN, FUSED, RecurrentLanguageModel, cell_difference
@@ -158,7 +158,7 @@ def recurrent_difference(network: RecurrentLanguageModel) -> str | None:
 
 
 def current_code() -> dict[str, str]:
-    """The fingerprints of the code as it is now, under the names of `models.fingerprints`."""
+    """The fingerprints of the code as it is now, under the names of `models.source_fingerprints`."""
     kinds = [kind for kind in (*TRANSFORMER, *RECURRENT) if kind.__module__.startswith(OURS)]
     found = {f"{kind.__qualname__}.{name}": fingerprint(vars(kind)[name]) for kind in kinds for name in methods(kind)}
     return dict(sorted({**found, **{kind: fingerprint(CELLS[kind].step) for kind in FUSED}}.items()))
@@ -166,7 +166,7 @@ def current_code() -> dict[str, str]:
 
 def main() -> int:
     """Writes them down."""
-    path = Path(str(fingerprints.__file__))
+    path = Path(str(source_fingerprints.__file__))
     text, table = path.read_text(), "\n".join(f'    "{name}": "{code}",' for name, code in current_code().items())
     path.write_text(f"{text[: text.index('CODE: ')]}CODE: dict[str, str] = {{\n{table}\n}}\n")
     return 0

@@ -22,7 +22,6 @@ from models.backends.native import coverage
 from models.backends.torch.cuda_graph import Graphed
 from models.decoding.options import TokenRules
 from models.exactness import methods, uncopyable
-from models.fingerprints import CODE
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import forced_pass
 from models.inspection.gate_conventions import GateSelection
@@ -35,6 +34,7 @@ from models.networks.cells import CELLS, SIGMOID, TANH, Cell, Step
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Projection, Transformer
 from models.scoring import score
+from models.source_fingerprints import CODE
 from tests.models import edits, tiny
 from tests.models.backends.torch.test_cuda_graph import rerun
 from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped
