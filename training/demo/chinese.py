@@ -4,39 +4,23 @@ from __future__ import annotations
 
 from training.demo.syntax_trees import (
     Clause,
-    Couple,
     Existence,
     NounPhrase,
     Order,
     Place,
-    Subject,
     Word,
     also,
+    subject_words,
+    time_words,
     word,
     words,
 )
 
-_DETERMINERS = {
-    "a": "一",
-    "the": "那",
-    "this": "这",
-    "two": "两",
-    "three": "三",
-    "four": "四",
-    "five": "五",
-    "ten": "十",
-}
+_NUMERALS = {"two": "两", "three": "三", "four": "四", "five": "五", "ten": "十"}
+_DETERMINERS = {"a": "一", "the": "那", "this": "这", **_NUMERALS}
 _POSSESSIVES = {"my": "我的", "your": "你的", "our": "我们的"}
 _RELATIONS = {"in": "里", "on": "上", "under": "下面", "behind": "后面"}
-_ASKED = {"who": "谁", "what": "什么", "where": "哪里"}
-_TIMES = {
-    "today": "今天",
-    "tomorrow": "明天",
-    "yesterday": "昨天",
-    "now": "现在",
-    "sometimes": "有时",
-    "every day": "每天",
-}
+_TIMES = {"today": "今天", "tomorrow": "明天", "yesterday": "昨天", "now": "现在", "sometimes": "有时"}
 
 
 def _determiner(phrase: NounPhrase, node: str) -> list[Word]:
@@ -50,31 +34,18 @@ def _determiner(phrase: NounPhrase, node: str) -> list[Word]:
 def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
     """Determiner and measure word, adjective, noun; what is denied has no 'one', and the noun stands for it."""
     node = f"{role}.determiner"
-    noun = word(phrase.noun.chinese, f"{role}.noun")
+    noun = word(phrase.noun.forms["zh"][0], f"{role}.noun")
     line = [word(phrase.adjective.chinese, f"{role}.adjective")] if phrase.adjective else []
     if denied and phrase.determiner:
         return [*line, also(noun, node)]
     return [*(_determiner(phrase, node) if phrase.determiner else []), *line, noun]
 
 
-def _subject(subject: Subject) -> list[Word]:
-    if isinstance(subject, NounPhrase):
-        return noun_phrase(subject, "subject")
-    if isinstance(subject, Couple):
-        return couple(subject)
-    return [word(subject.chinese, "subject.noun")]
-
-
-def couple(names: Couple) -> list[Word]:
-    first, second = names.first.chinese, names.second.chinese
-    return [word(first, "subject.noun"), word("和", "subject.and"), word(second, "subject.second")]
-
-
 def _landmark(place: Place) -> list[Word]:
     """The noun, which stands for its article, and the side of it; a city has no side."""
     if "city" in place.noun.kinds:
-        return [word(place.noun.chinese, "place.noun")]
-    noun = word(place.noun.chinese, "place.noun", "place.determiner")
+        return [word(place.noun.forms["zh"][0], "place.noun")]
+    noun = word(place.noun.forms["zh"][0], "place.noun", "place.determiner")
     return [noun, word(_RELATIONS[place.relation], "place.relation")]
 
 
@@ -133,8 +104,8 @@ def _negation(clause: Clause) -> list[Word]:
 
 def clause(tree: Clause) -> list[Word]:
     """Time, subject, negation, predicate, and 吗 after a yes/no question."""
-    line = words(_TIMES.get(tree.time, ""), "time", *(["time.every"] if tree.time == "every day" else []))
-    line += _subject(tree.subject) if tree.subject else [word("谁", "asked")]
+    line = time_words(tree.time, _TIMES, "每天")
+    line += subject_words(tree.subject, "zh", noun_phrase) or [word("谁", "asked")]
     line += _negation(tree) + (_quality(tree) or _action(tree))
     return line + words("吗" if tree.asks == "whether" else "", tree.finite)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from training.demo.syntax_trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
+from training.demo.syntax_trees import (
+    Clause,
+    Existence,
+    NounPhrase,
+    Order,
+    Place,
+    Word,
+    subject_words,
+    time_words,
+    word,
+    words,
+)
 
 _COPULA = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 
 
 def noun_phrase(phrase: NounPhrase, role: str) -> list[Word]:
-    noun = word(phrase.noun.english[phrase.plural], f"{role}.noun")
+    noun = word(phrase.noun.forms["en"][phrase.plural], f"{role}.noun")
     line = [word(phrase.adjective.key, f"{role}.adjective"), noun] if phrase.adjective else [noun]
     if phrase.determiner:
         vowel = phrase.determiner == "a" and line[0].text[0] in "aeiou"
@@ -16,22 +27,9 @@ def noun_phrase(phrase: NounPhrase, role: str) -> list[Word]:
     return line
 
 
-def _subject(subject: Subject) -> list[Word]:
-    if isinstance(subject, NounPhrase):
-        return noun_phrase(subject, "subject")
-    if isinstance(subject, Couple):
-        return couple(subject)
-    return [word(subject.key, "subject.noun")]
-
-
-def couple(names: Couple) -> list[Word]:
-    first, second = names.first.english[0], names.second.english[0]
-    return [word(first, "subject.noun"), word("and", "subject.and"), word(second, "subject.second")]
-
-
 def _place(place: Place) -> list[Word]:
     article = [] if "city" in place.noun.kinds else [word("the", "place.determiner")]
-    return [word(place.relation, "place.relation"), *article, word(place.noun.english[0], "place.noun")]
+    return [word(place.relation, "place.relation"), *article, word(place.noun.forms["en"][0], "place.noun")]
 
 
 def _lexical(clause: Clause, form: int) -> list[Word]:
@@ -69,9 +67,9 @@ def clause(tree: Clause) -> list[Word]:
     auxiliary, verb = _verbs(tree)
     if tree.negated:
         auxiliary = _negated(auxiliary)
-    subject = _subject(tree.subject) if tree.subject else []
-    line = words(tree.asks if tree.asks != "whether" else "", "asked")
-    line += [word("every", "time.every"), word("day", "time")] if tree.time == "every day" else words(tree.time, "time")
+    subject = subject_words(tree.subject, "en", noun_phrase)
+    line = words("" if tree.asks == "whether" else tree.asks, "asked")
+    line += time_words(tree.time, {tree.time: tree.time}, "every day")
     line += auxiliary[:1] + subject + auxiliary[1:] if tree.asks else subject + auxiliary
     line += verb + (noun_phrase(tree.patient, "object") if tree.patient else [])
     line += [word(tree.quality.key, "quality")] if tree.quality else []

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from training.demo.lexicon import PERSONS, Noun
-from training.demo.syntax_trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Word, word, words
+from training.demo.syntax_trees import (
+    Clause,
+    Existence,
+    NounPhrase,
+    Order,
+    Place,
+    Word,
+    subject_words,
+    time_words,
+    word,
+    words,
+)
 
-NOMINATIVE, ACCUSATIVE, DATIVE = "nominative", "accusative", "dative"
-_Endings = dict[str, tuple[str, str, str, str]]
-_ARTICLES: _Endings = {  # by case: masculine, feminine, neuter, plural
-    NOMINATIVE: ("der", "die", "das", "die"),
-    ACCUSATIVE: ("den", "die", "das", "die"),
-    DATIVE: ("dem", "der", "dem", "den"),
-}
-_DEMONSTRATIVE_ENDINGS: _Endings = {
-    NOMINATIVE: ("er", "e", "es", "e"),
-    ACCUSATIVE: ("en", "e", "es", "e"),
-    DATIVE: ("em", "er", "em", "en"),
-}
-_POSSESSIVE_ENDINGS: _Endings = {
-    NOMINATIVE: ("", "e", "", "e"),
-    ACCUSATIVE: ("en", "e", "", "e"),
-    DATIVE: ("em", "er", "em", "en"),
-}
-_WEAK_ENDINGS: _Endings = {
-    NOMINATIVE: ("e", "e", "e", "en"),
-    ACCUSATIVE: ("en", "e", "e", "en"),
-    DATIVE: ("en", "en", "en", "en"),
-}
-_MIXED_ENDINGS: _Endings = {
-    NOMINATIVE: ("er", "e", "es", "en"),
-    ACCUSATIVE: ("en", "e", "es", "en"),
-    DATIVE: ("en", "en", "en", "en"),
-}
-_STRONG_ENDINGS = _DEMONSTRATIVE_ENDINGS
+CASES = NOMINATIVE, ACCUSATIVE, DATIVE = "nominative", "accusative", "dative"
+_Forms = tuple[str, str, str, str]  # masculine, feminine, neuter, plural
+
+
+def _by_case(*forms: _Forms) -> dict[str, _Forms]:
+    return dict(zip(CASES, forms, strict=True))
+
+
+_ARTICLES = _by_case(("der", "die", "das", "die"), ("den", "die", "das", "die"), ("dem", "der", "dem", "den"))
+_STRONG_ENDINGS = _by_case(("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"))
+_POSSESSIVE_ENDINGS = _by_case(("", "e", "", "e"), ("en", "e", "", "e"), ("em", "er", "em", "en"))
+_WEAK_ENDINGS = _by_case(("e", "e", "e", "en"), ("en", "e", "e", "en"), ("en", "en", "en", "en"))
+_MIXED_ENDINGS = _by_case(("er", "e", "es", "en"), ("en", "e", "es", "en"), ("en", "en", "en", "en"))
 _POSSESSIVES = {"a": "ein", "no": "kein", "my": "mein", "your": "dein", "our": "unser"}
 NUMERALS = {"two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "ten": "zehn"}
 _COPULA = ("bin", "bist", "ist", "sind", "sind")
@@ -46,12 +42,12 @@ def _column(noun: Noun, plural: bool) -> int:
     return 3 if plural else "mfn".index(noun.gender)
 
 
-def _determiner(determiner: str, case: str, column: int) -> tuple[str, _Endings]:
+def _determiner(determiner: str, case: str, column: int) -> tuple[str, dict[str, _Forms]]:
     """The form of the determiner, and the adjective endings that it asks for."""
     if determiner == "the":
         return _ARTICLES[case][column], _WEAK_ENDINGS
     if determiner == "this":
-        return "dies" + _DEMONSTRATIVE_ENDINGS[case][column], _WEAK_ENDINGS
+        return "dies" + _STRONG_ENDINGS[case][column], _WEAK_ENDINGS
     if determiner in _POSSESSIVES:
         return _POSSESSIVES[determiner] + _POSSESSIVE_ENDINGS[case][column], _MIXED_ENDINGS
     return NUMERALS.get(determiner, ""), _STRONG_ENDINGS
@@ -59,10 +55,10 @@ def _determiner(determiner: str, case: str, column: int) -> tuple[str, _Endings]
 
 def _noun(phrase: NounPhrase, case: str) -> str:
     weak = phrase.noun.key == "boy" and case != NOMINATIVE and not phrase.plural
-    return phrase.noun.german[phrase.plural] + "n" * weak
+    return phrase.noun.forms["de"][phrase.plural] + "n" * weak
 
 
-def noun_phrase(phrase: NounPhrase, role: str, case: str, denied: bool = False) -> list[Word]:
+def noun_phrase(phrase: NounPhrase, role: str, case: str = NOMINATIVE, denied: bool = False) -> list[Word]:
     """The words of a noun phrase; 'kein' stands for its article and for the negation."""
     column = _column(phrase.noun, phrase.plural)
     form, endings = _determiner("no" if denied else phrase.determiner, case, column)
@@ -74,21 +70,8 @@ def noun_phrase(phrase: NounPhrase, role: str, case: str, denied: bool = False) 
     return [*line, word(_noun(phrase, case), f"{role}.noun")]
 
 
-def _subject(subject: Subject) -> list[Word]:
-    if isinstance(subject, NounPhrase):
-        return noun_phrase(subject, "subject", NOMINATIVE)
-    if isinstance(subject, Couple):
-        return couple(subject)
-    return [word(subject.german, "subject.noun")]
-
-
-def couple(names: Couple) -> list[Word]:
-    first, second = names.first.german[0], names.second.german[0]
-    return [word(first, "subject.noun"), word("und", "subject.and"), word(second, "subject.second")]
-
-
 def _place(place: Place) -> list[Word]:
-    relation, noun = _RELATIONS[place.relation], word(place.noun.german[0], "place.noun")
+    relation, noun = _RELATIONS[place.relation], word(place.noun.forms["de"][0], "place.noun")
     if "city" in place.noun.kinds:
         return [word(relation, "place.relation"), noun]
     article = _ARTICLES[DATIVE][_column(place.noun, plural=False)]
@@ -122,18 +105,12 @@ def _middle(clause: Clause) -> list[Word]:
     return line + (_place(clause.place) if clause.place else [])
 
 
-def _time(time: str) -> list[Word]:
-    if time == "every day":
-        return [word("jeden", "time.every"), word("tag", "time")]
-    return words(_TIMES.get(time, ""), "time")
-
-
 def clause(tree: Clause) -> list[Word]:
     """A statement has one constituent before the finite verb, a yes/no question none."""
     finite, final = _verbs(tree)
-    subject = _subject(tree.subject) if tree.subject else []
+    subject = subject_words(tree.subject, "de", noun_phrase)
     rest = _middle(tree) + final
-    front = _time(tree.time) + words(_ASKED.get(tree.asks, ""), "asked")
+    front = time_words(tree.time, _TIMES, "jeden tag") + words(_ASKED.get(tree.asks, ""), "asked")
     if front or tree.asks:
         return [*front, finite, *subject, *rest]
     return [*subject, finite, *rest]
@@ -142,11 +119,11 @@ def clause(tree: Clause) -> list[Word]:
 def existence(tree: Existence) -> list[Word]:
     """The place comes first: 'im garten ist ein hund'."""
     copula = "sind" if tree.thing.plural else "ist"
-    return [*_place(tree.place), word(copula, "verb"), *noun_phrase(tree.thing, "subject", NOMINATIVE)]
+    return [*_place(tree.place), word(copula, "verb"), *noun_phrase(tree.thing, "subject")]
 
 
 def order(tree: Order) -> list[Word]:
     """What is ordered is in the accusative, what is only named in the nominative."""
     if tree.please:
         return [*noun_phrase(tree.thing, "subject", ACCUSATIVE), word("bitte", "please")]
-    return noun_phrase(tree.thing, "subject", NOMINATIVE)
+    return noun_phrase(tree.thing, "subject")

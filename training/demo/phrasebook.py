@@ -9,17 +9,16 @@ of the combinations, chosen by the hash of the abstract tree, is held out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import permutations, starmap
 
 from training.demo import chinese, constructions, english, german, spanish
-from training.demo.grammar import Dice
-from training.demo.lexicon import NOUNS, PRONOUNS, VERBS, Noun, nouns_of_kind, table_rows
-from training.demo.syntax_trees import Clause, Couple, Existence, Formula, NounPhrase, Order, Tree, Word, word
+from training.demo.lexicon import LANGUAGES, NOUNS, PRONOUNS, VERBS, nouns_of_kind, table_rows
+from training.demo.syntax_trees import Clause, Couple, Existence, Formula, NounPhrase, Tree, Word, subject_words, word
 
-LANGUAGES: tuple[str, ...] = ("de", "en", "es", "zh")
-_GRAMMARS = (german, english, spanish, chinese)
+_GRAMMARS = {"de": german, "en": english, "es": spanish, "zh": chinese}
 
 
 def _formula_words(cell: str) -> tuple[Word, ...]:
@@ -31,43 +30,17 @@ def _formula_words(cell: str) -> tuple[Word, ...]:
     return tuple(line)
 
 
-def _formula_table(name: str) -> dict[str, tuple[tuple[Word, ...], ...]]:
+def _formula_table(name: str) -> dict[str, dict[str, tuple[Word, ...]]]:
+    """By the English phrase, the words of each language."""
     rows = [tuple(map(_formula_words, row)) for row in table_rows(name)]
-    return {" ".join(part.text for part in row[1]): row for row in rows}
+    return {" ".join(part.text for part in row[1]): dict(zip(LANGUAGES, row, strict=True)) for row in rows}
 
 
 _GREETING_LINES, _FIXED_LINES = _formula_table("greetings.txt"), _formula_table("formulas.txt")
 _LINES = _GREETING_LINES | _FIXED_LINES
 
 
-def linearised_formula(tree: Formula, language: int) -> list[Word]:
-    """The phrase in the language of this number, and the addressee after it."""
-    line = list(_LINES[tree.phrase][language])
-    addressee = tree.addressee
-    if addressee is None:
-        return line
-    if isinstance(addressee, Couple):
-        return [*line, *_GRAMMARS[language].couple(addressee)]
-    names = (addressee.german[0], addressee.english[0], addressee.spanish[0], addressee.chinese)
-    return [*line, word(names[language], "subject.noun")]
-
-
-def fixed_formulas() -> Iterator[Formula]:
-    """The phrases that every translator is trained on: those without an addressee, and to the world."""
-    yield from (Formula(phrase) for phrase in _LINES)
-    yield from (Formula(phrase, nouns_of_kind("world")[0]) for phrase in _GREETING_LINES)
-
-
-def greeting_formulas() -> Iterator[Formula]:
-    """Each greeting to each name, city and couple of names."""
-    names = nouns_of_kind("name")
-    couples = [Couple(first, second) for first in names for second in names if first is not second]
-    addressees: list[Noun | Couple] = [*names, *nouns_of_kind("city"), *couples]
-    for phrase in _GREETING_LINES:
-        yield from (Formula(phrase, addressee) for addressee in addressees)
-
-
-_QUOTAS: dict[Callable[[Dice], Tree | None], int] = {  # how many different trees of each construction
+_QUOTAS: dict[Callable[[constructions.Dice], Tree | None], int] = {  # how many different trees of each construction
     constructions.present: 3800,
     constructions.wish: 500,
     constructions.denial: 1800,
@@ -101,11 +74,11 @@ class Phrase:
 
     key: str
     held_out: bool
-    lines: tuple[tuple[Word, ...], ...] = field(repr=False)  # in the order of LANGUAGES
+    lines: Mapping[str, Sequence[Word]] = field(repr=False)
 
     def words(self, language: str) -> tuple[str, ...]:
         """The words in the language; a Chinese one may be of several characters."""
-        return tuple(part.text for part in self._line(language))
+        return tuple(part.text for part in self.lines[language])
 
     def text(self, language: str) -> str:
         """The words joined: by spaces, or by nothing in Chinese."""
@@ -115,29 +88,24 @@ class Phrase:
         """The pairs of word indices (from 0) that express a common node; `syntax_trees` has the conventions."""
         return frozenset(
             (i, j)
-            for i, here in enumerate(self._line(source))
-            for j, there in enumerate(self._line(target))
+            for i, here in enumerate(self.lines[source])
+            for j, there in enumerate(self.lines[target])
             if here.nodes & there.nodes
         )
 
-    def _line(self, language: str) -> tuple[Word, ...]:
-        return self.lines[LANGUAGES.index(language)]
 
-
-def _linearised(tree: Tree, language: int) -> tuple[Word, ...]:
+def _linearised(tree: Tree, language: str) -> list[Word]:
     grammar = _GRAMMARS[language]
+    if isinstance(tree, Formula):
+        return [*_LINES[tree.phrase][language], *subject_words(tree.addressee, language, grammar.noun_phrase)]
     if isinstance(tree, Clause):
-        return tuple(grammar.clause(tree))
-    if isinstance(tree, Existence):
-        return tuple(grammar.existence(tree))
-    if isinstance(tree, Order):
-        return tuple(grammar.order(tree))
-    return tuple(linearised_formula(tree, language))
+        return list(grammar.clause(tree))
+    return list(grammar.existence(tree) if isinstance(tree, Existence) else grammar.order(tree))
 
 
-def _drawn(construction: Callable[[Dice], Tree | None], quota: int) -> dict[str, Tree]:
+def _drawn(construction: Callable[[constructions.Dice], Tree | None], quota: int) -> dict[str, Tree]:
     """Different trees of the construction by their keys, up to the quota."""
-    dice = Dice(f"phrasebook: {construction.__name__}")
+    dice = constructions.Dice(f"phrasebook: {construction.__name__}")
     trees: dict[str, Tree] = {}
     for _ in range(quota * 6):
         tree = construction(dice)
@@ -149,35 +117,38 @@ def _drawn(construction: Callable[[Dice], Tree | None], quota: int) -> dict[str,
 
 
 @cache
-def _phrases() -> tuple[Phrase, ...]:
-    """The phrases without those of which a text in some language is taken already."""
-    examples: tuple[Tree, ...] = (  # of the documentation
+def phrases() -> tuple[Phrase, ...]:
+    """All phrases, always in the same order: first the formulas, then construction by construction; without the phrases
+    of which a text in some language is taken already."""
+    formulas: list[Tree] = [Formula(phrase) for phrase in _LINES]
+    formulas += [Formula(phrase, NounPhrase(NOUNS["world"])) for phrase in _GREETING_LINES]
+    examples: list[Tree] = [  # of the documentation
         Clause(PRONOUNS["i"], VERBS["want"], NounPhrase(NOUNS["beer"], "a")),
         Clause(NounPhrase(NOUNS["Tom"]), VERBS["chase"], NounPhrase(NOUNS["Jerry"])),
-    )
-    never_held_out: dict[str, Tree] = {formula.key: formula for formula in fixed_formulas()}
-    never_held_out |= {tree.key: tree for tree in examples}
-    trees = never_held_out | {tree.key: tree for tree in greeting_formulas()}
+    ]
+    never_held_out: dict[str, Tree] = {tree.key: tree for tree in (*formulas, *examples)}
+    names = nouns_of_kind("name")
+    addressees: list[NounPhrase | Couple] = [
+        *map(NounPhrase, (*names, *nouns_of_kind("city"))),
+        *starmap(Couple, permutations(names, 2)),
+    ]
+    greetings = [Formula(phrase, addressee) for phrase in _GREETING_LINES for addressee in addressees]
+    trees = never_held_out | {tree.key: tree for tree in greetings}
     for construction, quota in _QUOTAS.items():
         trees |= _drawn(construction, quota)
-    phrases: list[Phrase] = []
+    kept: list[Phrase] = []
     taken: set[tuple[str, str]] = set()
     for key, tree in trees.items():
-        lines = tuple(_linearised(tree, language) for language in range(len(LANGUAGES)))
         in_held_out_tenth = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) % 10 == 0
+        lines = {language: _linearised(tree, language) for language in LANGUAGES}
         phrase = Phrase(key, in_held_out_tenth and key not in never_held_out, lines)
         texts = {(language, phrase.text(language)) for language in LANGUAGES}
         if taken.isdisjoint(texts):
             taken |= texts
-            phrases.append(phrase)
-    return tuple(phrases)
-
-
-def phrases() -> Iterator[Phrase]:
-    """All phrases, always in the same order: first the formulas, then construction by construction."""
-    return iter(_phrases())
+            kept.append(phrase)
+    return tuple(kept)
 
 
 def pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:
     """The texts of the trained or of the held-out phrases in two languages, each source text once."""
-    return [(phrase.text(source), phrase.text(target)) for phrase in _phrases() if phrase.held_out == held_out]
+    return [(phrase.text(source), phrase.text(target)) for phrase in phrases() if phrase.held_out == held_out]

@@ -13,6 +13,8 @@ from training.demo.syntax_trees import (
     Subject,
     Word,
     also,
+    subject_words,
+    time_words,
     word,
     words,
 )
@@ -46,7 +48,7 @@ def _determiner(phrase: NounPhrase, denied: bool) -> str:
 def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
     """Determiner, noun, adjective; a denied 'a' is 'ningún'."""
     line = words(_determiner(phrase, denied), f"{role}.determiner")
-    line.append(word(phrase.noun.spanish[phrase.plural], f"{role}.noun"))
+    line.append(word(phrase.noun.forms["es"][phrase.plural], f"{role}.noun"))
     if phrase.adjective:
         adjective = phrase.adjective.in_spanish(phrase.noun.spanish_gender, phrase.plural)
         line.append(word(adjective, f"{role}.adjective"))
@@ -59,22 +61,6 @@ def _gender(subject: Subject | None) -> str:
     if isinstance(subject, Couple):
         return "f" if subject.first.spanish_gender == subject.second.spanish_gender == "f" else "m"
     return (subject and subject.gender) or "m"
-
-
-def _subject(clause: Clause) -> list[Word]:
-    subject = clause.subject
-    if subject is None:
-        return []
-    if isinstance(subject, NounPhrase):
-        return noun_phrase(subject, "subject")
-    if isinstance(subject, Couple):
-        return couple(subject)
-    return words("" if subject.person == "2s" and clause.asks else subject.spanish, "subject.noun")
-
-
-def couple(names: Couple) -> list[Word]:
-    first, second = names.first.spanish[0], names.second.spanish[0]
-    return [word(first, "subject.noun"), word("y", "subject.and"), word(second, "subject.second")]
 
 
 def _contracted(preposition: Word, phrase: list[Word]) -> list[Word]:
@@ -117,16 +103,11 @@ def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
     return word(forms[person], "verb"), []
 
 
-def _time(time: str) -> list[Word]:
-    if time == "every day":
-        return [word("cada", "time.every"), word("día", "time")]
-    return words(_TIMES.get(time, ""), "time")
-
-
 def clause(tree: Clause) -> list[Word]:
     """Subject first in a statement; after the finite verb in a question, and last with a question word."""
     finite, infinite = _verbs(tree)
-    subject = _subject(tree)
+    left_out = tree.person == "2s" and tree.asks
+    subject = [] if left_out else subject_words(tree.subject, "es", noun_phrase)
     if tree.subject and not subject:
         finite = also(finite, "subject.noun")
     verb = [*words("no" if tree.negated else "", "negation"), finite]
@@ -134,7 +115,7 @@ def clause(tree: Clause) -> list[Word]:
     if tree.quality:
         form = tree.quality.in_spanish(_gender(tree.subject), tree.person.endswith("p"))
         rest.append(word(form, "quality"))
-    front = _time(tree.time) + words(_ASKED.get(tree.asks, ""), "asked")
+    front = time_words(tree.time, _TIMES, "cada día") + words(_ASKED.get(tree.asks, ""), "asked")
     if tree.asks in ("what", "where") or (tree.asks and tree.quality):
         return front + verb + rest + subject
     return front + (verb + subject if tree.asks else subject + verb) + rest

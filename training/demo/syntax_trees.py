@@ -16,11 +16,14 @@ The `key` of a tree is readable, unique, and decides whether its phrase is held 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from training.demo.lexicon import Adjective, Noun, Pronoun, Verb
+
+_AND = {"de": "und", "en": "and", "es": "y", "zh": "和"}
 
 
 class Word(NamedTuple):
@@ -154,7 +157,7 @@ class Formula:
     """A fixed phrase of `formulas.txt` or `greetings.txt`, and whom it is said to."""
 
     phrase: str  # in English
-    addressee: Noun | Couple | None = None
+    addressee: NounPhrase | Couple | None = None
 
     @property
     def key(self) -> str:
@@ -178,3 +181,25 @@ def words(texts: str, *nodes: str) -> list[Word]:
 def also(part: Word, *nodes: str) -> Word:
     """The word, which takes over some more nodes."""
     return word(part.text, *sorted(part.nodes.union(nodes)))
+
+
+def subject_words(
+    subject: Subject | None, language: str, noun_phrase: Callable[[NounPhrase, str], list[Word]]
+) -> list[Word]:
+    """noun_phrase: the words of a noun phrase in that role in the nominative."""
+    if subject is None:
+        return []
+    if isinstance(subject, NounPhrase):
+        return noun_phrase(subject, "subject")
+    if isinstance(subject, Pronoun):
+        return words(subject.forms[language][0], "subject.noun")
+    first, second = (name.forms[language][0] for name in (subject.first, subject.second))
+    return [word(first, "subject.noun"), word(_AND[language], "subject.and"), word(second, "subject.second")]
+
+
+def time_words(time: str, texts: Mapping[str, str], every_day: str) -> list[Word]:
+    """'Every day' has two nodes, which are one word in Chinese."""
+    if time != "every day":
+        return words(texts.get(time, ""), "time")
+    every, *day = every_day.split()
+    return [word(every, "time.every"), word(day[0], "time")] if day else [word(every, "time.every", "time")]
