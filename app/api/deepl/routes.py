@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app import documents
+from app.access.authorization import KeyMissing, QuotaExceeded
 from app.api.access_control import caller_of, owner_of
-from app.api.deepl.errors import DeepLError, DeepLRoute
 from app.api.deepl.schemas import (
     DeepLDocument,
     DeepLDocumentKey,
     DeepLDocumentRequest,
     DeepLDocumentStatus,
+    DeepLError,
     DeepLLanguage,
     DeepLTranslateAnswer,
     DeepLTranslateRequest,
     DeepLTranslation,
     DeepLUsage,
 )
-from app.api.errors import documented_as, not_found, text_errors
+from app.api.errors import Statuses, documented_as, not_found, text_errors
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, parse_fields
-from app.api.services import Services, ServicesDependency
-from app.errors import EngineUnavailable, InvalidRequest
+from app.api.route import ApiRoute
+from app.api.services import ServicesDependency
+from app.errors import EngineUnavailable, InvalidRequest, TextTooLong
 from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
 from app.text.language_codes import base_language, language_name
-from app.translation import TextFormat
 
-_REGIONAL_TARGETS = {
+_REGIONAL_TARGETS = {  # DeepL's clients refuse to send EN and PT without a region
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-PT": "Portuguese (European)", "PT-BR": "Portuguese (Brazilian)"},
     "zh": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
@@ -51,34 +52,47 @@ def source_code(code: str) -> str:
     return "NB" if base == "no" else base.upper()
 
 
-def source_languages(codes: Iterable[str]) -> dict[str, str]:
-    """Names by DeepL's codes, sorted by code."""
-    return dict(sorted({source_code(code): language_name(base_language(code)) for code in codes}.items()))
+class DeepLRoute(ApiRoute):
+    """JSON or a form. DeepL's clients retry 429 and 5xx up to five times, so that a lasting error is 4xx: 403 for a
+    missing or wrong key, 456 for a used-up quota."""
 
-
-def target_languages(codes: Iterable[str]) -> dict[str, str]:
-    """As `source_languages`, but EN and PT have regions: DeepL's clients refuse to send them without."""
-    names: dict[str, str] = {}
-    for code in codes:
-        names.update(_REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)}))
-    return dict(sorted(names.items()))
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, QuotaExceeded: 456}
+    error_schema = DeepLError
+    takes_forms = True
+    key_fields: ClassVar[tuple[str, ...]] = ("auth_key",)
+    repeated_fields = frozenset(
+        {"text", "custom_instructions", "glossary_ids", "splitting_tags", "non_splitting_tags", "ignore_tags"}
+    )
 
 
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 document_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)  # after the glossaries in the documentation
 
-TRANSLATE_FORM = also_takes("DeepLTranslateRequest", {URLENCODED: {}})
-
-
-DEEPL_ERRORS = documented_as(
-    DeepLError,
+deepl_errors = partial(documented_as, DeepLError, s403="The key is missing or wrong.")
+deepl_form = partial(also_takes, encodings={URLENCODED: {}})
+TRANSLATE_FORM = deepl_form("DeepLTranslateRequest")
+TRANSLATE_ERRORS = deepl_errors(
     **text_errors(
-        s403="The key is missing or wrong.",
         s404="There is no such glossary.",
         s415="The body is neither JSON nor a form.",
         s456="The quota of this key is used up.",
-    ),
+    )
 )
+_LANGUAGE_ERRORS = deepl_errors(s400="`type` is neither source nor target.")
+_DOCUMENT_ERRORS = partial(deepl_errors, s404="There is no such document, or its key is another.")
+_NO_DOCUMENT = "There is no such document here, or its document_key is another; send it again."
+LanguageSide = Annotated[
+    str | None,
+    Query(
+        alias="type",
+        description='"source" (the default) or "target"; also as a field of a form.',
+        examples=["target"],
+        json_schema_extra={"enum": ["source", "target"]},
+    ),
+]
+DocumentId = Annotated[
+    str, Path(description="As POST /v2/document gave it.", examples=["04DE5AD98A02647D83285A36021911C6"])
+]
 
 
 @router.post(
@@ -86,7 +100,7 @@ DEEPL_ERRORS = documented_as(
     summary="Translate texts (DeepL)",
     response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
-    responses=DEEPL_ERRORS,
+    responses=TRANSLATE_ERRORS,
 )
 async def deepl_translate(
     body: DeepLTranslateRequest, request: Request, services: ServicesDependency
@@ -126,20 +140,6 @@ async def deepl_translate(
     )
 
 
-LanguageSide = Annotated[
-    str | None,
-    Query(
-        alias="type",
-        description='"source" (the default) or "target"; also as a field of a form.',
-        examples=["target"],
-        json_schema_extra={"enum": ["source", "target"]},
-    ),
-]
-_LANGUAGE_ERRORS = documented_as(
-    DeepLError, s400="`type` is neither source nor target.", s403="The key is missing or wrong."
-)
-
-
 @router.post(
     "/v2/languages",
     name="deepl_languages_posted",
@@ -155,12 +155,19 @@ async def deepl_languages(
     request: Request, services: ServicesDependency, side: LanguageSide = None
 ) -> list[DeepLLanguage]:
     """Languages that a loaded model reads, or writes. DeepL's Python client sends `type` as the body of a GET."""
+    kind: object = side
+    if side is None:
+        kind = parse_fields(request, request.scope["state"]["body"], takes_forms=True).get("type", "source")
+    if kind not in ("source", "", "target"):
+        raise InvalidRequest(f'"type" is {describe_value(kind)}; it takes "source" or "target".', field="type")
     pairs = LoadedPairs.of(services.engine).pairs
-    if _read_side(request, side) == "target":
-        codes = target_languages(target for _, target in pairs)
-        return [DeepLLanguage(language=code, name=name, supports_formality=False) for code, name in codes.items()]
-    codes = source_languages(source for source, _ in pairs)
-    return [DeepLLanguage(language=code, name=name) for code, name in codes.items()]
+    if kind == "target":
+        targets: dict[str, str] = {}
+        for _, code in pairs:
+            targets |= _REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)})
+        return [DeepLLanguage(language=code, name=targets[code], supports_formality=False) for code in sorted(targets)]
+    sources = {source_code(code): language_name(base_language(code)) for code, _ in pairs}
+    return [DeepLLanguage(language=code, name=sources[code]) for code in sorted(sources)]
 
 
 @router.post(
@@ -168,12 +175,12 @@ async def deepl_languages(
     name="deepl_usage_posted",
     description="As GET /v2/usage.",
     summary="Characters used (DeepL)",
-    responses=documented_as(DeepLError, s403="The key is missing or wrong."),
+    responses=deepl_errors(),
 )
 @router.get(
     "/v2/usage",
     summary="Characters used (DeepL)",
-    responses=documented_as(DeepLError, s403="The key is missing or wrong."),
+    responses=deepl_errors(),
 )
 async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUsage:
     """What this key had translated, and its quota."""
@@ -181,31 +188,11 @@ async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUs
     return DeepLUsage(character_count=used, character_limit=limit)
 
 
-def _read_side(request: Request, side: object) -> Literal["source", "target"]:
-    if side is None:
-        side = parse_fields(request, request.scope["state"]["body"], takes_forms=True).get("type", "source")
-    match side:
-        case "source" | "":
-            return "source"
-        case "target":
-            return "target"
-    raise InvalidRequest(f'"type" is {describe_value(side)}; it takes "source" or "target".', field="type")
-
-
-DocumentId = Annotated[
-    str, Path(description="As POST /v2/document gave it.", examples=["04DE5AD98A02647D83285A36021911C6"])
-]
-_DOCUMENT_ERRORS = {"s403": "The key is missing or wrong.", "s404": "There is no such document, or its key is another."}
-_NO_DOCUMENT = "There is no such document here, or its document_key is another; send it again."
-
-
 @document_router.post(
     "/v2/document",
     summary="Translate a document (DeepL)",
-    responses=documented_as(
-        DeepLError,
+    responses=deepl_errors(
         s400="The file is of a kind that is not translated, a field is wrong, or a language is not there.",
-        s403="The key is missing or wrong.",
         s404="There is no such glossary.",
         s413="The file is too large.",
         s415="The body is no form.",
@@ -219,18 +206,26 @@ async def deepl_document(
     services: ServicesDependency,
 ) -> DeepLDocument:
     """Takes a file and begins to translate it; its layout stays. Ask POST /v2/document/{document_id} how far it is."""
-    extension = _extension(body)
-    translator = DocumentTranslator(await _options(body, request, services), services, owner_of(request))
+    extension = check_extension(body.file.filename or body.filename or "")
+    if body.output_format and f".{body.output_format.lower().lstrip('.')}" != extension:
+        raise InvalidRequest(
+            f'"output_format" is {quotable(body.output_format)}; a {extension} comes back as {extension}.'
+            " Leave it out.",
+            field="output_format",
+        )
+    if body.glossary_id:
+        if body.source_lang is None:
+            raise InvalidRequest('"glossary_id" needs "source_lang"; say which language the file is in.')
+        LoadedPairs.of(services.engine).find(body.source_lang, body.target_lang)  # "auto" is no language of a glossary
+    fields = TranslationFields.model_construct(
+        source=body.source_lang or "auto", target=body.target_lang, glossary=body.glossary_id
+    )
+    translator = DocumentTranslator(fields, services, owner_of(request))
     await translator.check()
-    content, characters = body.file.content, 0
-
-    async def counted(texts: Sequence[str], text_format: TextFormat) -> list[str]:
-        nonlocal characters
-        characters += sum(map(len, texts))
-        return await translator(texts, text_format)
+    content = body.file.content
 
     async def work() -> tuple[bytes, int]:
-        return await documents.translated(extension, content, counted), characters
+        return await documents.translated(extension, content, translator), translator.characters
 
     job = services.documents.start(extension, work)
     return DeepLDocument(document_id=job.id, document_key=job.key)
@@ -241,30 +236,21 @@ async def deepl_document(
     summary="Status of a document (DeepL)",
     response_model=DeepLDocumentStatus,
     response_model_exclude_none=True,
-    responses=documented_as(DeepLError, s400="document_key is missing.", **_DOCUMENT_ERRORS),
+    responses=_DOCUMENT_ERRORS(s400="document_key is missing."),
 )
 async def deepl_document_status(
     body: DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
 ) -> DeepLDocumentStatus | Response:
     """How far the translation is."""
     job = services.documents.find(document_id, body.document_key)
-    if job is None:
-        return not_found(request.scope, _NO_DOCUMENT)
-    return DeepLDocumentStatus(
-        document_id=job.id,
-        status=job.state,
-        billed_characters=job.characters if job.state == "done" else None,
-        error_message=job.message or None,
-    )
+    return not_found(request.scope, _NO_DOCUMENT) if job is None else DeepLDocumentStatus.of(job)
 
 
 @document_router.post(
     "/v2/document/{document_id}/result",
     summary="Fetch a document (DeepL)",
     response_class=Response,
-    responses=documented_as(
-        DeepLError, s400="It could not be translated.", s503="It is not translated yet; ask again.", **_DOCUMENT_ERRORS
-    )
+    responses=_DOCUMENT_ERRORS(s400="It could not be translated.", s503="It is not translated yet; ask again.")
     | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
 )
 async def deepl_document_result(
@@ -272,35 +258,11 @@ async def deepl_document_result(
 ) -> Response:
     """The translated file, once it is done; for as long as the server keeps files (PARLANCE_FILE_RETENTION_S)."""
     job = services.documents.find(document_id, body.document_key)
-    if job is not None and job.state == "error":
-        raise InvalidRequest(job.message)
-    if job is not None and job.state != "done":
-        raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
-    content = await services.documents.content(job) if job else None
-    if job is None or content is None:
+    if job is None:
         return not_found(request.scope, _NO_DOCUMENT)
-    return file_response(job.extension, content)
-
-
-def _extension(body: DeepLDocumentRequest) -> str:
-    extension = check_extension(body.file.filename or body.filename or "")
-    if body.output_format and f".{body.output_format.lower().lstrip('.')}" != extension:
-        raise InvalidRequest(
-            f'"output_format" is {quotable(body.output_format)}; a {extension} comes back as {extension}.'
-            " Leave it out.",
-            field="output_format",
-        )
-    return extension
-
-
-async def _options(body: DeepLDocumentRequest, request: Request, services: Services) -> TranslationFields:
-    glossary: dict[str, str] = {}
-    if body.glossary_id:
-        if body.source_lang is None:
-            raise InvalidRequest('"glossary_id" needs "source_lang"; say which language the file is in.')
-        pair = LoadedPairs.of(services.engine).find(body.source_lang, body.target_lang)
-        glossary |= await run_in_threadpool(services.glossaries.find, owner_of(request), body.glossary_id, *pair)
-    # Not validated again: a stored glossary may be larger than one that comes with a request.
-    return TranslationFields.model_construct(
-        source=body.source_lang or "auto", target=body.target_lang, glossary=glossary
-    )
+    if job.state == "error":
+        raise InvalidRequest(job.message)
+    if job.state != "done":
+        raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
+    content = await services.documents.content(job)
+    return not_found(request.scope, _NO_DOCUMENT) if content is None else file_response(job.extension, content)

@@ -1,4 +1,4 @@
-"""DeepL's fields: texts, documents, glossaries, languages and usage, as JSON or as a form."""
+"""DeepL's fields: texts, documents, glossaries, languages and usage, as JSON or as a form; and its errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, field_validator, model_validator
 
+from app.api.document_jobs import DocumentJob
+from app.api.errors import ErrorAnswer
 from app.api.field_types import (
     EncodableText,
     RequestFields,
@@ -20,8 +22,30 @@ from app.api.field_types import (
 from app.api.libretranslate.schemas import OneFile
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
-_UNSUPPORTED = "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it"
+_UNSUPPORTED = {
+    **dict.fromkeys(
+        ("splitting_tags", "non_splitting_tags", "custom_instructions"),
+        "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it out.",
+    ),
+    **dict.fromkeys(
+        ("style_id", "translation_memory_id"), "names something that this server does not have; leave it out."
+    ),
+}
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, 1: True, 0: False}
+
+
+class DeepLError(BaseModel):
+    """The body of every error of this family."""
+
+    message: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.",
+        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
+    )
+
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> Self:
+        """DeepL's clients show the message of 400 alone, and know any other error by its status."""
+        return cls(message=error.error)
 
 
 def check_text_list(value: object) -> list[str]:
@@ -48,9 +72,15 @@ def _parse_flag(value: object) -> object:
     return _FLAGS.get(key, value) if isinstance(key, str | int) else value
 
 
-def parse_word(value: object) -> object:
+def _parse_word(value: object) -> object:
     """One of a few words, in any case; an empty field of a form is one left out."""
     return value.strip().lower() or None if isinstance(value, str) else value
+
+
+def _parse_split(value: object) -> object:
+    if isinstance(value, bool | int):
+        return str(int(value))
+    return _parse_word(value)
 
 
 def _parse_code(value: object) -> object:
@@ -65,7 +95,7 @@ def _check_formality(value: str | None) -> str | None:
 
 Formality = Annotated[
     Literal["default", "more", "less", "prefer_more", "prefer_less"] | None,
-    BeforeValidator(parse_word),
+    BeforeValidator(_parse_word),
     AfterValidator(_check_formality),
 ]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
@@ -90,13 +120,11 @@ class DeepLTranslateRequest(RequestFields):
         "In a pub.",
         default=None,
     )
-    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(lambda v: _parse_split(v))] = (
-        doc(
-            '"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
-            " Line ends stay in any case.",
-            "1",
-            default=None,
-        )
+    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_parse_split)] = doc(
+        '"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
+        " Line ends stay in any case.",
+        "1",
+        default=None,
     )
     preserve_formatting: Flag = doc(
         "Accepted: the layout around sentences stays as it is anyway.", False, default=False
@@ -108,10 +136,10 @@ class DeepLTranslateRequest(RequestFields):
     glossary_ids: Names = doc(
         "Several of them; where two have a term, the earlier wins.", [], default_factory=list, max_length=5
     )
-    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(parse_word)] = doc(
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(_parse_word)] = doc(
         "Texts hold tags, which stay in their place.", None, default=None
     )
-    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(parse_word)] = doc(
+    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(_parse_word)] = doc(
         "Accepted; this server has one way to handle tags.", "v2", default=None
     )
     outline_detection: Flag = doc("Only true: where a sentence may end is found from the tags.", True, default=True)
@@ -122,7 +150,7 @@ class DeepLTranslateRequest(RequestFields):
     )
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None,
-        BeforeValidator(parse_word),
+        BeforeValidator(_parse_word),
     ] = doc(
         "Accepted: a pair has one model here. `model_type_used` then repeats it.", "quality_optimized", default=None
     )
@@ -133,18 +161,11 @@ class DeepLTranslateRequest(RequestFields):
         "Refused: these models follow no instructions.", [], default_factory=list
     )
 
-    @field_validator("splitting_tags", "non_splitting_tags", "custom_instructions")
+    @field_validator(*_UNSUPPORTED)
     @classmethod
-    def _none(cls, value: list[str]) -> list[str]:
+    def _unsupported(cls, value: object, info: ValidationInfo) -> object:
         if value:
-            raise field_error(f"{_UNSUPPORTED} out.")
-        return value
-
-    @field_validator("style_id", "translation_memory_id")
-    @classmethod
-    def _not_here(cls, value: str | None) -> str | None:
-        if value:
-            raise field_error("names something that this server does not have; leave it out.")
+            raise field_error(_UNSUPPORTED[str(info.field_name)])
         return value
 
     @field_validator("outline_detection")
@@ -165,12 +186,6 @@ class DeepLTranslateRequest(RequestFields):
     @property
     def glossaries(self) -> list[str]:
         return [self.glossary_id, *self.glossary_ids] if self.glossary_id else self.glossary_ids
-
-
-def _parse_split(value: object) -> object:
-    if isinstance(value, bool | int):
-        return str(int(value))
-    return parse_word(value)
 
 
 class DeepLTranslation(BaseModel):
@@ -252,6 +267,13 @@ class DeepLDocumentStatus(BaseModel):
         "What went wrong, in a sentence.", "The file cannot be read as .docx.", default=None
     )
 
+    @classmethod
+    def of(cls, job: DocumentJob) -> Self:
+        characters = job.characters if job.state == "done" else None
+        return cls(
+            document_id=job.id, status=job.state, billed_characters=characters, error_message=job.message or None
+        )
+
 
 _INDEXED = re.compile(r"dictionaries\[(\d{1,3})\]\.(\w{1,20})")  # as DeepL's Node client writes a list into a form
 
@@ -260,7 +282,13 @@ def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-GlossaryCode = Annotated[EncodableText, BeforeValidator(_lower)]
+def _check_code(value: str) -> str:
+    if not 1 <= len(value) <= 35:
+        raise field_error("is no language code; send one as GET /v2/glossary-language-pairs lists them.")
+    return value
+
+
+GlossaryCode = Annotated[EncodableText, BeforeValidator(_lower), AfterValidator(_check_code)]
 
 
 class DeepLDictionary(RequestFields):
@@ -274,13 +302,6 @@ class DeepLDictionary(RequestFields):
     entries_format: Annotated[EntriesFormat, BeforeValidator(_lower)] = doc(
         '"tsv", or "csv" as RFC 4180 has it.', "tsv", default="tsv"
     )
-
-    @field_validator("source_lang", "target_lang")
-    @classmethod
-    def _something(cls, value: str) -> str:
-        if not 1 <= len(value) <= 35:
-            raise field_error("is no language code; send one as GET /v2/glossary-language-pairs lists them.")
-        return value
 
     @model_validator(mode="after")
     def _two_languages(self) -> Self:
@@ -299,32 +320,6 @@ class DeepLGlossaryRequest(DeepLDictionary):
     name: EncodableText = doc("What to call it.", "Pub")
 
 
-def gather_dictionaries(fields: object) -> object:
-    """`dictionaries[0].source_lang` of a form as the field of an object in a list."""
-    if not isinstance(fields, Mapping) or "dictionaries" in fields:
-        return fields
-    dictionaries: dict[int, dict[str, object]] = {}
-    for name, value in fields.items():
-        if match := _INDEXED.fullmatch(str(name)):
-            dictionaries.setdefault(int(match[1]), {})[match[2]] = value
-    if not dictionaries:
-        return fields
-    return {**fields, "dictionaries": [dictionaries[index] for index in sorted(dictionaries)]}
-
-
-class DeepLMultilingualRequest(RequestFields):
-    """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
-
-    name: EncodableText = doc("What to call it.", "Pub")
-    dictionaries: list[DeepLDictionary] = doc(
-        "One for each pair.",
-        [{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}],
-        min_length=1,
-    )
-
-    _listed = model_validator(mode="before")(gather_dictionaries)
-
-
 class DeepLMultilingualChange(RequestFields):
     """What is to be changed; what is left out stays."""
 
@@ -335,7 +330,33 @@ class DeepLMultilingualChange(RequestFields):
         default_factory=list,
     )
 
-    _listed = model_validator(mode="before")(gather_dictionaries)
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_dictionaries(cls, fields: object) -> object:
+        """`dictionaries[0].source_lang` of a form as the field of an object in a list."""
+        if not isinstance(fields, Mapping) or "dictionaries" in fields:
+            return fields
+        dictionaries: dict[int, dict[str, object]] = {}
+        for name, value in fields.items():
+            if match := _INDEXED.fullmatch(str(name)):
+                dictionaries.setdefault(int(match[1]), {})[match[2]] = value
+        gathered = [dictionaries[index] for index in sorted(dictionaries)]
+        return {**fields, "dictionaries": gathered} if gathered else fields
+
+    @property
+    def stored(self) -> list[Dictionary]:
+        return [dictionary.stored for dictionary in self.dictionaries]
+
+
+class DeepLMultilingualRequest(DeepLMultilingualChange):
+    """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
+
+    name: EncodableText = doc("What to call it.", "Pub")
+    dictionaries: list[DeepLDictionary] = doc(
+        "One for each pair.",
+        [{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}],
+        min_length=1,
+    )
 
 
 class DeepLDictionaryInfo(BaseModel):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import secrets
+from typing import ClassVar
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.deepl.routes import DEEPL_ERRORS, TRANSLATE_FORM, deepl_translate, source_code
-from app.api.deepl.schemas import DeepLTranslateAnswer, DeepLTranslateRequest
-from app.api.errors import TEXT_ERRORS, documented, documented_as
-from app.api.extensions.errors import DeepLTokenRoute, DeepLXError, DeepLXRoute, ExtensionRoute
+from app.api.deepl.routes import TRANSLATE_ERRORS, TRANSLATE_FORM, DeepLRoute, deepl_translate, source_code
+from app.api.errors import TEXT_ERRORS, Statuses, documented, documented_as
 from app.api.extensions.schemas import (
     DeepLXAnswer,
+    DeepLXError,
     DeepLXRequest,
     HcfyAnswer,
     HcfyRequest,
@@ -24,11 +24,33 @@ from app.api.extensions.schemas import (
     KissTranslation,
 )
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
+from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
+from app.errors import InvalidRequest, TextTooLong
 from app.text.language_codes import chinese_name, closest_codes, code_of_chinese_name, google_code
 from app.translation import TextFormat
 
 EXTENSION_ERRORS = documented(**TEXT_ERRORS)
+
+
+class ExtensionRoute(ApiRoute):
+    """JSON, with the key in a header or as ?token=. Errors are ours: the extensions show the body as it is."""
+
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400}
+    key_fields: ClassVar[tuple[str, ...]] = ("token",)
+
+
+class DeepLXRoute(ExtensionRoute):
+    """A route of DeepLX's clients."""
+
+    error_schema = DeepLXError
+
+
+class DeepLTokenRoute(DeepLRoute):
+    """DeepL's form for extensions, which cannot always set a header."""
+
+    key_fields = ("auth_key", "token")
+
 
 router = APIRouter(tags=["Extensions"], route_class=ExtensionRoute)
 deeplx_router = APIRouter(tags=["Extensions"], route_class=DeepLXRoute)
@@ -115,15 +137,12 @@ async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDepend
     )
 
 
-@deepl_router.post(
+deepl_router.post(
     "/deepl",
+    name="deepl_by_token",
+    description="As POST /v2/translate, with the key as ?token= where a header cannot be set.",
     summary="Translate texts (DeepL's form)",
     response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
-    responses=DEEPL_ERRORS,
-)
-async def deepl_by_token(
-    body: DeepLTranslateRequest, request: Request, services: ServicesDependency
-) -> DeepLTranslateAnswer:
-    """As POST /v2/translate, with the key as ?token= where a header cannot be set."""
-    return await deepl_translate(body, request, services)
+    responses=TRANSLATE_ERRORS,
+)(deepl_translate)

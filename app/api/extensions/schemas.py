@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.deepl.schemas import check_text_list
+from app.api.errors import ErrorAnswer
 from app.api.field_types import EncodableText, RequestFields, check_not_blank, doc, field_error
 
 Texts = Annotated[list[str], BeforeValidator(check_text_list)]
@@ -126,3 +127,17 @@ class DeepLXAnswer(BaseModel):
     source_lang: str = doc("What the text was taken for, or source_lang.", "DE")
     target_lang: str = doc("As it was sent, in capitals.", "EN")
     method: str = doc('"Free".', "Free")
+
+
+class DeepLXError(BaseModel):
+    """The body of every error of /deeplx."""
+
+    code: int = doc("The status.", 400)
+    message: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.",
+        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
+    )
+
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> Self:
+        return cls(code=status, message=error.error)

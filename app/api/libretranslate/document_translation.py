@@ -72,55 +72,47 @@ def media_type(extension: str, content: bytes) -> str:
 
 
 class DocumentTranslator:
-    """Translates the texts of one document in batches. Detects its language once; waits for room in the queue after the
-    first batch. owner: whose stored glossaries `body` may name."""
+    """Translates the texts of one document, in batches: waits for room in the queue after the first one. owner: whose
+    stored glossaries `body` may name. characters: of the texts."""
 
     def __init__(self, body: TranslationFields, services: Services, owner: str = ANONYMOUS.name) -> None:
+        self.characters = 0
         self._body, self._services, self._owner = body, services, owner
-        self._pair: Pair | None = None
-        self._begun = False
-        self._waited_s = 0.0
+        self._pair_and_glossary: tuple[Pair, Mapping[str, str]] | None = None
 
     async def check(self) -> None:
         """Refuse an unknown pair or glossary before the file is read."""
-        pairs, detections = await find_pairs([""], self._body.source, self._body.target, self._services)
+        (pair,), detections = await find_pairs([""], self._body.source, self._body.target, self._services)
         if detections is None:
-            await self._glossary(pairs[0])
+            self._pair_and_glossary = pair, await self._find_glossary(pair)
 
     async def __call__(self, texts: Sequence[str], text_format: TextFormat) -> list[str]:
-        pair = self._pair or await self._detect_pair(texts, text_format)
-        glossary = await self._glossary(pair)
-        options = TranslationOptions(*pair, self._body.model, decoding=self._body.decoding)
+        body = self._body
+        self.characters = sum(map(len, texts))
+        if self._pair_and_glossary is None:
+            sample = "\n".join(texts)[:_SAMPLE_CHARACTERS]
+            (pair,), _ = await find_pairs([sample], body.source, body.target, self._services, text_format)
+            self._pair_and_glossary = pair, await self._find_glossary(pair)
+        pair, glossary = self._pair_and_glossary
+        options = TranslationOptions(*pair, body.model, decoding=body.decoding)
         translations: list[str] = []
+        waited_s = 0.0
         for batch in _split_batches(texts):
-            requests = [TextRequest(text, options, text_format, glossary, self._body.split) for text in batch]
-            translations += await self._translate(requests)
+            requests = [TextRequest(text, options, text_format, glossary, body.split) for text in batch]
+            while True:
+                try:
+                    translations += [each.text for each in await self._services.translator.translate(requests)]
+                    break
+                except Overloaded as error:
+                    waited_s += error.retry_after_s
+                    if not translations or waited_s > _MAX_WAIT_S:
+                        raise
+                    await asyncio.sleep(error.retry_after_s)
             await asyncio.sleep(0)  # texts without words need no engine: 50,000 of them would block the event loop
         return translations
 
-    async def _detect_pair(self, texts: Sequence[str], text_format: TextFormat) -> Pair:
-        sample, body = "\n".join(texts)[:_SAMPLE_CHARACTERS], self._body
-        pairs, detections = await find_pairs([sample], body.source, body.target, self._services, text_format)
-        if detections is None or detections[0].confidence:
-            self._pair = pairs[0]
-        return pairs[0]
-
-    async def _translate(self, requests: list[TextRequest]) -> list[str]:
-        while True:
-            try:
-                translations = await self._services.translator.translate(requests)
-            except Overloaded as error:
-                self._waited_s += error.retry_after_s
-                if not self._begun or self._waited_s > _MAX_WAIT_S:
-                    raise
-                await asyncio.sleep(error.retry_after_s)
-            else:
-                self._begun = True
-                return [translation.text for translation in translations]
-
-    async def _glossary(self, pair: Pair) -> Mapping[str, str]:
-        glossaries = await find_glossaries(self._body.glossary, [pair], self._owner, self._services)
-        return glossaries[pair]
+    async def _find_glossary(self, pair: Pair) -> Mapping[str, str]:
+        return (await find_glossaries(self._body.glossary, [pair], self._owner, self._services))[pair]
 
 
 def _split_batches(texts: Sequence[str]) -> list[list[str]]:
