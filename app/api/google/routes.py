@@ -1,22 +1,21 @@
-"""Google's Translation API v2: translate, detect, languages.
-
-Below /language/translate/v2 as Google has it, and below /google/language/translate/v2 as MTranServer has it."""
+"""Google's Translation API v2: translate, detect, languages."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import caller_of, charge
-from app.api.errors import TEXT_ERRORS, documented_as
-from app.api.google.errors import GoogleError, GoogleRoute
+from app.api.errors import TEXT_ERRORS, Statuses, documented_as
 from app.api.google.schemas import (
     GoogleDetectAnswer,
     GoogleDetection,
     GoogleDetections,
     GoogleDetectRequest,
+    GoogleError,
     GoogleLanguage,
     GoogleLanguages,
     GoogleLanguagesAnswer,
@@ -27,11 +26,22 @@ from app.api.google.schemas import (
 )
 from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, assign_pairs, translate_texts
 from app.api.request_body import parse_fields
-from app.api.route import validate
+from app.api.route import ApiRoute, validate
 from app.api.services import Services, ServicesDependency
+from app.errors import InvalidRequest, TextTooLong
 from app.text.language_codes import google_code, language_name
 
 _PREFIX = "/language/translate/v2"
+
+
+class GoogleRoute(ApiRoute):
+    """JSON, a form or a query, with `q` as often as there are texts. Google answers an invalid key with 400."""
+
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, KeyWrong: 400}
+    error_schema = GoogleError
+    takes_forms = True
+    repeated_fields = frozenset({"q"})
+    key_fields: ClassVar[tuple[str, ...]] = ("key",)
 
 
 router = APIRouter(tags=["Extensions"], route_class=GoogleRoute)
@@ -124,14 +134,3 @@ async def google_languages(services: ServicesDependency, named: Named = None) ->
 
 def _loaded_codes(services: Services) -> list[str]:
     return sorted({code for pair in LoadedPairs.of(services.engine).pairs for code in pair})
-
-
-for _route in [route for route in router.routes if isinstance(route, GoogleRoute)]:
-    router.add_api_route(  # where MTranServer has it
-        f"/google{_route.path}",
-        _route.endpoint,
-        methods=_route.methods,
-        response_model=_route.response_model,
-        response_model_exclude_none=_route.response_model_exclude_none,
-        include_in_schema=False,
-    )

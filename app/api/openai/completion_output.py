@@ -16,13 +16,13 @@ import msgspec
 
 from app.api.errors import HttpError
 from app.api.event_stream import EventStream
-from app.api.openai.errors import OpenAIErrorAnswer
 from app.api.openai.schemas import (
     ChoiceToken,
     CompletionChoice,
     CompletionLogprobs,
     CompletionRequest,
     CompletionUsage,
+    OpenAIErrorAnswer,
     top_logprobs,
 )
 from app.engine.interface import (

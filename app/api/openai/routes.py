@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from app.api.errors import documented_as
+from app.access.authorization import KeyWrong
+from app.api.errors import Statuses, documented_as
 from app.api.event_stream import documented_stream, while_connected
 from app.api.field_types import ModelName, quotable
 from app.api.openai.completion_output import (
@@ -20,12 +21,27 @@ from app.api.openai.completion_output import (
     open_stream,
     read_prompts,
 )
-from app.api.openai.errors import OpenAIErrorAnswer, OpenAIRoute
-from app.api.openai.schemas import CompletionAnswer, CompletionRequest, CompletionUsage, OpenAIModel, OpenAIModels
+from app.api.openai.schemas import (
+    CompletionAnswer,
+    CompletionRequest,
+    CompletionUsage,
+    OpenAIErrorAnswer,
+    OpenAIModel,
+    OpenAIModels,
+)
 from app.api.request_body import Fields, RequestLimits
+from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.engine.interface import GenerationRequest, GenerationResult, ModelInfo
-from app.errors import InvalidRequest, UnknownModel
+from app.errors import InvalidRequest, TextTooLong, UnknownModel
+
+
+class OpenAIRoute(ApiRoute):
+    """Any invalid input is 400; a missing or wrong key is 401."""
+
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyWrong: 401}
+    error_schema = OpenAIErrorAnswer
+
 
 router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
 Name = Annotated[ModelName, Path(description="Name of a lyricist.", examples=["lyrics-zh"])]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator, model_validator
 
+from app.api.errors import ErrorAnswer
 from app.api.field_types import ModelName, RequestFields, check_encodable, check_texts, describe_value, doc, field_error
 from app.api.generation.schemas import LARGEST_SEED, Sampling
 from app.api.shared_schemas import round_nats
@@ -24,6 +25,18 @@ _UNSUPPORTED = {
     "suffix": "is not done here: a model writes what follows its prompt, to no given end; leave it out.",
     "logit_bias": "is not done here; leave it out.",
 }
+# Our codes and OpenAI's; any other stays as it is.
+_CODES: Mapping[str, str] = {
+    "invalid_request": "invalid_value",
+    "text_too_long": "context_length_exceeded",
+    "unknown_model": "model_not_found",
+    "overloaded": "rate_limit_exceeded",
+    "rate_limited": "rate_limit_exceeded",
+    "quota_exceeded": "insufficient_quota",
+    "key_missing": "invalid_api_key",
+    "key_wrong": "invalid_api_key",
+}
+_FIELDS: Mapping[str, str] = {"max_new_tokens": "max_tokens", "text": "prompt", "top_logprobs": "logprobs"}
 _LARGEST_ID = 2**31 - 1
 _PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of such lists"
 
@@ -371,3 +384,38 @@ class OpenAIModels(BaseModel):
 
     object: Literal["list"] = doc('Always "list".', "list", default="list")
     data: list[OpenAIModel] = doc("The lyricists that are loaded.", [_MODEL])
+
+
+class OpenAIError(BaseModel):
+    """What is wrong."""
+
+    message: str = doc(
+        "One sentence: what is wrong, where the limit is, and the way out.", '"n" is 17; this server takes at most 16.'
+    )
+    type: str = doc(
+        '"invalid_request_error"; "server_error" from status 500 on; of status 429 the code.', "invalid_request_error"
+    )
+    param: str | None = doc("The field at fault, where there is one.", "n")
+    code: str = doc("Stable name of the error, for programs.", "invalid_value")
+
+
+class OpenAIErrorAnswer(BaseModel):
+    """The body of every error under /v1."""
+
+    error: OpenAIError = doc(
+        "What went wrong.",
+        {
+            "message": '"n" is 17; this server takes at most 16.',
+            "type": "invalid_request_error",
+            "param": "n",
+            "code": "invalid_value",
+        },
+    )
+
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> Self:
+        """https://platform.openai.com/docs/guides/error-codes. 429 has its code as type too, as OpenAI's have."""
+        code = _CODES.get(error.code, error.code)
+        kind = "server_error" if status >= 500 else code if status == 429 else "invalid_request_error"
+        param = None if error.field is None else _FIELDS.get(error.field, error.field)
+        return cls(error=OpenAIError(message=error.error, type=kind, param=param, code=code))

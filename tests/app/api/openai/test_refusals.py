@@ -9,7 +9,7 @@ import pytest
 
 from app import errors
 from app.api.errors import ErrorAnswer
-from app.api.openai.errors import OpenAIErrorAnswer
+from app.api.openai.schemas import OpenAIErrorAnswer
 from tests.app.api.client import Client
 from tests.app.api.openai.writer import Writer
 
