@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from examples.sentence import arguments, look, refuse
-from models.inspection.attention_maps import chosen_slice
-from models.inspection.head_selection import SelectionError
+from models.inspection.attention_maps import reduced_map
+from models.inspection.head_selection import AttentionSelection, SelectionError
 from models.inspection.interop import to_nematus
 
 
@@ -25,15 +25,16 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     seen = look(options.checkpoint, options.text, options.target)
     try:
-        chosen = chosen_slice(seen.maps["cross"], [options.layer], None if options.head is None else [options.head])
+        heads = None if options.head is None else (options.head,)
+        selection = AttentionSelection(layers=(options.layer,), heads=heads, reduce_heads="mean")
+        chosen = reduced_map(seen.maps["cross"], selection)
     except SelectionError as error:
         refuse(str(error))
-    weights = chosen.weights[0].mean(dim=0)
     ends = {"source_ended": seen.source_ended, "target_ended": seen.ended}
-    block = to_nematus(weights, seen.source, seen.outputs, score=seen.log_probability, **ends)
+    block = to_nematus(chosen.values[0, 0], seen.source, seen.outputs, score=seen.log_probability, **ends)
     options.out.write_text(block, encoding="utf-8")
-    heads = ", ".join(str(head) for head in chosen.heads)
-    print(f"{options.out}: layer {chosen.layers[0]}, heads {heads}, {len(seen.outputs)} rows of {len(seen.source)}")
+    names = ", ".join(map(str, chosen.heads))
+    print(f"{options.out}: layer {chosen.layers[0]}, heads {names}, {len(seen.outputs)} rows of {len(seen.source)}")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ CODE: dict[str, str] = {
     "RecurrentLanguageModel.zeros": "bec1a53e7518",
     "Residual.forward": "d774adcf3b49",
     "Transformer._initialise": "5f44e8819d50",
-    "Transformer.attention": "701ce8f55358",
     "Transformer.decode": "0fa24c106d16",
     "Transformer.decode_over": "a06b209f8d2b",
     "Transformer.decoder_layers": "9f7964e56523",

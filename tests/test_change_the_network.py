@@ -35,6 +35,7 @@ REASONS = {
 TRANSFORMER_PROBE = """
 import json, torch
 from models.backends.select import select
+from models.inspection.forced_pass import forced_pass
 from models.interface import Prompt
 from models.networks.transformer import Transformer, TransformerConfig
 from training.kernels.training_backend import TranslatorBackend
@@ -49,7 +50,7 @@ chosen = select(network, "fp32")
 state = chosen.decodable.allocate(1, 8, 8)
 chosen.decodable.prefill(state, [0], [Prompt((5, 6, 7, 8), (1, 9))])  # one token is read, the others are stepped
 steps = torch.stack([chosen.decodable.step(state, target[0, i : i + 1])[0, :40].clone() for i in range(1, 5)])
-maps = network.attention(source, target, ["encoder", "decoder", "cross"])
+maps = forced_pass(network, source[0].tolist(), target[0].tolist()).maps
 served, trained = select(network, "int8"), TranslatorBackend(network)
 print(json.dumps({
     "logits": whole.flatten()[:50].tolist(),

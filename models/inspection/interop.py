@@ -1,4 +1,4 @@
-"""Attention in the forms that other tools read. None of them is imported here.
+"""Attention in the forms that other tools read. None of them is imported here, nor torch.
 
 Maps are those of a forced pass: kind -> one [H, Q, K] a layer, rows summing to 1.
 """
@@ -6,14 +6,17 @@ Maps are those of a forced pass: kind -> one [H, Q, K] a layer, rows summing to 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 from models.inspection.head_selection import KINDS
 
-Maps = Mapping[str, Sequence[Tensor]]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Maps: TypeAlias = "Mapping[str, Sequence[Tensor]]"
 
 
 def to_bertviz(
@@ -83,7 +86,7 @@ def _joint(maps: Maps, layer: int) -> Tensor:
 
 
 def to_nematus(
-    weights: Tensor,
+    weights: npt.NDArray[np.float32],
     source_tokens: Sequence[str],
     output_tokens: Sequence[str],
     *,
@@ -97,12 +100,12 @@ def to_nematus(
 
     weights [T', S'], tokens: their own end tokens included where they are `ended`; where not, the end's row or column
     is 0."""
-    if tuple(weights.shape) != (len(output_tokens), len(source_tokens)):
+    if weights.shape != (len(output_tokens), len(source_tokens)):
         raise ValueError(
-            f"A map of shape {tuple(weights.shape)} does not fit {len(output_tokens)} target and"
+            f"A map of shape {weights.shape} does not fit {len(output_tokens)} target and"
             f" {len(source_tokens)} source tokens."
         )
-    padded = torch.nn.functional.pad(weights, (0, int(not source_ended), 0, int(not target_ended)))
+    padded = np.pad(weights, [(0, int(not ended)) for ended in (target_ended, source_ended)])
     source, target = (
         [_word(token) for token in (tokens[:-1] if ended else tokens)]
         for tokens, ended in ((source_tokens, source_ended), (output_tokens, target_ended))

@@ -41,8 +41,6 @@ SIZES = (
 )
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 KeyValue = tuple[Tensor, Tensor]
-AttentionMaps = dict[str, list[Tensor]]
-"""kind ("encoder", "decoder", "cross") -> one [B, H, Q, K] a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,12 +466,3 @@ class Transformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> logits [B, T, V] of the token after each target token."""
         return self.project(self.features(source, target))
-
-    @torch.inference_mode()
-    def attention(self, source: Tensor, target: Tensor, kinds: Sequence[str]) -> AttentionMaps:
-        """Weights of one teacher-forced pass over source [B, S] and target [B, T] (decoder input)."""
-        captures = {kind: Capture() for kind in kinds}
-        memory, readable = self.encode(source, captures.get("encoder"))
-        if captures.keys() & {"decoder", "cross"}:
-            self.decode(target, memory, readable, (captures.get("decoder"), captures.get("cross")))
-        return {kind: capture.weights for kind, capture in captures.items()}

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from models.inspection.head_selection import KINDS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from models.networks.transformer import Transformer, TransformerConfig
+from models.networks.transformer import Capture, Transformer, TransformerConfig
 
 N = TypeVar("N", bound=nn.Module)
 SOURCE, TARGET = 17, 19
@@ -68,6 +69,15 @@ def lively(network: N) -> N:
             if parameter.requires_grad and (parameter.dim() == 1 or "output" in name):
                 parameter.add_(torch.randn_like(parameter) * 0.3)
     return network
+
+
+@torch.inference_mode()
+def attention(network: Transformer, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+    """Of one teacher-forced pass: kind -> one [B, H, Q, K] a layer."""
+    captures = {kind: Capture() for kind in KINDS}
+    memory, readable = network.encode(source, captures["encoder"])
+    network.decode(target, memory, readable, (captures["decoder"], captures["cross"]))
+    return {kind: capture.weights for kind, capture in captures.items()}
 
 
 def ids(shape: tuple[int, ...], seed: int, low: int = 1, high: int = SOURCE) -> Tensor:

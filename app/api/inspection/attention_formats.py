@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
-
-from app.engine.interface import AttentionResult, TokenView
+from app.engine.interface import AttentionResult
 from app.errors import InvalidRequest
+from models.inspection.interop import to_nematus
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
@@ -23,8 +22,7 @@ def pharaoh(report: AttentionResult) -> str:
 
 
 def nematus(report: AttentionResult) -> str:
-    """One block as Nematus and Marian write it and SoftAlignments reads it: `number ||| target ||| score ||| source |||
-    S+1 T+1`, then T+1 rows of S+1 weights, for the end tokens too; zeros where there is none. It has one map."""
+    """One block of `to_nematus`, which has one map."""
     each = report.maps.get("cross")
     if each is None or each.shape[:2] != (1, 1):
         raise InvalidRequest(
@@ -32,19 +30,14 @@ def nematus(report: AttentionResult) -> str:
             field="kinds",
         )
     source, target = report.source_tokens, report.output_tokens
-    ended = [bool(tokens) and tokens[-1].special for tokens in (target, source)]
-    weights = np.pad(each.values[0, 0], [(0, int(not end)) for end in ended])
-    texts = [nematus_words(tokens[:-1] if end else tokens) for tokens, end in zip((target, source), ended, strict=True)]
-    counts = f"{len(texts[1]) + 1} {len(texts[0]) + 1}"
-    score = f"{report.findings.logprob_sum:.6f}"
-    head = " ||| ".join(["0", " ".join(texts[0]), score, " ".join(texts[1]), counts])
-    return "\n".join([head, *(" ".join(f"{weight:.7f}" for weight in row) for row in weights.tolist())]) + "\n"
-
-
-def nematus_words(tokens: Sequence[TokenView]) -> list[str]:
-    """Of such a line: Moses' escape for bars, and a low line for what is blank."""
-    shown = ("".join("▁" if each.isspace() else each for each in token.piece) for token in tokens)
-    return [each.replace("|", "&#124;") or "▁" for each in shown]
+    return to_nematus(
+        each.values[0, 0],
+        [token.piece for token in source],
+        [token.piece for token in target],
+        score=report.findings.logprob_sum,
+        source_ended=bool(source) and source[-1].special,
+        target_ended=bool(target) and target[-1].special,
+    )
 
 
 def csv_table(report: AttentionResult) -> str:

@@ -25,7 +25,7 @@ from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
 from models.inspection import gate_conventions
 from models.inspection.ablation import ablation, without_heads
-from models.inspection.attention_maps import Attentive, head_statistics, reduced_map, rollout
+from models.inspection.attention_maps import head_statistics, reduced_map, rollout
 from models.inspection.finite_check import NonFiniteOutput, require_finite
 from models.inspection.forced_batch import ForcedSentence, forced_batch
 from models.inspection.forced_pass import ForcedPass, forced_pass, forced_steps
@@ -62,7 +62,7 @@ def inspect(model: LoadedModel, request: m.Inspection) -> m.Inspected | Ablation
         with torch_threads(model.inspection_threads):
             if isinstance(request, m.InspectGates | m.ScoreTokens):
                 return trace_or_score(model.network, model.rules, request)
-            if not isinstance(model.network, Attentive):
+            if not isinstance(model.network, Transformer):
                 raise CannotInspect(NO_TRANSLATOR[type(request)].format(name))
             network = model.network
             if isinstance(request, m.InspectWalkthrough):

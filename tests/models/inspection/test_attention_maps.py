@@ -5,17 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.backends.select import prepared
-from models.inspection.attention_maps import Attentive, attention_maps
-from models.inspection.head_selection import resolve
+from models.inspection.attention_maps import reduced_map
+from models.inspection.forced_pass import forced_pass
+from models.inspection.head_selection import AttentionSelection, resolve
 from tests.models import tiny
 
 SOURCE, TARGET = (3, 4, 5, 6), (1, 7, 8)
-
-
-def test_only_networks_with_attention_are_attentive() -> None:
-    assert isinstance(tiny.transformer(), Attentive)
-    assert not isinstance(tiny.recurrent(), Attentive)
 
 
 @pytest.mark.parametrize(
@@ -32,52 +27,42 @@ def test_error_names_the_valid_range(number: int) -> None:
         resolve([0, number], 4, "head")
 
 
-def test_an_empty_choice_is_an_error() -> None:
-    with pytest.raises(ValueError, match="Choose at least one layer, or leave the choice out for all 2"):
-        attention_maps(tiny.transformer(), SOURCE, TARGET, ["cross"], layers=[])
-
-
 def test_maps_of_all_kinds() -> None:
     network = tiny.transformer(encoder_layers=3, decoder_layers=2)
-    maps = attention_maps(network, SOURCE, TARGET, ("encoder", "decoder", "cross"))
-    assert {kind: tuple(m.weights.shape) for kind, m in maps.items()} == {
-        "encoder": (3, 4, 4, 4),
-        "decoder": (2, 4, 3, 3),
-        "cross": (2, 4, 3, 4),
-    }
-    assert (maps["encoder"].layers, maps["encoder"].heads) == ((0, 1, 2), (0, 1, 2, 3))
+    maps = forced_pass(network, SOURCE, TARGET).maps
+    expected = tiny.attention(network, torch.tensor([SOURCE]), torch.tensor([TARGET]))
+    shapes = {"encoder": (3, 4, 4, 4), "decoder": (2, 4, 3, 3), "cross": (2, 4, 3, 4)}
+    assert {kind: reduced_map(found, AttentionSelection()).shape for kind, found in maps.items()} == shapes
     for kind, found in maps.items():
-        torch.testing.assert_close(found.weights.sum(dim=-1), torch.ones(found.weights.shape[:-1]), rtol=0, atol=1e-6)
-        expected = network.attention(torch.tensor([SOURCE]), torch.tensor([TARGET]), [kind])[kind]
-        torch.testing.assert_close(found.weights, torch.stack([m[0] for m in expected]), rtol=0, atol=1e-6)
+        whole = reduced_map(found, AttentionSelection())
+        assert (whole.layers, whole.heads) == (tuple(range(len(found))), (0, 1, 2, 3))
+        weights = torch.tensor(whole.values)
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), rtol=0, atol=1e-6)
+        torch.testing.assert_close(weights, torch.stack([m[0] for m in expected[kind]]), rtol=0, atol=1e-6)
 
 
 def test_selected_layers_and_heads_are_those_of_the_whole() -> None:
-    network = tiny.transformer(encoder_layers=3)
-    whole = attention_maps(network, SOURCE, TARGET, ["encoder"])["encoder"].weights
-    part = attention_maps(network, SOURCE, TARGET, ["encoder"], layers=[-1, 0], heads=[2, -4])["encoder"]
+    maps = forced_pass(tiny.transformer(encoder_layers=3), SOURCE, TARGET, ["encoder"]).maps["encoder"]
+    part = reduced_map(maps, AttentionSelection(layers=(-1, 0), heads=(2, -4)))
     assert (part.layers, part.heads) == ((2, 0), (2, 0))
-    assert torch.equal(part.weights, whole[[2, 0]][:, [2, 0]])
+    assert torch.equal(torch.tensor(part.values), torch.stack(maps)[[2, 0]][:, [2, 0]])
 
 
 def test_bad_requests() -> None:
     network = tiny.transformer(encoder_layers=3, decoder_layers=1)
     with pytest.raises(ValueError, match="no attention kind 'self'; the kinds are encoder, decoder, cross"):
-        attention_maps(network, SOURCE, TARGET, ["encoder", "self"])
-    with pytest.raises(ValueError, match="There is no layer 2"):
-        attention_maps(network, SOURCE, TARGET, ["encoder", "cross"], layers=[2])
-    with pytest.raises(ValueError, match="There is no head 4"):
-        attention_maps(network, SOURCE, TARGET, ["cross"], heads=[4])
+        forced_pass(network, SOURCE, TARGET, ["encoder", "self"])
+    cross = forced_pass(network, SOURCE, TARGET).maps["cross"]
+    for selection, problem in (
+        (AttentionSelection(layers=()), "Choose at least one layer, or leave the choice out for all 1"),
+        (AttentionSelection(layers=(2,)), "There is no layer 2"),
+        (AttentionSelection(heads=(4,)), "There is no head 4"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            reduced_map(cross, selection)
 
 
 def test_an_empty_source_has_empty_maps() -> None:
-    maps = attention_maps(tiny.transformer(), (), TARGET, ["encoder", "cross"])
-    assert tuple(maps["encoder"].weights.shape) == (2, 4, 0, 0)
-    assert tuple(maps["cross"].weights.shape) == (2, 4, 3, 0)
-
-
-def test_maps_of_a_narrow_network_are_float32() -> None:
-    maps = attention_maps(prepared(tiny.transformer(), "bf16"), SOURCE, TARGET, ["cross"])["cross"]
-    assert maps.weights.dtype == torch.float32
-    expected = attention_maps(tiny.transformer(), SOURCE, TARGET, ["cross"])["cross"]
-    torch.testing.assert_close(maps.weights, expected.weights, rtol=0, atol=0.05)
+    maps = forced_pass(tiny.transformer(), (), TARGET).maps
+    assert reduced_map(maps["encoder"], AttentionSelection()).shape == (2, 4, 0, 0)
+    assert reduced_map(maps["cross"], AttentionSelection()).shape == (2, 4, 3, 0)

@@ -56,7 +56,7 @@ def test_logits_are_those_of_the_fused_network(options: dict[str, Any]) -> None:
 def test_maps_are_those_of_the_network() -> None:
     network = tiny.transformer(encoder_layers=3)
     source = padded(network)
-    expected = network.attention(torch.tensor([source]), torch.tensor([INPUTS]), KINDS)
+    expected = tiny.attention(network, torch.tensor([source]), torch.tensor([INPUTS]))
     for kind, maps in forced_pass(network, source, INPUTS).maps.items():
         for ours, theirs in zip(maps, expected[kind], strict=True):
             assert torch.equal(ours, theirs[0])

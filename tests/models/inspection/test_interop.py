@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -103,7 +104,7 @@ def read(block: str) -> tuple[list[str], list[list[float]]]:
 
 def test_nematus_form() -> None:
     weights = maps()["cross"][1].mean(dim=0)
-    head, rows = read(to_nematus(weights, SOURCE, OUTPUTS, number=3, score=-1.5))
+    head, rows = read(to_nematus(weights.numpy(), SOURCE, OUTPUTS, number=3, score=-1.5))
     assert head == ["3", "a beer .", "-1.500000", "ein Bier", "3 4"]
     torch.testing.assert_close(torch.tensor(rows), weights, rtol=0, atol=1e-6)
     assert [len(row) for row in rows] == [3] * 4
@@ -111,15 +112,15 @@ def test_nematus_form() -> None:
 
 def test_nematus_form_without_end_tokens() -> None:
     weights = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
-    block = to_nematus(weights, ["ein", "Bier"], ["a", "beer"], source_ended=False, target_ended=False)
+    block = to_nematus(weights.numpy(), ["ein", "Bier"], ["a", "beer"], source_ended=False, target_ended=False)
     head, rows = read(block)
     assert head == ["0", "a beer", "0.000000", "ein Bier", "3 3"]
     assert rows == [[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_nematus_form_stays_whole_whatever_a_token_holds() -> None:
-    head, _ = read(to_nematus(torch.eye(4), ["|||", "a b", "", "</s>"], ["\n", "x", "|", "</s>"]))
+    head, _ = read(to_nematus(np.eye(4, dtype=np.float32), ["|||", "a b", "", "</s>"], ["\n", "x", "|", "</s>"]))
     assert head[1] == "▁ x &#124;"
     assert head[3] == "&#124;&#124;&#124; a▁b ▁"
     with pytest.raises(ValueError, match=r"shape \(2, 2\) does not fit 2 target and 1 source tokens"):
-        to_nematus(torch.eye(2), ["a"], ["b", "c"])
+        to_nematus(np.eye(2, dtype=np.float32), ["a"], ["b", "c"])

@@ -154,7 +154,7 @@ def test_a_source_of_padding_alone_is_a_number() -> None:
     logits = network(torch.tensor([[0, 0], [3, 4]]), torch.tensor([[1, 2], [1, 2]]))
     assert logits.isfinite().all()
     torch.testing.assert_close(logits[1], network(torch.tensor([[3, 4]]), torch.tensor([[1, 2]]))[0], **TOLERANCE)
-    maps = network.attention(torch.tensor([[0, 0]]), torch.tensor([[1, 2]]), ("encoder", "cross", "decoder"))
+    maps = tiny.attention(network, torch.tensor([[0, 0]]), torch.tensor([[1, 2]]))
     assert all(layer.isfinite().all() for kind in maps.values() for layer in kind)
     assert all((layer == 0).all() for layer in maps["cross"] + maps["encoder"])
 
@@ -197,7 +197,7 @@ def test_attention_is_recomputed_by_hand(name: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
     pre = network.config.norm == "pre"
     source, target = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 8, 9, 2]]), tiny.ids((2, 4), 8)
-    maps = network.attention(source, target, ("encoder", "decoder", "cross"))
+    maps = tiny.attention(network, source, target)
     readable = (source != 0)[:, None, :]
     x = network.embed(network.source_embedding, source, network.first_positions(5))
     for layer, found in zip(network.encoder, maps["encoder"], strict=True):
@@ -220,26 +220,17 @@ def test_attention_is_recomputed_by_hand(name: str) -> None:
         x = layer(x, scope, given, Scope(scope.positions, readable[:, None]))
 
 
-def test_only_the_kinds_asked_for() -> None:
-    network = tiny.transformer()
-    source, target = tiny.ids((1, 3), 0), tiny.ids((1, 2), 0)
-    assert {kind: len(maps) for kind, maps in network.attention(source, target, ["cross"]).items()} == {"cross": 2}
-    encoder = network.attention(source, target, ["encoder"])
-    assert [tuple(m.shape) for m in encoder["encoder"]] == [(1, 4, 3, 3)] * 2
-
-
 def test_captures_of_two_threads_do_not_mix() -> None:
     network = tiny.transformer()
-    kinds = ("encoder", "decoder", "cross")
     requests = [(tiny.ids((1, n), n), tiny.ids((1, n + 2), n)) for n in (3, 5)]
-    expected = [network.attention(*request, kinds) for request in requests]
+    expected = [tiny.attention(network, *request) for request in requests]
     barrier, wrong = threading.Barrier(2), list[str]()
 
     def ask(which: int) -> None:
         for _ in range(40):
             barrier.wait(timeout=20)
-            found = network.attention(*requests[which], kinds)
-            for kind in kinds:
+            found = tiny.attention(network, *requests[which])
+            for kind in found:
                 if len(found[kind]) != 2 or not all(map(torch.equal, found[kind], expected[which][kind])):
                     wrong.append(kind)
 
@@ -258,6 +249,6 @@ def test_decoding_leaves_nothing_on_the_network() -> None:
     state = decodable.allocate(2, 4, 8)
     decodable.prefill(state, [0], [Prompt((3, 4), (1, 5))])
     decodable.step(state, torch.tensor([5]))
-    network.attention(tiny.ids((1, 3), 0), tiny.ids((1, 2), 0), ["cross"])
+    tiny.attention(network, tiny.ids((1, 3), 0), tiny.ids((1, 2), 0))
     assert {name: set(vars(module)) for name, module in network.named_modules()} == names
     assert {name for name, _ in network.named_buffers()} == {"position_table"}

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
-from models.inspection.attention_maps import attention_maps
-from models.inspection.head_selection import KINDS
+from models.inspection.forced_pass import forced_pass
 from models.networks.loading import load_network
 from training.__main__ import main
 from training.evaluation.scores import translate
@@ -32,10 +31,10 @@ def test_classic_learns_the_sentence_by_heart(tmp_path: Path, capsys: pytest.Cap
     assert translate(checkpoint, network, ["ich mochte ein bier"]) == ["i want a beer"]
     source, target = checkpoint.source_ids("ich mochte ein bier"), checkpoint.target_ids("i want a beer")
     assert (len(source), source[-1], len(target)) == (5, 0, 5)
-    maps = attention_maps(network, source, target, KINDS)
+    maps = forced_pass(network, source, target).maps
     assert list(maps) == ["encoder", "decoder", "cross"]
     for kind, found in maps.items():
-        weights = found.weights
+        weights = torch.stack(found)
         assert weights.shape == (6, 8, 5, 5)
         torch.testing.assert_close(weights.sum(-1), torch.ones(6, 8, 5))
         if kind == "decoder":

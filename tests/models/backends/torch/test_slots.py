@@ -194,7 +194,7 @@ def test_states_of_one_network_do_not_know_each_other() -> None:
     check_step(network, decodable, state, sources, histories)
     other = decodable.allocate(2, 3, 300)
     decodable.prefill(other, [0], [Prompt((3,), (1,) * 200)])
-    network.attention(tiny.ids((1, 700), 0), tiny.ids((1, 3), 0), ["cross"])
+    tiny.attention(network, tiny.ids((1, 700), 0), tiny.ids((1, 3), 0))
     assert state.position_table is table
     assert len(network.position_vectors(1)) >= 700
     for history in histories:
