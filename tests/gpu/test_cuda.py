@@ -75,7 +75,7 @@ def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Pat
     loop = replace(config.loop, max_epochs=150, ema_decay=0.0, patience=0)
     optimizer = replace(config.optimizer, warmup_updates=20)
     config = replace(config, network=network, loop=loop, optimizer=optimizer, label_smoothing=0.0)
-    pairs = Pairs(GERMAN, ENGLISH, 0, "four sentences")
+    pairs = Pairs(GERMAN, ENGLISH, "four sentences")
     train_translator(config, pairs, None, TrainingRun(out=tmp_path / "m", device=CUDA, quiet=True))
     checkpoint = checkpoints.read(tmp_path / "m")
     assert score_translator(checkpoint, load_network(checkpoint, "cpu"), pairs)["exact_match"] == 1.0

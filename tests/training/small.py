@@ -56,7 +56,7 @@ def pairs(count: int, seed: int = 0) -> Pairs:
     """Made-up sentences of three to six words; the target says them backwards, in capitals."""
     generator = random.Random(seed)
     sources = [" ".join(generator.choices("abcdefgh", k=generator.randint(3, 6))) for _ in range(count)]
-    return Pairs(sources, [source[::-1].upper() for source in sources], 0, "made up")
+    return Pairs(sources, [source[::-1].upper() for source in sources], "made up")
 
 
 def text(length: int, seed: int = 0) -> str:

@@ -6,6 +6,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Literal
 
 import numpy as np
@@ -83,7 +84,7 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
         left = pluralize(len(kept), "pair") if kept else "no pairs"
         needed = {1: "one", 2: "two"}.get(config.least_pairs, f"{config.least_pairs:,}")
         raise TrainingError(f"{report.origin} has {left}{cleaned}; training needs at least {needed}.")
-    return pairs.only(kept, dropped=report.left_out, origin=pairs.origin, report=report)
+    return pairs.only(kept, pairs.origin, report)
 
 
 def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
@@ -114,11 +115,9 @@ def is_broken(text: str) -> bool:
 
 def _was_utf8(text: str) -> bool:
     for encoding in ("cp1252", "latin-1"):
-        try:
+        with suppress(UnicodeError):
             text.encode(encoding).decode()
-        except UnicodeError:
-            continue
-        return True
+            return True
     return False
 
 
@@ -154,19 +153,14 @@ def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> 
         return pairs, None
     order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))
     chosen = set(order)
-    sources = {comparison_key(pairs.sources[i]) for i in order}
-    targets = {comparison_key(pairs.targets[i]) for i in order}
-    rest, report = [], pairs.reported()
-    for index, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-        if comparison_key(source) not in sources and comparison_key(target) not in targets:
-            rest.append(index)
-        elif index not in chosen:
-            report.drop("shares a side with a held-out pair", pairs.place(index), source, target)
+    held_out = pairs.only(sorted(chosen), f"{pluralize(len(chosen), 'pair')} held out of {pairs.origin}")
+    index, rest, report = HeldOutIndex(held_out), [], pairs.reported()
+    for place, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        if index.count(comparison_key(source), comparison_key(target)) is None:
+            rest.append(place)
+        elif place not in chosen:
+            report.drop("shares a side with a held-out pair", pairs.place(place), source, target)
     if not rest:
         return pairs, None
     report.held_out = len(chosen)
-    held_out = f"{pluralize(len(chosen), 'pair')} held out of {pairs.origin}"
-    return (
-        pairs.only(rest, dropped=pairs.dropped, origin=pairs.origin, report=report),
-        pairs.only(sorted(chosen), dropped=0, origin=held_out, report=None),
-    )
+    return pairs.only(rest, pairs.origin, report), held_out

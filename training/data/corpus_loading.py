@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ from training.data.corpus_readers import (
     Languages,
     Record,
     check_characters,
-    dataset_rows,
+    dataset_records,
+    decode_lines,
     json_records,
     open_corpus_file,
-    read_huggingface,
-    read_jsonl,
     read_moses,
+    read_records,
     read_tsv,
     stem_suffix,
 )
@@ -44,16 +44,16 @@ def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -
     whatever is to be translated."""
     if not are_reversed(pairs, languages):
         return pairs
-    source, target = languages
-    report = pairs.reported()
-    if not may_swap:
-        doubt = f"reads as {target} on its source side and as {source} on its target side"
-        report.notes.append(f"{pairs.origin} {doubt}: are they the other way around?")
-        return replace(pairs, report=report)
-    order = f"holds {target} first and {source} second, and is read so"
-    report.notes.append(f"{pairs.origin} {order}; if that is wrong, say --columns")
-    report.swap_sides()
-    return replace(pairs, sources=pairs.targets, targets=pairs.sources, report=report)
+    (source, target), report = languages, pairs.reported()
+    if may_swap:
+        note = f"holds {target} first and {source} second, and is read so; if that is wrong, say --columns"
+        report.swap_sides()
+        pairs = replace(pairs, sources=pairs.targets, targets=pairs.sources)
+    else:
+        note = f"reads as {target} on its source side and as {source} on its target side"
+        note = f"{note}: are they the other way around?"
+    report.notes.append(f"{pairs.origin} {note}")
+    return replace(pairs, report=report)
 
 
 def are_reversed(pairs: Pairs, languages: Languages) -> bool:
@@ -69,7 +69,7 @@ def _language_of(texts: Sequence[str]) -> str:
     return str(_identifier().rank(" ".join(text[:SAMPLED_CHARACTERS] for text in sample))[0][0])
 
 
-@lru_cache(maxsize=1)
+@cache
 def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # a second and 100 MB, and many corpora need none
 
@@ -111,7 +111,7 @@ def read_run_corpora(
 
 def _rows(argument: str, languages: Languages | None, columns: Columns | None) -> Iterable[Row]:
     if argument.startswith(HUGGINGFACE_PREFIX):
-        return read_huggingface(argument, languages)
+        return read_records(dataset_records(argument), languages)
     path = Path(argument)
     if not path.exists():
         names = argument.split(",")
@@ -121,7 +121,7 @@ def _rows(argument: str, languages: Languages | None, columns: Columns | None) -
         return read_moses(Path(names[0]), Path(names[1]))
     suffix = stem_suffix(path)
     if suffix in JSON_LINES:
-        return read_jsonl(path, languages)
+        return read_records(json_records(path), languages)
     if suffix == ".tmx":
         if languages is None:
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
@@ -146,30 +146,21 @@ def read_text(corpus: Path | str) -> str:
     """The whole text; the parts of a folder, of JSONL or of a data set are joined with a newline."""
     path = Path(corpus)
     if str(corpus).startswith(HUGGINGFACE_PREFIX):
-        return _joined(_text_of(record, f"{corpus} row {number}") for number, record in dataset_rows(str(corpus)))
+        return _joined(_text_of(record, where) for _, where, record in dataset_records(str(corpus)))
     if path.is_dir():
         return _joined(read_file(part) for part in _folder_parts(path))
     if stem_suffix(path) in JSON_LINES:
-        return _joined(_text_of(record, f"{path} line {number}") for number, record in json_records(path))
+        return _joined(_text_of(record, where) for _, where, record in json_records(path))
     return read_file(path)
 
 
 def read_file(path: Path) -> str:
     with open_corpus_file(path) as file:
-        data = file.read().removeprefix(BYTE_ORDER_MARK)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise TrainingError(f"{path} holds a NUL character in line {line}: is it a text file?")
-    return _line_feeds(text)
+        return _line_feeds(decode_lines(file.read().removeprefix(BYTE_ORDER_MARK), path))
 
 
 def _line_feeds(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _folder_parts(folder: Path) -> list[Path]:

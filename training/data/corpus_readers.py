@@ -11,8 +11,9 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -51,21 +52,20 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     with open_corpus_file(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
-            yield number, _decoded(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
+            yield number, decode_lines(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
 
 
-def _decoded(line: bytes, path: Path, number: int) -> str:
+def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
+    """first: the number of the first line. TrainingError names the line of what is no text."""
     try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        raise TrainingError(f"{path} is not valid UTF-8: line {number} has a broken character; convert it.") from None
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = first + data.count(b"\n", 0, error.start)
+        raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
     if "\0" in text:
-        raise TrainingError(f"{path} holds a NUL character in line {number}: is it a text file?")
+        line = first + text.count("\n", 0, text.index("\0"))
+        raise TrainingError(f"{path} holds a NUL character in line {line}: is it a text file?")
     return text
-
-
-def read_lines(path: Path) -> list[str]:
-    return [line for _, line in numbered_lines(path)]
 
 
 def stem_suffix(path: Path) -> str:
@@ -95,37 +95,39 @@ def _normal(code: str) -> str:
 Languages = tuple[str, str]  # of the source and of the target
 Record = Mapping[str, Any]
 """A JSON object, or a row of a data set."""
+PlacedRecord = tuple[int, str, Record]  # line or row; where it stands, for a message
 
 
-def read_jsonl(path: Path, languages: Languages | None) -> Iterator[Row]:
-    for number, record in json_records(path):
-        yield number, *pair_of(record, languages, f"{path} line {number}")
+def read_records(records: Iterable[PlacedRecord], languages: Languages | None) -> Iterator[Row]:
+    for number, where, record in records:
+        yield number, *pair_of(record, languages, where)
 
 
-def json_records(path: Path) -> Iterator[tuple[int, Record]]:
-    """(line, object); blank lines are skipped. TrainingError for a line that is no JSON object."""
+def json_records(path: Path) -> Iterator[PlacedRecord]:
+    """Blank lines are skipped. TrainingError for a line that is no JSON object."""
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
+        where = f"{path} line {number}"
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
+            example = '{"source": "…", "target": "…"}'
             raise TrainingError(
-                f"{path} line {number} is not JSON ({error}): every line must be one object, such as"
-                ' {"source": "…", "target": "…"}.'
+                f"{where} is not JSON ({error}): every line must be one object, such as {example}."
             ) from None
         if not isinstance(record, dict):
-            raise TrainingError(f"{path} line {number} is a JSON {_kind(record)}: every line must be one object.")
-        yield number, record
+            raise TrainingError(f"{where} is a JSON {_kind(record)}: every line must be one object.")
+        yield number, where, record
 
 
 def pair_of(record: Record, languages: Languages | None, where: str) -> tuple[str, str]:
     """Source and target of one record. TrainingError, beginning with `where`, if it has none."""
     inner = record.get("translation")
     for candidate in (inner, record) if isinstance(inner, Mapping) else (record,):
-        keys = [find_language(language, tuple(candidate)) for language in languages or ()]
-        if len(keys) == 2 and None not in keys and keys[0] != keys[1]:
-            return text_of(candidate, str(keys[0]), where), text_of(candidate, str(keys[1]), where)
+        source, target = (find_language(code, tuple(candidate)) for code in languages or ("", ""))
+        if source and target and source != target:
+            return text_of(candidate, source, where), text_of(candidate, target, where)
     if "source" in record and "target" in record:
         return text_of(record, "source", where), text_of(record, "target", where)
     there = ", ".join(map(repr, [*record, *(inner if isinstance(inner, Mapping) else ())][:8])) or "none"
@@ -218,18 +220,14 @@ WORST = 3.0  # of one line's cost: an outlier, or a blank line against a text, c
 
 def read_moses(source: Path, target: Path) -> Iterator[Row]:
     """TrainingError if the files have unequal numbers of lines: it names where they most likely part."""
-    lines, others = numbered_lines(source), numbered_lines(target)
-    for number, text in lines:
-        other = next(others, None)
-        if other is None:
+    for line, other in zip_longest(numbered_lines(source), numbered_lines(target)):
+        if line is None or other is None:
             raise _unequal(source, target)
-        yield number, text, other[1]
-    if next(others, None) is not None:
-        raise _unequal(source, target)
+        yield *line, other[1]
 
 
 def _unequal(source: Path, target: Path) -> TrainingError:
-    texts, others = read_lines(source), read_lines(target)
+    texts, others = ([line for _, line in numbered_lines(path)] for path in (source, target))
     counts = f"{source} has {pluralize(len(texts), 'line')} and {target} has {len(others):,}"
     most = min(len(texts), len(others)) + 1
     line = parting(texts, others)
@@ -270,13 +268,8 @@ HUGGINGFACE_PREFIX = "hf:"
 SPLIT = re.compile(r"(train|validation|valid|val|dev|test)(\[.*\])?")
 
 
-def read_huggingface(argument: str, languages: Languages | None) -> Iterator[Row]:
-    """One row for each row of the data set, numbered from 1."""
-    for number, record in dataset_rows(argument):
-        yield number, *pair_of(record, languages, f"{argument} row {number}")
-
-
-def dataset_rows(argument: str) -> Iterator[tuple[int, Record]]:
+def dataset_records(argument: str) -> Iterator[PlacedRecord]:
+    """The rows of a data set."""
     name, config, split = parse_dataset_name(argument)
     try:
         import datasets
@@ -287,7 +280,8 @@ def dataset_rows(argument: str) -> Iterator[tuple[int, Record]]:
     except Exception as error:  # the library raises errors of many kinds, its own and those of its file readers
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise TrainingError(f"{argument} cannot be loaded ({reason}).") from error
-    yield from enumerate(data_set, start=1)
+    for number, record in enumerate(data_set, start=1):
+        yield number, f"{argument} row {number}", record
 
 
 def parse_dataset_name(argument: str) -> tuple[str, str | None, str]:

@@ -14,7 +14,7 @@ from training.errors import TrainingError, pluralize
 
 Row = tuple[int, str, str]  # line number, source, target
 EMPTY_SIDE = "empty side"
-LINE_BITS = 40  # of a place in a corpus of several files
+MOST_LINES = 1 << 40  # of one file
 EXAMPLES_PER_REASON = 3
 EXAMPLE_SHOWN = 60  # characters of an example's side
 OVERLAP_NAMES = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
@@ -112,43 +112,35 @@ def _short(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Of each pair: which of `names`, and which line there, in one integer (eight bytes a pair)."""
-
-    names: tuple[str, ...]
-    numbers: array[int]
-
-    def of(self, index: int) -> str:
-        """FILE:LINE."""
-        number = self.numbers[index]
-        return f"{self.names[number >> LINE_BITS]}:{number & ((1 << LINE_BITS) - 1)}"
-
-
-@dataclass(frozen=True, slots=True)
 class Pairs:
-    """Sources and targets, line by line; `dropped` counts what was left out. `origin`: where from."""
+    """Sources and targets, line by line. origin: where they are from. lines: of each pair, its line in `files`, in one
+    integer (eight bytes a pair); None: pair n stands in line n of `origin`."""
 
     sources: list[str]
     targets: list[str]
-    dropped: int = 0
     origin: str = ""
-    places: Places | None = field(default=None, compare=False, repr=False)
+    files: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    lines: array[int] | None = field(default=None, compare=False, repr=False)
     report: CorpusReport | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def place(self, index: int) -> str:
-        return self.places.of(index) if self.places else f"{self.origin}:{index + 1}"
+        """FILE:LINE."""
+        if self.lines is None:
+            return f"{self.origin}:{index + 1}"
+        file, line = divmod(self.lines[index], MOST_LINES)
+        return f"{self.files[file]}:{line}"
 
     def reported(self) -> CorpusReport:
         """A report of its own, to go on with: `self.report` stays as it is."""
         return deepcopy(self.report) if self.report else CorpusReport(self.origin, read=len(self))
 
-    def only(self, indices: Sequence[int], *, dropped: int, origin: str, report: CorpusReport | None) -> Pairs:
-        places = self.places and Places(self.places.names, array("Q", (self.places.numbers[i] for i in indices)))
+    def only(self, indices: Sequence[int], origin: str, report: CorpusReport | None = None) -> Pairs:
+        lines = self.lines and array("Q", (self.lines[i] for i in indices))
         sources, targets = [self.sources[i] for i in indices], [self.targets[i] for i in indices]
-        return Pairs(sources, targets, dropped, origin, places, report)
+        return Pairs(sources, targets, origin, self.files, lines, report)
 
 
 def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
@@ -156,21 +148,20 @@ def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
 
     TrainingError if no pair is left.
     """
-    sources: list[str] = []
-    targets: list[str] = []
-    numbers, report = array("Q"), CorpusReport(origin)
+    pairs = Pairs([], [], origin, (origin,), array("Q"), report := CorpusReport(origin))
+    assert pairs.lines is not None
     for number, source, target in rows:
         source, target = source.strip(), target.strip()
         report.read += 1
         if not source or not target:
             report.drop(EMPTY_SIDE, f"{origin}:{number}", source, target)
             continue
-        sources.append(source)
-        targets.append(target)
-        numbers.append(number)
-    if not sources:
+        pairs.sources.append(source)
+        pairs.targets.append(target)
+        pairs.lines.append(number)
+    if not pairs.sources:
         raise TrainingError(f"{origin} holds no pair of sentences.")
-    return Pairs(sources, targets, report.left_out, origin, Places((origin,), numbers), report)
+    return pairs
 
 
 def join_corpora(parts: Sequence[Pairs]) -> Pairs:
@@ -178,13 +169,10 @@ def join_corpora(parts: Sequence[Pairs]) -> Pairs:
     if len(parts) == 1:
         return parts[0]
     origin = " + ".join(part.origin for part in parts)
-    numbers, report = array("Q"), CorpusReport(origin)
+    lines, report = array("Q"), CorpusReport(origin)
     for index, part in enumerate(parts):
-        numbers.extend(
-            index << LINE_BITS | n for n in (part.places.numbers if part.places else range(1, len(part) + 1))
-        )
+        lines.extend(index * MOST_LINES + line for line in part.lines or range(1, len(part) + 1))
         report.add(part.reported())
     sources = [text for part in parts for text in part.sources]
     targets = [text for part in parts for text in part.targets]
-    names = tuple(part.origin for part in parts)
-    return Pairs(sources, targets, report.left_out, origin, Places(names, numbers), report)
+    return Pairs(sources, targets, origin, tuple(part.origin for part in parts), lines, report)

@@ -65,7 +65,7 @@ def lyrics() -> str:
 def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
     pairs = phrasebook.pairs(source, target, held_out=held_out)
     part = "the held-out tenth" if held_out else "nine tenths"
-    return Pairs([s for s, _ in pairs], [t for _, t in pairs], 0, f"{part} of the phrasebook")
+    return Pairs([s for s, _ in pairs], [t for _, t in pairs], f"{part} of the phrasebook")
 
 
 def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:

@@ -20,8 +20,7 @@ def evenly_spaced_indices(count: int, most: int) -> list[int]:
 def subsample(pairs: Pairs, most: int) -> Pairs:
     if len(pairs) <= most:
         return pairs
-    indices = evenly_spaced_indices(len(pairs), most)
-    return Pairs([pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices], 0, pairs.origin)
+    return pairs.only(evenly_spaced_indices(len(pairs), most), pairs.origin)
 
 
 class BleuValidator:

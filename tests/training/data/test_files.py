@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.data.corpus_writers import fault, write
 from training.data.corpus_loading import read_pairs, read_text
-from training.data.corpus_readers import read_lines
+from training.data.corpus_readers import numbered_lines
 from training.data.sentence_pairs import Pairs
 
 
@@ -19,7 +19,7 @@ def test_two_files_are_read_line_by_line(tmp_path: Path, suffix: str) -> None:
     source = write(tmp_path / f"a.{suffix}", "ein Bier\nzwei Biere\n")
     target = write(tmp_path / f"b.{suffix}", "a beer\ntwo beers")
     found = read_pairs(f"{source},{target}")
-    assert found == Pairs(["ein Bier", "zwei Biere"], ["a beer", "two beers"], 0, f"{source},{target}")
+    assert found == Pairs(["ein Bier", "zwei Biere"], ["a beer", "two beers"], f"{source},{target}")
 
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz", "with, comma.tsv"])
@@ -38,16 +38,16 @@ def test_line_ends_and_a_byte_order_mark_are_no_part_of_a_sentence(tmp_path: Pat
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1d", "\r"])
 def test_only_a_newline_ends_a_line(tmp_path: Path, separator: str) -> None:
     path = write(tmp_path / "a", f"one{separator}still one\ntwo")
-    assert read_lines(path) == [f"one{separator}still one", "two"]
+    assert list(numbered_lines(path)) == [(1, f"one{separator}still one"), (2, "two")]
 
 
 def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path) -> None:
     source = write(tmp_path / "a", "eins\n\n  \nvier\n\u3000\n")
     target = write(tmp_path / "b", "one\ntwo\nthree\n\t\nfive\n")
     found = read_pairs(f"{source},{target}")
-    assert (found.sources, found.targets, found.dropped) == (["eins"], ["one"], 4)
+    assert (found.sources, found.targets, found.reported().left_out) == (["eins"], ["one"], 4)
     table = write(tmp_path / "t.tsv", "eins\tone\nzwei\t\n\tthree\n")
-    assert (len(read_pairs(str(table))), read_pairs(str(table)).dropped) == (1, 2)
+    assert (len(read_pairs(str(table))), read_pairs(str(table)).reported().left_out) == (1, 2)
 
 
 def test_unequal_line_counts_give_both_numbers(tmp_path: Path) -> None:

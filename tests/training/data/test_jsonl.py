@@ -41,7 +41,7 @@ def test_the_languages_say_which_side_is_the_source(tmp_path: Path) -> None:
 def test_null_is_an_empty_side(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", '{"de": null, "en": "x"}\n{"de": "a", "en": "b"}\n')
     found = read_pairs(str(path), DE_EN)
-    assert (found.sources, found.dropped) == (["a"], 1)
+    assert (found.sources, found.reported().left_out) == (["a"], 1)
 
 
 @pytest.mark.parametrize(

@@ -25,4 +25,4 @@ def test_round_trip(
 ) -> None:
     found = read_pairs(str(write(tmp_path / name, spell(pairs))), ("de", "en"))
     assert list(zip(found.sources, found.targets, strict=True)) == pairs
-    assert found.dropped == 0
+    assert found.reported().left_out == 0

@@ -62,7 +62,7 @@ def test_a_unit_without_one_of_the_languages_is_counted(tmp_path: Path) -> None:
     other = '<tu><tuv xml:lang="fr"><seg>Bonjour</seg></tuv><tuv xml:lang="en"><seg>Hello</seg></tuv></tu>'
     path = write(tmp_path / "m.tmx", tmx(PAIRS).replace("<body>", f"<body>{other}<tu/>"))
     found = read_pairs(str(path), DE_EN)
-    assert (found.sources, found.dropped) == ([source for source, _ in PAIRS], 2)
+    assert (found.sources, found.reported().left_out) == ([source for source, _ in PAIRS], 2)
 
 
 def test_of_two_variants_of_a_language_the_first_is_taken_and_a_region_keeps_apart(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_several_corpora_are_one_in_their_order(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.tsv", "a\tb\n\tx\nc\td\n"), write(tmp_path / "b.tsv.gz", "e\tf\n")
     found = read_corpora([str(first), str(second)])
     assert of(found) == [("a", "b"), ("c", "d"), ("e", "f")]
-    assert (found.dropped, found.origin) == (1, f"{first} + {second}")
+    assert (found.reported().left_out, found.origin) == (1, f"{first} + {second}")
     assert [found.place(i) for i in range(3)] == [f"{first}:1", f"{first}:3", f"{second}:1"]
     assert found.report is not None
     assert (found.report.read, found.report.kept) == (4, 3)

@@ -207,7 +207,7 @@ def test_the_card_scores_are_those_of_evaluate(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], no_curves: None
 ) -> None:
     config = translator(loop=replace(translator().loop, max_epochs=2))
-    test = Pairs(pairs(9, seed=4).sources, pairs(9, seed=4).targets, 0, "nine")
+    test = Pairs(pairs(9, seed=4).sources, pairs(9, seed=4).targets, "nine")
     scores = train_translator(
         config, pairs(40), None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=test
     )

@@ -19,7 +19,7 @@ from training.translator_run import train_translator
 @pytest.mark.usefixtures("no_curves")
 def test_a_translator_learns_to_say_words_backwards(tmp_path: Path) -> None:
     sources = [" ".join(words) for words in itertools.product("abcd", repeat=3)]
-    data = Pairs(sources, [source[::-1] for source in sources], 0, "all of them")
+    data = Pairs(sources, [source[::-1] for source in sources], "all of them")
     network = {**translator().network, "d_model": 32, "head_width": 16, "d_ff": 64}
     config = translator(
         network={**network, "embedding_dropout": 0.0, "residual_dropout": 0.0},

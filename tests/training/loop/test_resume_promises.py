@@ -25,7 +25,7 @@ WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
 def copies(count: int, seed: int) -> Pairs:
     generator = random.Random(seed)
     texts = [" ".join(generator.choices(WORDS, k=generator.randint(4, 7))) for _ in range(count)]
-    return Pairs(texts, texts, 0, f"copies {seed}")
+    return Pairs(texts, texts, f"copies {seed}")
 
 
 def copier() -> TranslatorConfig:
@@ -46,7 +46,7 @@ def test_copying_sentences_that_were_never_seen(tmp_path: Path) -> None:
     seen = set(train.sources)
     unseen = [text for text in copies(200, 2).sources if text not in seen]
     assert len(unseen) > 100
-    test = Pairs(unseen, unseen, 0, "unseen")
+    test = Pairs(unseen, unseen, "unseen")
     scores = train_translator(copier(), train, None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=test)
     assert scores["unseen (greedy)"]["bleu"] >= 98.0
 
@@ -66,7 +66,7 @@ def test_a_seed_repeats_and_another_differs(tmp_path: Path, run: Callable[..., A
 def test_the_vocabulary_has_seen_the_training_text_alone(tmp_path: Path) -> None:
     """The Annotated Transformer builds its own of training, validation and test sentences."""
     train = copies(300, 1)
-    other = Pairs(["ant zebra"] * 5, ["ant yak"] * 5, 0, "other words")
+    other = Pairs(["ant zebra"] * 5, ["ant yak"] * 5, "other words")
     config = replace(copier(), loop=LoopConfig(max_epochs=1))
     train_translator(config, train, other, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=other)
     tokenizers = checkpoints.read(tmp_path / "m").tokenizers

@@ -135,7 +135,7 @@ def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samp
 
 
 def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Path, samples: list[Any]) -> None:
-    given = Pairs([str(n) for n in range(10)], [str(-n) for n in range(10)], 3, "made up")
+    given = Pairs([str(n) for n in range(10)], [str(-n) for n in range(10)], "made up")
     assert bleu_validator.subsample(given, 10) is given
     some = bleu_validator.subsample(given, 4)
     assert (some.sources, some.targets) == (["0", "2", "5", "7"], ["0", "-2", "-5", "-7"])

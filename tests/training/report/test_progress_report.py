@@ -113,7 +113,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", arguments)
         given = pairs(40)
-        data = type(given)(given.sources, given.targets, 3, "my pairs.tsv")
+        data = type(given)(given.sources, given.targets, "my pairs.tsv")
         train_translator(translator(), data, pairs(10, seed=1), TrainingRun(out=out, device=CPU, quiet=True))
     return out
 
