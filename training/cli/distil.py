@@ -23,7 +23,6 @@ from training.data.corpus_loading import parse_columns, read_corpora
 from training.data.corpus_readers import stem_suffix
 from training.data.distillation import (
     ChosenTranslation,
-    DistillationOptions,
     Teacher,
     split_into_chunks,
     translate_chunks,
@@ -54,8 +53,7 @@ def run(arguments: argparse.Namespace) -> Mapping[str, object]:
     """How much was written, and how near it is to the references."""
     device = device_of(arguments)
     raise_all(_problems(arguments, device))
-    options = DistillationOptions(beam=arguments.beam, precision=arguments.precision)
-    teacher = Teacher.load(arguments.folder, device, options)
+    teacher = Teacher(arguments.folder, device, arguments.beam, arguments.precision)
     config = teacher.checkpoint.config
     # keys by language: a corpus of the other direction's teacher is then read the right way around, too
     languages = (config.source_language or "source", config.target_language or "target")
@@ -70,7 +68,7 @@ def run(arguments: argparse.Namespace) -> Mapping[str, object]:
     with _written_aside(arguments.out) as file:
         with tqdm(total=len(fitting), desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
             chunks = split_into_chunks(pairs, fitting)
-            for chunk in translate_chunks(teacher, arguments.folder, chunks, arguments.processes):
+            for chunk in translate_chunks(teacher, chunks, arguments.processes):
                 translations += [chosen for chosen in chunk if chosen[2].strip()]  # white space teaches nothing
                 bar.update(len(chunk))
         translations.sort()  # in the order of the corpus

@@ -11,14 +11,12 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 
 import sacrebleu
 import torch
 
 from models.backends.select import Network, decodable
-from models.checkpoint import Checkpoint
 from models.interface import Decodable, Precision
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
@@ -27,15 +25,6 @@ from training.evaluation.scores import hypotheses, load_model
 CHUNK_PAIRS = 500  # translated between two updates of the progress bar
 NumberedPair = tuple[int, str, str]  # index, source, reference
 ChosenTranslation = tuple[int, str, str]  # index, the beam's first hypothesis, and the one nearest to the reference
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistillationOptions:
-    """beam: its width, and the number of hypotheses to choose from. slots: rows that are decoded side by side."""
-
-    beam: int = 5
-    precision: Precision = "fp32"
-    slots: int = 64
 
 
 class PreparedNetwork:
@@ -50,21 +39,20 @@ class PreparedNetwork:
 
 
 class Teacher:
-    def __init__(self, checkpoint: Checkpoint, network: PreparedNetwork, options: DistillationOptions) -> None:
-        self.checkpoint, self.network, self.options = checkpoint, network, options
-        # effective order: a sentence of three words has no 4-grams, and would score 0
-        self.metric = sacrebleu.BLEU(effective_order=True)
+    """beam: its width, and the number of hypotheses to choose from. TrainingError where there is no translator in
+    `folder` that can be loaded, or not in such a precision."""
 
-    @classmethod
-    def load(cls, folder: Path, device: torch.device, options: DistillationOptions) -> Teacher:
-        """TrainingError where there is no translator that can be loaded, or not in such a precision."""
-        checkpoint, network = load_model(folder, device)
-        if checkpoint.config.kind != "translator":
+    def __init__(self, folder: Path, device: torch.device, beam: int, precision: Precision = "fp32") -> None:
+        self.folder, self.beam, self.precision = folder, beam, precision
+        self.checkpoint, network = load_model(folder, device)
+        if self.checkpoint.config.kind != "translator":
             raise TrainingError(f"{folder} is a lyricist, and only a translator can teach one.")
         try:
-            return cls(checkpoint, PreparedNetwork(network, options.precision), options)
+            self.network = PreparedNetwork(network, precision)
         except ValueError as error:
             raise TrainingError(str(error)) from error
+        # effective order: a sentence of three words has no 4-grams, and would score 0
+        self.metric = sacrebleu.BLEU(effective_order=True)
 
     def fits(self, source: str) -> bool:
         """Whether the model is served with sources of that length; it has learnt little from longer ones."""
@@ -72,8 +60,7 @@ class Teacher:
 
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
         """As `scores.hypotheses`, of the whole beam."""
-        beam, slots = self.options.beam, self.options.slots
-        return hypotheses(self.checkpoint, self.network, sources, beam=beam, n_best=beam, slots=slots)
+        return hypotheses(self.checkpoint, self.network, sources, beam=self.beam, n_best=self.beam)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
         """By sentence BLEU; of equals the one of the highest probability."""
@@ -97,10 +84,10 @@ def split_into_chunks(pairs: Pairs, indices: Sequence[int]) -> list[list[Numbere
 _teacher: Teacher | None = None  # of a worker process
 
 
-def _start_process(folder: Path, threads: int, options: DistillationOptions) -> None:
+def _start_process(threads: int, folder: Path, beam: int, precision: Precision) -> None:
     global _teacher
     torch.set_num_threads(threads)
-    _teacher = Teacher.load(folder, torch.device("cpu"), options)
+    _teacher = Teacher(folder, torch.device("cpu"), beam, precision)
 
 
 def _translate_chunk(chunk: list[NumberedPair]) -> list[ChosenTranslation]:
@@ -109,14 +96,14 @@ def _translate_chunk(chunk: list[NumberedPair]) -> list[ChosenTranslation]:
 
 
 def translate_chunks(
-    teacher: Teacher, folder: Path, chunks: Sequence[list[NumberedPair]], processes: int = 1
+    teacher: Teacher, chunks: Sequence[list[NumberedPair]], processes: int
 ) -> Iterator[list[ChosenTranslation]]:
-    """Each chunk as soon as it is translated, in any order. folder: from which worker processes load the teacher."""
+    """Each chunk as soon as it is translated, in any order. Every worker process loads the teacher from its folder."""
     if processes == 1:
         yield from map(teacher.choose, chunks)
         return
     threads = max(1, torch.get_num_threads() // processes)
-    arguments = (folder, threads, teacher.options)
+    arguments = (threads, teacher.folder, teacher.beam, teacher.precision)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start_process, arguments) as pool:
         try:
             for done in as_completed([pool.submit(_translate_chunk, chunk) for chunk in chunks]):

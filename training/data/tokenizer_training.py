@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +17,7 @@ from training.config.run_config import TokenizerConfig
 from training.errors import TrainingError, pluralize
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
+SPECIAL_TOKENS = SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
 
 
 def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:
@@ -46,45 +47,38 @@ def fit_tokenizer(config: TokenizerConfig, texts: list[str], *, casefold: bool) 
         return sentencepiece_tokenizer(texts, config, casefold=casefold)
     if config.kind == "word":
         return word_tokenizer(config, texts)
-    specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
-    return VocabularyTokenizer("character", [*specials, *sorted(set("".join(texts)))], _special_tokens())
+    return VocabularyTokenizer("character", [*_special_pieces(config), *sorted(set("".join(texts)))], SPECIAL_TOKENS)
+
+
+def _special_pieces(config: TokenizerConfig) -> list[str]:
+    return [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
 
 
 def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyTokenizer:
     """Words between white space, the most frequent first."""
     counts = Counter(word for text in texts for word in text.split())
-    specials = [config.pad_piece, "<unk>", config.bos_piece, config.eos_piece]
+    specials = _special_pieces(config)
     taken = [word for word in specials if word in counts]
     if taken:
         raise TrainingError(f"The corpus uses {taken[0]!r} as a word, and this recipe as a special token: rename it.")
-    return VocabularyTokenizer("word", [*specials, *(w for w, _ in counts.most_common())], _special_tokens())
+    return VocabularyTokenizer("word", [*specials, *(w for w, _ in counts.most_common())], SPECIAL_TOKENS)
 
 
 def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
     """The distinct characters in code point order, behind the unknown token if `unknown`."""
-    characters = sorted(set(text))
-    if unknown:
-        return VocabularyTokenizer("character", ["<unk>", *characters], SpecialTokens(pad=None, unknown=0))
-    return VocabularyTokenizer("character", characters, SpecialTokens(pad=None))
-
-
-def _special_tokens() -> SpecialTokens:
-    return SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
+    special = SpecialTokens(pad=None, unknown=0) if unknown else SpecialTokens(pad=None)
+    return VocabularyTokenizer("character", [*(["<unk>"] if unknown else []), *sorted(set(text))], special)
 
 
 def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
     """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces; a
     small corpus gets fewer."""
     try:
-        return SentencePieceTokenizer(_train_sentencepiece(iter(texts), config.algorithm, config.vocab_size, casefold))
+        return _train_sentencepiece(texts, config.algorithm, config.vocab_size, casefold)
     except RuntimeError as error:
-        possible = re.search(r"value <= (\d+)", str(error))
-        needed = re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error))
-        if possible:
-            return SentencePieceTokenizer(
-                _train_sentencepiece(iter(texts), config.algorithm, int(possible[1]), casefold)
-            )
-        if needed:
+        if possible := re.search(r"value <= (\d+)", str(error)):
+            return _train_sentencepiece(texts, config.algorithm, int(possible[1]), casefold)
+        if re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error)):
             pieces = pluralize(config.vocab_size, "piece")
             raise TrainingError(
                 f"A vocabulary of {pieces} cannot hold every character of this corpus: choose a larger one."
@@ -92,10 +86,10 @@ def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefo
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 
 
-def _train_sentencepiece(texts: Iterator[str], algorithm: str, size: int, casefold: bool) -> bytes:
+def _train_sentencepiece(texts: list[str], algorithm: str, size: int, casefold: bool) -> SentencePieceTokenizer:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=texts,
+        sentence_iterator=iter(texts),
         model_writer=model,
         vocab_size=size,
         model_type=algorithm,
@@ -109,4 +103,4 @@ def _train_sentencepiece(texts: Iterator[str], algorithm: str, size: int, casefo
         eos_id=EOS,
         minloglevel=2,
     )
-    return model.getvalue()
+    return SentencePieceTokenizer(model.getvalue())

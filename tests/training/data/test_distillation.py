@@ -15,7 +15,7 @@ from tests.training.cli.commands import refused
 from training.__main__ import main
 from training.data import distillation
 from training.data.corpus_loading import read_pairs
-from training.data.distillation import DistillationOptions, Teacher
+from training.data.distillation import Teacher
 from training.evaluation.scores import translate
 
 SOURCES = ["ab ba", "b", "a b a b a b", "ba", "abab", "b a"]
@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def teacher(folder: Path, beam: int) -> Teacher:
-    return Teacher.load(folder / TRANSLATOR, torch.device("cpu"), DistillationOptions(beam=beam))
+    return Teacher(folder / TRANSLATOR, torch.device("cpu"), beam)
 
 
 def written(path: Path) -> list[tuple[str, str]]:
