@@ -14,7 +14,8 @@ from training.evaluation.scores import SAMPLE_TEMPERATURE, sample_lyrics
 
 SAMPLES, CHARACTERS = 20, 500
 SPAN_LENGTHS = (20, 50)
-HASH_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that every power of it has an inverse modulo 2^64
+HASH_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no power of it is 0 modulo 2^64
+Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def measure_memorisation(
     corpus belongs to the language."""
     characters = max(1, min(CHARACTERS, len(train) // SAMPLES))
     openings = [train[i * len(train) // SAMPLES] for i in range(SAMPLES)]
-    texts = sample_lyrics(checkpoint, network, openings, characters, temperature=SAMPLE_TEMPERATURE, seed=seed)
+    texts = sample_lyrics(checkpoint, network, openings, characters, SAMPLE_TEMPERATURE, seed)
     held_out = [valid]
     if len(valid) > SAMPLES * characters:
         held_out = [valid[i * len(valid) // SAMPLES :][:characters] for i in range(SAMPLES)]
@@ -45,15 +46,15 @@ def measure_memorisation(
 def corpus_overlap(texts: Sequence[str], corpus: str) -> Overlap:
     """What the texts have in common with the corpus. Longer common spans contain shorter ones, so bisection finds the
     longest. Two different spans share a 64-bit hash once in 10^9 such measurements; the longest is compared."""
-    corpus_hashes, hashes = SpanHashes(corpus), [SpanHashes(text) for text in texts]
+    text_codes, corpus_codes = [_codes(text) for text in texts], _codes(corpus)
     shares = {}
     for length in SPAN_LENGTHS:
-        in_corpus = np.concatenate(_spans_in_corpus(hashes, corpus_hashes, length))
-        shares[length] = float(in_corpus.mean()) if len(in_corpus) else None
+        copied = np.concatenate(_copied_spans(text_codes, corpus_codes, length))
+        shares[length] = float(copied.mean()) if len(copied) else None
     low, high, longest = 0, min(max(map(len, texts)), len(corpus)), ""
     while low < high:
         length = (low + high + 1) // 2
-        starts = zip(texts, map(np.flatnonzero, _spans_in_corpus(hashes, corpus_hashes, length)), strict=True)
+        starts = zip(texts, map(np.flatnonzero, _copied_spans(text_codes, corpus_codes, length)), strict=True)
         spans = (text[i : i + length] for text, indices in starts for i in map(int, indices))
         span = next((span for span in spans if span in corpus), None)
         if span is None:
@@ -63,34 +64,23 @@ def corpus_overlap(texts: Sequence[str], corpus: str) -> Overlap:
     return Overlap(longest, shares, sum(map(len, texts)))
 
 
-class SpanHashes:
-    """Polynomial hashes modulo 2^64 of every span of a text, by differences of its prefixes' hashes."""
-
-    def __init__(self, text: str) -> None:
-        codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.uint64) + np.uint64(1)
-        powers = np.full(len(codes), HASH_BASE, dtype=np.uint64)
-        powers[:1] = 1
-        np.cumprod(powers, out=powers)
-        self.prefixes = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes * powers, dtype=np.uint64)])
-        self.inverse = pow(int(HASH_BASE), -1, 1 << 64)
-
-    def of(self, length: int) -> npt.NDArray[np.uint64]:
-        """[N - length + 1], each as if its span stood at the beginning."""
-        count = max(0, len(self.prefixes) - length)
-        inverses = np.full(count, np.uint64(self.inverse), dtype=np.uint64)
-        inverses[:1] = 1
-        hashes: npt.NDArray[np.uint64] = self.prefixes[length:] - self.prefixes[:count]
-        return hashes * np.cumprod(inverses, dtype=np.uint64)
+def _codes(text: str) -> Words:
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.uint64) + np.uint64(1)
 
 
-def _spans_in_corpus(texts: Sequence[SpanHashes], corpus: SpanHashes, length: int) -> list[npt.NDArray[np.bool_]]:
+def _copied_spans(texts: Sequence[Words], corpus: Words, length: int) -> list[npt.NDArray[np.bool_]]:
     """For each text [its length - length + 1]: whether its span of that length stands in the corpus."""
-    text_hashes = [text.of(length) for text in texts]
-    wanted = np.unique(np.concatenate(text_hashes))  # to be sorted, because they are few beside the corpus's
-    present = np.zeros(len(wanted) + 1, dtype=np.bool_)
-    hashes = corpus.of(length)
+    text_hashes = [_span_hashes(text, length) for text in texts]
+    wanted = np.unique(np.concatenate(text_hashes))  # sorted, because they are few beside the corpus's
+    hashes = _span_hashes(corpus, length)
     indices = np.searchsorted(wanted, hashes)
     inside = indices < len(wanted)
-    indices, hashes = indices[inside], hashes[inside]
-    present[indices[wanted[indices] == hashes]] = True
-    return [present[np.searchsorted(wanted, hashes)] for hashes in text_hashes]
+    present = wanted[np.unique(indices[inside][wanted[indices[inside]] == hashes[inside]])]
+    return [np.isin(hashes, present) for hashes in text_hashes]
+
+
+def _span_hashes(codes: Words, length: int) -> Words:
+    """[N - length + 1]: polynomial hashes modulo 2^64 of every span."""
+    if len(codes) < length:
+        return codes[:0]
+    return np.correlate(codes, np.cumprod(np.full(length, HASH_BASE)), "valid").astype(np.uint64, copy=False)

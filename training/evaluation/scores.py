@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from training.kernels.training_backend import LyricistBackend
 from training.loop.progress import Sample
 
 MAX_BEAM_SIZE = 64
+SLOTS = 64  # rows that are decoded side by side
 TOKENS_PER_BATCH = 4096
 IGNORED_TARGET = -100  # which cross-entropy leaves out
 SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE = 120, 0.8  # of a lyricist's sample at a validation
@@ -43,15 +45,15 @@ Scores = dict[str, Score]
 
 def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
     """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures."""
-    bleu, lowercased, chrf = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True), sacrebleu.CHRF()
+    metrics = (
+        ("bleu", "signature", sacrebleu.BLEU()),
+        ("bleu_lowercased", "signature_lowercased", sacrebleu.BLEU(lowercase=True)),
+        ("chrf", "signature_chrf", sacrebleu.CHRF()),
+    )
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
     return {
-        "bleu": round(bleu.corpus_score(outputs, [references]).score, 2),
-        "bleu_lowercased": round(lowercased.corpus_score(outputs, [references]).score, 2),
-        "chrf": round(chrf.corpus_score(outputs, [references]).score, 2),
-        "signature": str(bleu.get_signature()),
-        "signature_lowercased": str(lowercased.get_signature()),
-        "signature_chrf": str(chrf.get_signature()),
+        **{name: round(metric.corpus_score(outputs, [references]).score, 2) for name, _, metric in metrics},
+        **{signature: str(metric.get_signature()) for _, signature, metric in metrics},
         "exact_match": round(exact / len(references), 4),
     }
 
@@ -77,36 +79,25 @@ def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -
 
 
 @torch.inference_mode()
-def negative_log_likelihood(network: RecurrentLanguageModel, text: Tensor, window: int = 1024) -> tuple[float, int]:
-    """Nats of a text [N] read in one lane from its start to its end, and the characters counted: all but the first,
-    which nothing predicts."""
-    scan, state, total = LyricistBackend(network).scan, None, 0.0
-    text = text.to(network.device)
-    for i in range(0, len(text) - 1, window):
-        inputs, outputs = text[i : i + window], text[i + 1 : i + 1 + window]
-        logits, state = network(inputs[None, : len(outputs)], state, scan)
-        total += F.cross_entropy(logits[0].double(), outputs, reduction="sum").item()
-    return total, len(text) - 1
-
-
-@torch.inference_mode()
-def likelihood_in_lanes(
-    network: RecurrentLanguageModel, text: Tensor, lanes: int, lead: int, window: int = 128
+def negative_log_likelihood(
+    network: RecurrentLanguageModel, text: Tensor, lanes: int = 1, lead: int = 0, window: int = 4096
 ) -> tuple[float, int]:
-    """As `negative_log_likelihood`, many times as fast: the text is cut into `lanes` that are read side by side. Each
-    but the first begins `lead` characters earlier, from a zero state, and counts from where the lane before ends: what
-    a state remembers from further back is lost."""
-    text = text.to(network.device)
+    """Nats of a text [N >= 2], and the characters counted: all but the first, which nothing predicts.
+
+    The text is cut into `lanes` that are read side by side, `window` characters of all of them at a time. Each lane but
+    the first begins `lead` characters earlier, from a zero state, and counts from where the lane before ends: what a
+    state remembers from further back is lost."""
+    text, lead = text.to(network.device), lead if lanes > 1 else 0
     per_lane = -(-(len(text) - 1 - lead) // lanes)
     missing = lead + per_lane * lanes + 1 - len(text)
     cut = F.pad(text, (0, missing), value=IGNORED_TARGET).unfold(0, lead + per_lane + 1, per_lane)
     inputs, outputs = cut[:, :-1].clamp(min=0), cut[:, 1:].clone()
     outputs[1:, :lead] = IGNORED_TARGET
-    scan, state, total = LyricistBackend(network).scan, None, 0.0
-    for i in range(0, inputs.size(1), window):
-        logits, state = network(inputs[:, i : i + window], state, scan)
-        nats = F.cross_entropy(logits.flatten(0, 1), outputs[:, i : i + window].flatten(), reduction="none")
-        total += nats.double().sum().item()
+    scan, state, total, steps = LyricistBackend(network).scan, None, 0.0, -(-window // lanes)
+    for i in range(0, inputs.size(1), steps):
+        logits, state = network(inputs[:, i : i + steps], state, scan)
+        rows = logits.flatten(0, 1).double()
+        total += F.cross_entropy(rows, outputs[:, i : i + steps].flatten(), reduction="sum").item()
     return total, len(text) - 1
 
 
@@ -136,20 +127,12 @@ def hypotheses(
     beam: int = 1,
     n_best: int = 1,
     length_penalty: float = 1.0,
-    slots: int = 64,
 ) -> list[list[str]]:
     """Of each source the beam's hypotheses, best first; at least one, which may be empty."""
     prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
-    options = [
-        DecodingOptions(
-            max_new_tokens=new_token_limit(len(p.source), 1 << 16),
-            beam_size=beam,
-            n_best=n_best,
-            length_penalty=length_penalty,
-        )
-        for p in prompts
-    ]
-    beams = decode(network, token_rules(checkpoint.config), prompts, options, slots=slots)
+    shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
+    options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
+    beams = decode(network, token_rules(checkpoint.config), prompts, options, slots=SLOTS)
     return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
@@ -162,7 +145,7 @@ def translate(
 
 
 def sample_lyrics(
-    checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, *, temperature: float, seed: int
+    checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, temperature: float, seed: int
 ) -> list[str]:
     """What a lyricist writes behind each opening. The draws depend on (seed + index, step) alone, and leave training's
     random numbers as they are."""
@@ -171,16 +154,14 @@ def sample_lyrics(
         DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
         for index in range(len(prompts))
     ]
-    results = decode(network, token_rules(checkpoint.config), prompts, options, slots=min(64, len(prompts)))
+    results = decode(network, token_rules(checkpoint.config), prompts, options, slots=min(SLOTS, len(prompts)))
     return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
 
 
 def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed: int) -> tuple[Sample, ...]:
     """One text of a lyricist, behind the first line of its training text."""
     opening = train.lstrip()[:20].split("\n")[0] or train[:1]
-    (text,) = sample_lyrics(
-        checkpoint, network, [opening], SAMPLE_CHARACTERS, temperature=SAMPLE_TEMPERATURE, seed=seed
-    )
+    (text,) = sample_lyrics(checkpoint, network, [opening], SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE, seed)
     return ((opening, "", text),)
 
 

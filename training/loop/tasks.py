@@ -25,7 +25,7 @@ from training.data.batches import (
 from training.data.segmentation import PairIds
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 from training.errors import TrainingError, pluralize
-from training.evaluation.scores import likelihood_in_lanes, negative_log_likelihood
+from training.evaluation.scores import negative_log_likelihood
 from training.kernels.training_backend import LyricistBackend, TranslatorBackend
 
 LEAD_CHARACTERS = 512  # that a validation lane reads before those that it counts
@@ -172,11 +172,8 @@ class LyricsTask:
     def validate(self) -> float | None:
         if self.valid is None or len(self.valid) < 2:
             return None
-        lanes = min(VALIDATION_LANES, len(self.valid) // (4 * LEAD_CHARACTERS))
-        if lanes > 1:
-            total, characters = likelihood_in_lanes(self.network, self.valid, lanes, LEAD_CHARACTERS)
-        else:
-            total, characters = negative_log_likelihood(self.network, self.valid)
+        lanes = max(1, min(VALIDATION_LANES, len(self.valid) // (4 * LEAD_CHARACTERS)))
+        total, characters = negative_log_likelihood(self.network, self.valid, lanes, LEAD_CHARACTERS)
         return total / characters
 
     def part(self, batch: TextBatch, rank: int, count: int) -> TextBatch:

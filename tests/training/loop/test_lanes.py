@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny
 from tests.training.small import lyricist
-from training.evaluation.scores import likelihood_in_lanes, negative_log_likelihood
+from training.evaluation.scores import negative_log_likelihood
 from training.loop import tasks
 from training.loop.tasks import LyricsTask
 
@@ -35,7 +35,7 @@ def test_every_prediction_counts_once_behind_its_lead(length: int) -> None:
     expected = sum(
         nats(network, text[start : end + 1], 10 if start else 0) for start, end in zip(starts, ends, strict=True)
     )
-    found, counted = likelihood_in_lanes(network, text, 3, lead=10, window=7)
+    found, counted = negative_log_likelihood(network, text, 3, lead=10, window=21)
     assert counted == length - 1
     assert found == pytest.approx(expected, rel=1e-5)
 
@@ -43,7 +43,7 @@ def test_every_prediction_counts_once_behind_its_lead(length: int) -> None:
 def test_one_lane_is_the_whole_text() -> None:
     network = tiny.recurrent()
     text = tiny.ids((90,), 3, high=tiny.TARGET)
-    assert likelihood_in_lanes(network, text, 1, lead=5) == pytest.approx(negative_log_likelihood(network, text))
+    assert negative_log_likelihood(network, text, 1, lead=5) == (pytest.approx(nats(network, text, 0)), 89)
 
 
 def test_uniform_network_gives_every_character_the_same_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +54,14 @@ def test_uniform_network_gives_every_character_the_same_likelihood(monkeypatch: 
     monkeypatch.setattr(tasks, "LEAD_CHARACTERS", 4)
     text = tiny.ids((200,), 3, high=tiny.TARGET)
     asked: list[int] = []
-    whole = likelihood_in_lanes
+    whole = negative_log_likelihood
 
     def noted(network: RecurrentLanguageModel, text: Tensor, strands: int, lead: int) -> tuple[float, int]:
         asked.append(strands)
         return whole(network, text, strands, lead)
 
-    monkeypatch.setattr(tasks, "likelihood_in_lanes", noted)
+    monkeypatch.setattr(tasks, "negative_log_likelihood", noted)
     assert LyricsTask(network, text, text, lyricist()).validate() == pytest.approx(math.log(tiny.TARGET))
     assert asked == [200 // 16]
     assert LyricsTask(network, text, text[:31], lyricist()).validate() == pytest.approx(math.log(tiny.TARGET))
-    assert asked == [200 // 16]
+    assert asked == [200 // 16, 1]

@@ -154,6 +154,6 @@ def test_the_likelihood_of_a_text_is_that_of_every_character_but_the_first(windo
     with torch.inference_mode():
         logits = task.network(text[None, :-1])[0][0]
     wanted = sum(by_hand(logits[t], int(text[t + 1]), 0.0) for t in range(14))
-    nats, characters = negative_log_likelihood(task.network, text, window)
+    nats, characters = negative_log_likelihood(task.network, text, window=window)
     assert characters == 14
     assert nats == pytest.approx(wanted, rel=1e-5)

@@ -158,9 +158,9 @@ def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Pat
 def test_validate_characters_limits_validation(tmp_path: Path) -> None:
     given, lengths = text(300), list[int]()
 
-    def counted(network: Any, ids: torch.Tensor) -> tuple[float, int]:
+    def counted(network: Any, ids: torch.Tensor, lanes: int, lead: int) -> tuple[float, int]:
         lengths.append(len(ids))
-        return negative_log_likelihood(network, ids)
+        return negative_log_likelihood(network, ids, lanes, lead)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("training.loop.tasks.negative_log_likelihood", counted)
