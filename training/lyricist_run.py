@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import torch
 from torch import nn
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointConfig
+from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from training.checkpoint_metadata import lyricist_metadata
 from training.config.run_config import LyricsConfig, recorded
 from training.data.tokenizer_training import character_tokenizer, tokenizer_digest
 from training.errors import TrainingError, pluralize
@@ -31,7 +31,13 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
         train, valid = split_text(config, text)
         tokenizer = character_tokenizer(train, unknown=config.unknown)
         network = build_lyricist(config, tokenizer.size).to(run.device)
-        metadata = lyricist_metadata(config, network, tokenizer)
+        metadata = CheckpointConfig(
+            kind="lyrics",
+            architecture=loading.architecture("recurrent", network.config),
+            suppressed=tuple(sorted(tokenizer.special.ids())),
+            parameters=sum(p.numel() for p in network.parameters()),
+            training=asdict(config),
+        )
         checkpoint = Checkpoint(run.out, metadata, {"target": tokenizer})
         train_ids = torch.tensor(tokenizer.encode(train))
         valid_ids = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None

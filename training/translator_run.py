@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
 
-from models.checkpoint import Checkpoint
+from models import checkpoint as checkpoints
+from models.checkpoint import Checkpoint, CheckpointConfig
+from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
-from training.checkpoint_metadata import translator_metadata, with_earlier_scores
 from training.config.run_config import TranslatorConfig, recorded
 from training.data.segmentation import Segmentation, pair_ids
 from training.data.sentence_pairs import Pairs
-from training.data.tokenizer_training import fit_translator_tokenizers, tokenizer_digest
+from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, fit_translator_tokenizers, tokenizer_digest
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, subsample
 from training.evaluation.scores import Scores, score_translator
 from training.loop import snapshot
 from training.loop.tasks import TranslationTask
-from training.output_folder import CORPUS_REPORT, publish
+from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
 from training.report.card_writer import model_card, translator_facts
 from training.training_run import TrainingRun
 
@@ -54,7 +60,7 @@ def train_translator(
                 f"The corpus has enough for a vocabulary of {pieces}, fewer than the {wanted:,} asked for."
             )
         network = build_translator(config, tokenizers, run.device)
-        metadata = translator_metadata(config, network, tokenizers)
+        metadata = translator_metadata(config, network)
         checkpoint = Checkpoint(run.out, metadata, tokenizers)
         segmentation = Segmentation(checkpoint, train, config)
         if run.workers.writes:
@@ -98,3 +104,47 @@ def build_translator(
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
     return Transformer(architecture).to(device)
+
+
+def translator_metadata(config: TranslatorConfig, network: Transformer) -> CheckpointConfig:
+    """Without its scores, which end a run."""
+    return CheckpointConfig(
+        kind="translator",
+        architecture=loading.architecture("transformer", network.config),
+        source_language=config.source_language,
+        target_language=config.target_language,
+        source_suffix=(EOS if config.tokenizer.source_end == "eos" else PAD,),
+        target_prefix=(BOS,),
+        eos=EOS,
+        suppressed=(PAD, UNKNOWN, BOS),
+        max_source_tokens=config.max_tokens,
+        max_new_tokens=config.max_tokens,
+        parameters=sum(p.numel() for p in network.parameters()),
+        training=asdict(config),
+    )
+
+
+def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:
+    """`scores`, and the published scores of `run.out` on other texts where the weights are still the same; where they
+    are not, a note names the scores that are gone."""
+    config = _published_config(run.out)
+    others = [name for name in config.scores if name not in scores] if config else []
+    if config is None or not others:
+        return scores
+    for path in (run.out / checkpoints.WEIGHTS, run.out / STAGING_FOLDER / checkpoints.WEIGHTS):
+        with contextlib.suppress(OSError, SafetensorError):
+            if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
+                saved, own = load_file(path), loading.unique_tensors(network)
+                if saved.keys() == own.keys() and all(torch.equal(saved[name], own[name]) for name in own):
+                    return {**config.scores, **scores}
+                break
+    run.workers.note(f"The scores of {', '.join(others)} were other weights': give --test again to have them.")
+    return scores
+
+
+def _published_config(out: Path) -> CheckpointConfig | None:
+    """Of `out`, or where a kill came between the files of a model the staged one, which is published last."""
+    for folder in (out, out / STAGING_FOLDER):
+        with contextlib.suppress(checkpoints.CheckpointError):
+            return checkpoints.read_config(folder)
+    return None

@@ -55,13 +55,6 @@ class MixedPrecision:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=DTYPES[self.format])
 
-    def backward(self, loss: Tensor) -> None:
-        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-
-    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """The gradients as they are, for clipping; in fp16 they may be inf or nan."""
-        self.scaler.unscale_(optimizer)
-
     def overflowed(self, norm: Tensor) -> bool:
         """Whether to skip this update. norm: of the unscaled gradients; only fp16 reads it, which makes the host wait.
         TrainingError if no scale helps."""

@@ -12,12 +12,15 @@ rate then goes on from where it stands and falls over what is now left.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
@@ -25,7 +28,8 @@ from training.distributed.torchrun import launch_name
 from training.errors import TrainingError, pluralize
 from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
-from training.loop.optimizer_step import DIVERGENCE_ADVICE, OptimizerStep, StepMeasurement, StepMeter, all_finite
+from training.loop.mixed_precision import MixedPrecision
+from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
 from training.loop.progress import Outcome, Progress, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
 from training.loop.tasks import AnyTask
@@ -34,6 +38,20 @@ from training.report.progress_report import ProgressReport
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
+DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightly, and start anew"
+
+
+class Update(NamedTuple):
+    """loss []: summed over all tokens; norm []: of the gradient of the mean loss, before clipping. fraction: of the run
+    that is over, for the progress bar."""
+
+    number: int
+    epoch: int
+    loss: Tensor
+    norm: Tensor
+    tokens: int
+    learning_rate: float
+    fraction: float
 
 
 class Trainer:
@@ -58,12 +76,15 @@ class Trainer:
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
         self.fingerprint, self.vocabulary = fingerprint, vocabulary
         self.workers = workers or Workers()
-        self.optimizer_step = OptimizerStep(task, optimizer, config.precision, device, self.workers)
+        self.optimizer = build_optimizer(optimizer, task.network)
+        self.precision = MixedPrecision(device, config.precision, task.network, kernels_of(task))
         self.selection = WeightSelection(
             task, config, folder=folder, device=device, validator=validator, workers=self.workers
         )
         self.planner = Planner(optimizer, config)
-        self.progress, self.meter = Progress(), StepMeter(eager=device.type == "cpu")
+        self.progress = Progress()
+        self.reads_at_once = device.type == "cpu"  # a GPU's host would wait for it, and so reads only now and then
+        self._unread: list[Update] = []
         self.epoch_losses: list[float] = []
         self.limits_changed = False
 
@@ -81,7 +102,7 @@ class Trainer:
         return replace(self.selection.outcome(ended_by, self.progress, self.epoch_losses), backend=self._backend())
 
     def _backend(self) -> str:
-        return backend_description(self.task, self.optimizer_step.precision.format)
+        return backend_description(self.task, self.precision.format)
 
     def _epochs(self) -> str:
         """The limit that ended the last one."""
@@ -126,32 +147,62 @@ class Trainer:
         """One step of the optimizer, down the mean loss over all tokens of the batches."""
         progress = self.progress
         rate = learning_rate(self.optimizer_config, progress.update + 1, self.planner.plan.at(progress.update))
-        gradient = self.optimizer_step.gradient(batches)
+        loss, norm, tokens = self._gradient(batches)
         progress.batch += len(batches)
-        if self.optimizer_step.overflowed(gradient):
+        if self.precision.overflowed(norm):
             progress.skipped += 1
             return
         done = self.planner.fraction_done(progress)
-        self.meter.add(StepMeasurement(progress.update + 1, progress.epoch, gradient, rate, done))
-        self.optimizer_step.apply(rate)
+        self._unread.append(Update(progress.update + 1, progress.epoch, loss, norm, tokens, rate, done))
+        if self.reads_at_once:
+            self._read_updates()
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.step()
         progress.update += 1
         self.selection.average.update(progress.update)
-        logs = progress.update % LOG_EVERY_UPDATES == 0
-        if self.meter.eager or logs:
-            self._read_meter()
-        if logs:
+        if progress.update % LOG_EVERY_UPDATES == 0:
+            self._read_updates()
             self.report.log(progress.seconds)
 
-    def _read_meter(self) -> None:
-        for step, loss in self.meter.read():
-            tokens = step.gradient.tokens
+    def _gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
+        """Of the mean loss over all tokens of the batches, in the `grad` of the parameters, clipped; with loss, norm
+        and tokens as in `Update`."""
+        self.network.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        total, tokens = torch.zeros((), device=self.device), 0
+        for index, batch in enumerate(batches):
+            self.workers.synchronize = index == len(batches) - 1
+            with self.precision.autocast():
+                loss, count = self.task.loss(batch)
+            self.precision.scaler.scale(loss * count).backward()  # type: ignore[no-untyped-call]
+            total, tokens = total + loss.detach() * count, tokens + count
+        self.precision.scaler.unscale_(self.optimizer)
+        total, tokens = self.workers.sum_tensor(total), round(self.workers.sum_numbers([tokens])[0])
+        # DDP has divided the summed gradients by the number of processes already
+        norm = clip_gradients(self.network.parameters(), self.optimizer_config.clip_norm, tokens / self.workers.count)
+        return total, norm, tokens
+
+    def _read_updates(self) -> None:
+        """Report every update since the last reading; TrainingError at the first that is not finite, which is found
+        before the weights follow it on a CPU, and before the next snapshot elsewhere."""
+        updates, self._unread = self._unread, []
+        losses = torch.stack([update.loss for update in updates]).tolist() if updates else []
+        norms = torch.stack([update.norm for update in updates]).tolist() if updates else []
+        for update, loss, norm in zip(updates, losses, norms, strict=True):
+            for what, value in (("loss", loss), ("gradient", norm)):
+                if not math.isfinite(value):
+                    raise TrainingError(
+                        f"The {what} became {value} at update {update.number}: {DIVERGENCE_ADVICE} (the rate was"
+                        f" {update.learning_rate:.2g})."
+                    )
+            tokens = update.tokens
             self.progress.epoch_loss += loss
             self.progress.epoch_tokens += tokens
-            self.report.step(step.update, step.epoch, loss / tokens, tokens, step.learning_rate, step.fraction)
+            self.report.step(update.number, update.epoch, loss / tokens, tokens, update.learning_rate, update.fraction)
 
     def _end_of_epoch(self) -> None:
         progress = self.progress
-        self._read_meter()
+        self._read_updates()
         progress.last_epoch_loss = progress.epoch_loss / max(progress.epoch_tokens, 1)
         self.epoch_losses.append(progress.last_epoch_loss)
         self.report.log(progress.seconds)
@@ -174,7 +225,7 @@ class Trainer:
         progress = self.progress
         if progress.validated == progress.update:
             return
-        self._read_meter()
+        self._read_updates()
         progress.validated = progress.update
         validation, quality = self.selection.validate()
         if validation is None:
@@ -193,7 +244,7 @@ class Trainer:
         """Never weights that are nan or infinite: the snapshot before them stays."""
         if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
-        self._read_meter()
+        self._read_updates()
         if not all_finite(list(self.network.parameters())):
             raise TrainingError(
                 f"The weights are no numbers any more at update {self.progress.update}: {DIVERGENCE_ADVICE}."
@@ -213,8 +264,8 @@ class Trainer:
             "pace": asdict(self.planner.pace),
             "limits": (self.config.max_epochs, self.config.max_minutes, self.config.patience),
             "network": self.network.state_dict(),
-            "optimizer": self.optimizer_step.optimizer.state_dict(),
-            "precision": self.optimizer_step.precision.state(),
+            "optimizer": self.optimizer.state_dict(),
+            "precision": self.precision.state(),
             "machine": self._machine(),
             "average": self.selection.average.values,
             "best": self.selection.best.kept,
@@ -229,7 +280,7 @@ class Trainer:
     def _machine(self) -> str:
         """What the order of additions depends on, and with it the last bits of a sum; of torch and kernels also the
         random draws."""
-        number_format = self.optimizer_step.precision.format
+        number_format = self.precision.format
         threads = f", {pluralize(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         processes = f", {self.workers.count} processes" if self.workers.count > 1 else ""
         kernels = kernels_of(self.task) if number_format == "fp32" else ""
@@ -251,10 +302,10 @@ class Trainer:
             )
         try:
             self.network.load_state_dict(state["network"])
-            self.optimizer_step.optimizer.load_state_dict(state["optimizer"])
+            self.optimizer.load_state_dict(state["optimizer"])
             self.progress = Progress(**state["progress"])
             self.planner.plan, self.planner.pace = SchedulePlan(**state["plan"]), MeasuredPace(**state["pace"])
-            self.optimizer_step.precision.restore(state["precision"])
+            self.precision.restore(state["precision"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise TrainingError(another) from error
         self.selection.average.values = [value.to(self.device) for value in state["average"]]
@@ -272,3 +323,9 @@ class Trainer:
         self.limits_changed = tuple(state["limits"]) != limits
         if self.limits_changed and not 0 < self.config.patience <= self.progress.without_gain:
             self.progress.cooling = False  # more patience than before has not ended yet
+
+
+@torch.no_grad()
+def all_finite(tensors: list[Tensor]) -> bool:
+    norms = torch._foreach_norm([t for t in tensors if t.is_floating_point()])
+    return not norms or bool(torch.stack(norms).isfinite().all())

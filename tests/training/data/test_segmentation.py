@@ -11,13 +11,12 @@ import pytest
 from models.checkpoint import Checkpoint
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import CPU, translator
-from training.checkpoint_metadata import translator_metadata
 from training.config.run_config import LoopConfig, TokenizerConfig
 from training.data.segmentation import Segmentation
 from training.data.sentence_pairs import Pairs
 from training.data.tokenizer_training import BOS, EOS, fit_translator_tokenizers
 from training.errors import TrainingError
-from training.translator_run import build_translator
+from training.translator_run import build_translator, translator_metadata
 
 SENTENCES = Pairs(
     [f"der kleine hund {i} rennt schnell über die wiese" for i in range(60)],
@@ -30,7 +29,7 @@ def segmentation(corpus: Pairs = SENTENCES, *, seed: int = 1, **options: Any) ->
     tokenizer = TokenizerConfig(**{"vocab_size": 120, **tokenizer})
     config = translator(tokenizer=tokenizer, loop=LoopConfig(seed=seed), **options)
     tokenizers = fit_translator_tokenizers(tokenizer, corpus.sources, corpus.targets)
-    metadata = translator_metadata(config, build_translator(config, tokenizers, CPU), tokenizers)
+    metadata = translator_metadata(config, build_translator(config, tokenizers, CPU))
     return Segmentation(Checkpoint(Path("nowhere"), metadata, tokenizers), corpus, config)
 
 

@@ -77,7 +77,7 @@ def test_overflowing_update_is_skipped_and_counted() -> None:
     outcome = loop.run()
     assert (outcome.progress.update, outcome.progress.skipped) == (2, 1)
     assert task.weight() == [-6.0, -8.0]
-    assert loop.optimizer_step.precision.scaler.get_scale() == INITIAL_SCALE / 2
+    assert loop.precision.scaler.get_scale() == INITIAL_SCALE / 2
     assert outcome.progress.last_epoch_loss == pytest.approx((0 - 25) / 2)
 
 

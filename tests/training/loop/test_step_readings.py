@@ -38,7 +38,7 @@ def test_device_is_not_read_between_two_log_lines(tmp_path: Path) -> None:
     for name in ("eager", "lazy"):
         (tmp_path / name).mkdir()
         loop = looping(Counting(batches=130), tmp_path / name, max_epochs=1)
-        loop.meter.eager = name == "eager"
+        loop.reads_at_once = name == "eager"
         with pytest.MonkeyPatch.context() as patch:
             reads[name] = counting_reads(patch, loop)
             loop.run()
@@ -56,7 +56,7 @@ def test_nan_loss_is_found_before_the_next_snapshot(tmp_path: Path, monkeypatch:
 
     task = Diverging(batches=100)
     loop = looping(task, tmp_path, max_epochs=1)
-    loop.meter.eager = False
+    loop.reads_at_once = False
     saves, save = [0], loop._save
 
     def sometimes(*, force: bool = False) -> None:
