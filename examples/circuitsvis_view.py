@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from examples.sentence import arguments, harmless, look, tool
-from models.inspection.head_selection import KINDS
 from models.inspection.interop import to_circuitsvis
+from models.inspection.selection import KINDS
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -20,8 +20,7 @@ from app.engine.interface import (
 from app.engine.protocol import messages as m
 from app.translation import TextFormat, TextRequest
 from models.decoding.options import DecodingOptions
-from models.inspection.gate_conventions import GateSelection
-from models.inspection.head_selection import AttentionSelection, WalkthroughFocus
+from models.inspection.selection import AttentionSelection, GateSelection, WalkthroughFocus
 
 _DECODING = frozenset(field.name for field in fields(DecodingOptions))
 

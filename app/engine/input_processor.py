@@ -23,7 +23,7 @@ from app.errors import AnswerTooLarge, InvalidRequest, UnknownCharacters
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
 from models.decoding.options import MAX_REQUIRED_TERMS, DecodingOptions
-from models.inspection.head_selection import AttentionSelection
+from models.inspection.selection import AttentionSelection
 
 MOST_BEAM = 64
 

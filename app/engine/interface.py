@@ -18,9 +18,8 @@ import numpy.typing as npt
 from app.engine.output.text_stream import TextStream, WrittenToken
 from app.engine.registry.training_curves import TrainingCurves
 from models.decoding.options import DecodingOptions
-from models.inspection.gate_conventions import GateSelection
-from models.inspection.head_selection import AttentionKind, AttentionSelection, WalkthroughFocus
 from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough
+from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
 
 GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
 FloatArray = npt.NDArray[np.float32]

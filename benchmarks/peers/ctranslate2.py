@@ -79,7 +79,7 @@ def convert(checkpoint: Path, folder: Path, pieces: Sequence[str] | None = None)
     from safetensors.numpy import load_file
 
     from models.checkpoint import WEIGHTS, read_config
-    from models.networks.positions import sinusoids
+    from models.networks.transformer import sinusoids
 
     config = read_config(checkpoint)
     shape = config.architecture

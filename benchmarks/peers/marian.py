@@ -87,7 +87,7 @@ def build(checkpoint: Path) -> Any:
     from transformers import MarianConfig, MarianMTModel
 
     from models.checkpoint import WEIGHTS, read_config
-    from models.networks.positions import sinusoids
+    from models.networks.transformer import sinusoids
 
     described = read_config(checkpoint)
     shape = described.architecture

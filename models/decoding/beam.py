@@ -7,15 +7,15 @@ Marian and fairseq define it; 0 prefers short hypotheses, 1 compares them per to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from models.backends.top_k import Continuations
+from models.decoding.active_request import ActiveRequest
 from models.decoding.constrained_beam import BeamConstraints
-from models.decoding.hypothesis import Hypothesis, Key
-from models.decoding.options import DecodingOptions
+from models.decoding.options import Hypothesis
 
 Ints = npt.NDArray[np.int64]
 
@@ -32,9 +32,9 @@ class EndedHypothesis(NamedTuple):
     unmet: int = 0
 
 
-class Beams(Generic[Key]):
-    """G beams of k live hypotheses each. Beam g is in place g of every array, and its key is keys[g]; where one leaves,
-    the last takes its place. There is room for `room` beams of `longest` tokens.
+class Beams:
+    """G beams of k live hypotheses each. Beam g, of requests[g], is in place g of every array; where one leaves, the
+    last takes its place. There is room for `room` beams of `longest` tokens.
 
     rows [G, k]: the rows of the batch that the hypotheses occupy;  prefix_lengths [G].
 
@@ -45,11 +45,8 @@ class Beams(Generic[Key]):
 
     def __init__(self, width: int, eos: int | None, room: int, longest: int, *, forced_end: bool = False) -> None:
         self.width, self.eos, self.forced_end = width, eos, forced_end
-        self.keys: list[Key] = []
+        self.requests: list[ActiveRequest] = []
         self.ended: list[list[EndedHypothesis]] = []  # of each beam the best k, best first; complete ones come first
-        self.length_penalties: list[float] = []
-        self.constraints: list[BeamConstraints | None] = []
-        self.any_constrained = False
         self.rows = self.prefix_lengths = np.zeros(0, dtype=np.int64)
         self.tokens = np.zeros((room, longest, width), dtype=np.int64)  # by step
         self.parents = np.zeros((room, longest, width), dtype=np.int64)
@@ -62,43 +59,46 @@ class Beams(Generic[Key]):
         self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # and each with the best that ended
         self.origins = self.new_tokens = self.common = self.parents[:0, 0]
         self.done = np.zeros(0, dtype=bool)
+        self._arrays: tuple[npt.NDArray[np.generic], ...] = (
+            *(self.log_probabilities, self.lengths, self.limits, self.reported, self.streamed, self.full),
+            *(self.shared, self.shared_with_best),
+        )
         self._places, self._columns = np.arange(room), np.arange(width)
         self._first = self._places[:, None] * width  # flat index of each beam's first hypothesis in a [G, k] array
 
-    def add(self, key: Key, options: DecodingOptions, constraints: BeamConstraints | None = None) -> None:
+    def add(self, request: ActiveRequest) -> None:
         """A beam that has written nothing yet, in the last place. The caller sees to it that there is room."""
-        place = len(self.keys)
-        self.constraints.append(constraints)
-        self.any_constrained = self.any_constrained or constraints is not None
-        self.keys.append(key)
+        place, options = len(self.requests), request.options
+        self.requests.append(request)
         self.ended.append([])
-        self.length_penalties.append(options.length_exponent)
+        for array in self._arrays:
+            array[place] = 0
         # all k rows start equal, so only the first may branch on the first step
-        self.log_probabilities[place] = -np.inf
-        self.log_probabilities[place, 0] = 0.0
-        self.lengths[place], self.limits[place], self.reported[place] = 0, options.token_limit, 0
-        self.streamed[place], self.full[place] = options.streamed, False
-        self.shared[place], self.shared_with_best[place] = 0, 0
+        self.log_probabilities[place, 1:] = -np.inf
+        self.limits[place], self.streamed[place] = options.token_limit, options.streamed
 
-    def remove(self, key: Key) -> None:
+    def remove(self, request: ActiveRequest) -> None:
         """ValueError if there is no such beam. The last beam takes its place."""
-        place, last = self.keys.index(key), len(self.keys) - 1
+        place, last = self.requests.index(request), len(self.requests) - 1
         for steps in (self.tokens, self.parents):
             steps[place, : self.lengths[last]] = steps[last, : self.lengths[last]]
-        for array in (self.log_probabilities, self.lengths, self.limits, self.reported, self.streamed, self.full):
+        for array in self._arrays:
             array[place] = array[last]
-        self.shared[place], self.shared_with_best[place] = self.shared[last], self.shared_with_best[last]
-        self.keys[place], self.ended[place] = self.keys[last], self.ended[last]
-        self.length_penalties[place], self.constraints[place] = self.length_penalties[last], self.constraints[last]
-        del self.keys[last], self.ended[last], self.length_penalties[last], self.constraints[last]
-        self.any_constrained = self.constraints.count(None) < len(self.constraints)
+        self.requests[place], self.ended[place] = self.requests[last], self.ended[last]
+        del self.requests[last], self.ended[last]
+
+    @property
+    def constraints(self) -> list[BeamConstraints | None]:
+        """Of each beam; empty where none has any."""
+        constraints = [request.constraints for request in self.requests]
+        return constraints if any(constraints) else []
 
     def advance(self, candidates: Continuations) -> None:
         """Take the 2k best continuations of each beam, best first, and keep k of them live.
 
         Of 2k candidates at most k end, for each live hypothesis ends in one way only, so k always remain.
         """
-        count = len(self.keys)
+        count = len(self.requests)
         before = self.lengths[:count].copy()
         cut = self._cut(before) if self.forced_end else set[int]()
         if self.eos is not None and (ends := candidates.tokens == self.eos).any():
@@ -117,10 +117,9 @@ class Beams(Generic[Key]):
         self.done = (after >= self.limits[:count]) | dead
         for place in self.full[:count].nonzero()[0].tolist():
             self.done[place] |= self._settled(place)
-        if self.any_constrained:
-            for constraints, origins, tokens in zip(self.constraints, self.origins, self.new_tokens, strict=True):
-                if constraints is not None:
-                    constraints.follow(origins, tokens)
+        for place, constraints in enumerate(self.constraints):
+            if constraints is not None:
+                constraints.follow(self.origins[place], self.new_tokens[place])
 
     def _cut(self, before: Ints) -> set[int]:
         """The beams, of these lengths, to whose limit the end token alone is missing: their hypotheses end here."""
@@ -163,13 +162,13 @@ class Beams(Generic[Key]):
         return moved
 
     def _score(self, place: int, log_probability: float, length: int) -> float:
-        return log_probability / float(max(length, 1) ** self.length_penalties[place])
+        return log_probability / float(max(length, 1) ** self.requests[place].options.length_exponent)
 
     def _end(self, place: int, row: int, length: int, log_probability: float, *, finished: bool) -> None:
         """The beam's hypothesis `row`, which has `length` tokens; its end token counts as one more."""
         if log_probability == -np.inf:
             return
-        ended, constraints = self.ended[place], self.constraints[place]
+        ended, constraints = self.ended[place], self.requests[place].constraints
         best = ended[:1]
         unmet = 0 if constraints is None or finished else constraints.unmet(row)
         score = self._score(place, log_probability, length + (finished or self.forced_end))
@@ -213,17 +212,17 @@ class Beams(Generic[Key]):
 
     def agreed(self) -> Ints:
         """How many tokens all live hypotheses of each beam and its best that ended have in common: those will stay."""
-        count = len(self.keys)
+        count = len(self.requests)
         shared = self.shared[:count, 0].min(axis=1)
         with_best = np.minimum(shared, self.shared_with_best[:count].min(axis=1))
         agreed: Ints = np.where([bool(ended) for ended in self.ended], with_best, shared)
         return agreed
 
-    def agreed_tokens(self) -> Iterator[tuple[Key, int]]:
+    def agreed_tokens(self) -> Iterator[tuple[int, int]]:
         """The tokens on which streamed beams have come to agree since the last call."""
-        agreed, count = self.agreed(), len(self.keys)
+        agreed, count = self.agreed(), len(self.requests)
         for place in (self.streamed[:count] & (agreed > self.reported[:count])).nonzero()[0].tolist():
             since, now = int(self.reported[place]), int(agreed[place])
             for token in self.written(place, 0, int(self.lengths[place]), since)[: now - since]:
-                yield self.keys[place], token
+                yield self.requests[place].key, token
             self.reported[place] = now

@@ -4,37 +4,25 @@ boundaries. Training scores models through it and the engine serves through it, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 import torch
 
 from models.backends.select import Network, decodable
 from models.backends.top_k import continuations
+from models.decoding.active_request import ActiveRequest, StepResult
 from models.decoding.beam import Beams
 from models.decoding.constrained_beam import BeamConstraints, constrained_continuations
 from models.decoding.constraints import TermAutomaton
-from models.decoding.hypothesis import Hypothesis, Key, StepResult
 from models.decoding.logits_processors import suppress_tokens
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.decoding.row_state import Floats, RowState
 from models.interface import Decodable, Precision, Prompt
 from models.tokenizer.word_parts import WordParts
 
 
-@dataclass(slots=True, eq=False)
-class ActiveRequest(Generic[Key]):
-    """One request inside the loop and the rows that it occupies; its tokens are in `RowState`, or in `Beams`."""
-
-    key: Key
-    prompt: Prompt
-    options: DecodingOptions
-    constraints: BeamConstraints | None = None  # of a beam
-    rows: list[int] = field(default_factory=list)
-
-
-class Decoder(Generic[Key]):
+class Decoder:
     """A continuous batch over the slots of one network. parts: which tokens join to words; None: none do."""
 
     def __init__(
@@ -50,10 +38,10 @@ class Decoder(Generic[Key]):
         self.network, self.rules, self.slots = network, rules, slots
         self.source_length, self.target_length, self.parts = source_length, target_length, parts
         self.state: Any = network.allocate(slots, source_length, target_length)
-        self.requests: dict[Key, ActiveRequest[Key]] = {}
-        self.owners: list[ActiveRequest[Key]] = []  # row -> the request that it serves
+        self.requests: dict[int, ActiveRequest] = {}
+        self.owners: list[ActiveRequest] = []  # row -> the request that it serves
         self.rows = RowState(slots, target_length + 1, rules.eos, network.device, forced_end=rules.forced_end)
-        self.beams: dict[int, Beams[Key]] = {}  # by width
+        self.beams: dict[int, Beams] = {}  # by width
         self._suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
         self._group = 1  # rows come in blocks of so many that belong to one beam
 
@@ -62,11 +50,11 @@ class Decoder(Generic[Key]):
         """Slots."""
         return self.slots - len(self.owners)
 
-    def join(self, requests: Sequence[tuple[Key, Prompt, DecodingOptions]]) -> None:
+    def join(self, requests: Sequence[tuple[int, Prompt, DecodingOptions]]) -> None:
         """Prefill requests that start with the next step. The caller sees to it that they fit: one row each,
         or as many as the beam is wide. ValueError if a request is longer than the slots or starts from nothing.
         Whatever is raised, the requests that were there before go on."""
-        joining, room = list[ActiveRequest[Key]](), self.free
+        joining, room = list[ActiveRequest](), self.free
         for key, prompt, options in requests:
             assert key not in self.requests, "two requests under one key"
             room -= options.beam
@@ -100,7 +88,7 @@ class Decoder(Generic[Key]):
             if width not in self.beams:
                 room, forced_end = self.slots // width, self.rules.forced_end
                 self.beams[width] = Beams(width, self.rules.eos, room, self.target_length, forced_end=forced_end)
-            self.beams[width].add(request.key, request.options, request.constraints)
+            self.beams[width].add(request)
         self._refresh()
 
     def _check_length(self, prompt: Prompt, options: DecodingOptions) -> None:
@@ -126,16 +114,16 @@ class Decoder(Generic[Key]):
             options, prompt.prefix, self.rules.eos, TermAutomaton(terms, self.parts) if terms else None
         )
 
-    def leave(self, key: Key) -> None:
+    def leave(self, key: int) -> None:
         """Drop a request, finished or not; unknown keys are harmless."""
         request = self.requests.pop(key, None)
         if request is not None:
             self._release([request])
 
     @torch.inference_mode()
-    def step(self) -> StepResult[Key]:
+    def step(self) -> StepResult:
         """One token for every live row."""
-        result = StepResult[Key]()
+        result = StepResult()
         if not self.owners:
             return result
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
@@ -156,25 +144,23 @@ class Decoder(Generic[Key]):
             self._release([self.requests.pop(key) for key, _ in result.finished])
         return result
 
-    def _advance_beams(
-        self, logits: torch.Tensor, result: StepResult[Key], suppressed_logsumexp: Floats | None
-    ) -> None:
+    def _advance_beams(self, logits: torch.Tensor, result: StepResult, suppressed_logsumexp: Floats | None) -> None:
         """Beam requests, those of one width together; then every row takes its parent's state at once."""
         sources, destinations, since = list[int](), list[int](), list[int]()
         for beams in self.beams.values():
-            rows, count = beams.rows, len(beams.keys)
+            rows, count, constraints = beams.rows, len(beams.requests), beams.constraints
             so_far = beams.log_probabilities[:count]
             if suppressed_logsumexp is not None:
                 so_far = (so_far - suppressed_logsumexp[rows]).astype(np.float32)
-            if beams.any_constrained:
-                beams.advance(constrained_continuations(logits, rows, so_far, beams.constraints))
+            if constraints:
+                beams.advance(constrained_continuations(logits, rows, so_far, constraints))
             else:
                 beams.advance(continuations(logits, rows, so_far))
             if beams.streamed[:count].any():
                 result.tokens += beams.agreed_tokens()
             self.rows.feed[rows] = beams.new_tokens
             for place in beams.done.nonzero()[0].tolist():
-                request = self.requests[beams.keys[place]]
+                request = beams.requests[place]
                 result.finished.append((request.key, beams.results(place, request.options.n_best)))
             places, columns = beams.moved.nonzero()
             if len(places):
@@ -184,13 +170,13 @@ class Decoder(Generic[Key]):
         if sources:
             self.network.copy(self.state, sources, destinations, since)
 
-    def _release(self, requests: Sequence[ActiveRequest[Key]]) -> None:
+    def _release(self, requests: Sequence[ActiveRequest]) -> None:
         """Free the rows of these and close the gaps with the last live rows."""
         freed = set[int]()
         for request in requests:
             freed.update(request.rows)
             if request.options.beam > 1:
-                self.beams[request.options.beam].remove(request.key)
+                self.beams[request.options.beam].remove(request)
         remaining = len(self.owners) - len(freed)
         holes = sorted(freed.intersection(range(remaining)))
         movers = sorted(set(range(remaining, len(self.owners))) - freed)
@@ -206,22 +192,15 @@ class Decoder(Generic[Key]):
 
     def _refresh(self) -> None:
         """Which rows belong to whom: worked out when requests have come or gone and not at every step."""
-        alone = list[int]()
-        for row, owner in enumerate(self.owners):
-            if owner.options.beam == 1:
-                alone.append(row)
+        alone = [row for row, owner in enumerate(self.owners) if owner.options.beam == 1]
         if alone or len(self.rows.alone):
             self.rows.refresh(alone)
         for width, beams in list(self.beams.items()):
-            if not beams.keys:
+            if not beams.requests:
                 del self.beams[width]
                 continue
-            rows, prefix_lengths = list[list[int]](), list[int]()
-            for key in beams.keys:
-                rows.append(self.requests[key].rows)
-                prefix_lengths.append(len(self.requests[key].prompt.prefix))
-            beams.rows = np.array(rows, dtype=np.int64)
-            beams.prefix_lengths = np.array(prefix_lengths, dtype=np.int64)
+            beams.rows = np.array([request.rows for request in beams.requests], dtype=np.int64)
+            beams.prefix_lengths = np.array([len(request.prompt.prefix) for request in beams.requests], dtype=np.int64)
         # one width, and every beam's rows are one aligned block: then the network reads a source once per beam
         widths = {len(request.rows) for request in self.requests.values()}
         self._group = widths.pop() if len(widths) == 1 else 1
@@ -250,7 +229,7 @@ def decode(
     if not prompts:
         return []
     slots = max(slots, *(o.beam for o in each))
-    decoder = Decoder[int](
+    decoder = Decoder(
         decodable(network, precision),
         rules,
         slots=min(slots, sum(o.beam for o in each)),

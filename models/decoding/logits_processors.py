@@ -72,17 +72,14 @@ class TokenCounts:
     def __init__(self, options: DecodingOptions, prefix: Sequence[int]) -> None:
         self.options = options
         self.places = {token: place for place, token in enumerate(dict.fromkeys(prefix))}  # in these arrays
-        self.tokens: Ints = np.array(list(self.places), dtype=np.int64)
-        self.counts: Floats = np.zeros(len(self.places), dtype=np.float32)
+        room = len(self.places) + options.token_limit
+        self.tokens: Ints = np.zeros(room, dtype=np.int64)
+        self.tokens[: len(self.places)] = list(self.places)
+        self.counts: Floats = np.zeros(room, dtype=np.float32)
 
     def add(self, token: int) -> None:
-        place = self.places.get(token)
-        if place is None:
-            place = self.places[token] = len(self.places)
-            if place == len(self.tokens):
-                self.tokens = np.concatenate([self.tokens, np.zeros(place + 8, dtype=np.int64)])
-                self.counts = np.concatenate([self.counts, np.zeros(place + 8, dtype=np.float32)])
-            self.tokens[place] = token
+        place = self.places.setdefault(token, len(self.places))
+        self.tokens[place] = token
         self.counts[place] += 1
 
 

@@ -1,10 +1,11 @@
-"""How a request is decoded, and which tokens a model has rules for."""
+"""How a request is decoded, which tokens a model has rules for, and the hypotheses that come out. No torch here."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_REQUIRED_TERMS = 32
 MAX_TOP_LOGPROBS = 20
@@ -153,3 +154,21 @@ class TokenRules:
     suppressed: tuple[int, ...] = ()
     renormalise: bool = True
     forced_end: bool = False
+
+
+TopTokens = tuple[tuple[int, float], ...]  # tokens and their log-probabilities in nats, the likeliest first
+
+
+class Hypothesis(NamedTuple):
+    """tokens: without the prefix and without the end token. log_probability: nats, the end token included. score: that
+    over length**length_penalty. Both are NaN where scores were not wanted. finished: False if the limit came before the
+    end token. token_log_probabilities, top: of each of the tokens, the likeliest tokens at its place, where options
+    want them. unmet: how many of the required terms are missing; 0 of a hypothesis that is finished."""
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+    finished: bool
+    token_log_probabilities: tuple[float, ...] | None = None
+    top: tuple[TopTokens, ...] | None = None
+    unmet: int = 0

@@ -4,7 +4,7 @@ operations whether one row is live or a thousand."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ from torch import Tensor
 from models.backends.native import build
 from models.backends.native.logit_kernels import Chooser, SamplingParameters
 from models.backends.top_k import argmax, logsumexp, row_maxima, top_k
-from models.decoding.hypothesis import Hypothesis, Key, StepResult, TopTokens
+from models.decoding.active_request import ActiveRequest, StepResult
 from models.decoding.logits_processors import LogitEdits, RepetitionProcessors
-from models.decoding.options import DecodingOptions
+from models.decoding.options import DecodingOptions, Hypothesis, TopTokens
 from models.decoding.sampling import sample, uniform
 
 Ints = npt.NDArray[np.int64]
@@ -24,14 +24,6 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 SEED_MASK = (1 << 64) - 1
 INT64_MAX = (1 << 63) - 1
-KeyOut = TypeVar("KeyOut", covariant=True)
-
-
-class RowOwner(Protocol[KeyOut]):
-    """The request that a row serves."""
-
-    @property
-    def key(self) -> KeyOut: ...
 
 
 class ChosenTokens(NamedTuple):
@@ -46,8 +38,7 @@ class ChosenTokens(NamedTuple):
 
 class RowState:
     """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
-    belong to no beam; all other arrays are about those. token_log_probabilities [slots, T]: None until a request wants
-    them."""
+    belong to no beam; all other arrays are about those."""
 
     def __init__(
         self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
@@ -63,7 +54,7 @@ class RowState:
         self.top_k = np.zeros(slots, dtype=np.int64)
         self.top_p = np.ones(slots)
         self.seed = np.zeros(slots, dtype=np.uint64)
-        self.token_log_probabilities: Floats | None = None
+        self.token_log_probabilities = np.zeros((slots, longest))
         self.scored = np.zeros(slots, dtype=bool)
         self.wants_logprobs = np.zeros(slots, dtype=bool)
         self.streamed = np.zeros(slots, dtype=bool)
@@ -76,7 +67,8 @@ class RowState:
         self._any_logprobs = self._any_streamed = False
         self._arrays: tuple[npt.NDArray[np.generic], ...] = (
             *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature, self.top_k),
-            *(self.top_p, self.seed, self.scored, self.wants_logprobs, self.streamed, self.top_count),
+            *(self.top_p, self.seed, self.token_log_probabilities, self.scored, self.wants_logprobs, self.streamed),
+            self.top_count,
         )
         library = build.fp32_library() if device.type == "cpu" else None
         columns = (self.temperature, self.top_p, self.top_k, self.lengths, self.seed)
@@ -101,9 +93,6 @@ class RowState:
         self.scored[row], self.streamed[row] = options.scores or options.logprobs, options.streamed
         self.wants_logprobs[row], self.top_count[row], self.top[row] = options.logprobs, options.top_logprobs, []
         self.repetition.start(row, options, prefix)
-        if options.logprobs and self.token_log_probabilities is None:
-            self.token_log_probabilities = np.zeros(self.written.shape)
-            self._arrays += (self.token_log_probabilities,)
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Rows take the places of others."""
@@ -116,8 +105,8 @@ class RowState:
     def advance(
         self,
         logits: Tensor,
-        owners: Sequence[RowOwner[Key]],
-        result: StepResult[Key],
+        owners: Sequence[ActiveRequest],
+        result: StepResult,
         suppressed_logsumexp: Floats | None = None,
     ) -> tuple[Mask, Ints]:
         """logits [B, V] of all live rows: choose and record a token for each row without a beam; those of streamed rows
@@ -149,7 +138,7 @@ class RowState:
         self.written[going, places] = self.feed[going] = tokens
         if self.repetition.active:
             self.repetition.add(going, tokens)
-        if log_probabilities is not None and self.token_log_probabilities is not None and self._any_logprobs:
+        if log_probabilities is not None and self._any_logprobs:
             self.token_log_probabilities[going, places] = log_probabilities = log_probabilities[~ends]
             shown = self.wants_logprobs[going] & self.streamed[going]
             for row, log_probability in zip(going[shown].tolist(), log_probabilities[shown].tolist(), strict=True):
@@ -238,7 +227,7 @@ class RowState:
         tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")
         each = None
-        if self.token_log_probabilities is not None and options.logprobs:
+        if options.logprobs:
             each = tuple(self.token_log_probabilities[row, : len(tokens)].tolist())
         score = log_probability / max(length, 1) ** options.length_exponent
         top = tuple(self.top[row]) if options.top_logprobs else None

@@ -1,4 +1,4 @@
 """What a network can show of itself: numbers only, in fp32, each pass leaving the network as it was.
 
-head_selection, gate_conventions and results hold choices and findings as plain values and need no torch.
+selection and results hold choices and findings as plain values and need no torch.
 """

@@ -9,8 +9,8 @@ import torch
 from models.decoding.options import TokenRules
 from models.exactness import copied
 from models.inspection.forced_pass import forced_pass, forced_steps
-from models.inspection.head_selection import Head, SelectionError, by_layer
 from models.inspection.results import Ablation
+from models.inspection.selection import Head, SelectionError, by_layer
 from models.networks.transformer import MultiHeadAttention, Transformer
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from models.inspection.head_selection import AttentionSelection, resolve
 from models.inspection.results import AttentionMap, HeadStatistics, Rollout, head_role
+from models.inspection.selection import AttentionSelection, resolve
 
 
 def reduced_map(maps: Sequence[Tensor], selection: AttentionSelection) -> AttentionMap:

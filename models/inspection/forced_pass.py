@@ -14,7 +14,8 @@ from torch import Tensor
 
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
-from models.inspection.head_selection import (
+from models.inspection.results import Candidate, OutputStep, WorkedRow
+from models.inspection.selection import (
     KINDS,
     AttentionKind,
     Head,
@@ -24,7 +25,6 @@ from models.inspection.head_selection import (
     resolve_head,
     within,
 )
-from models.inspection.results import Candidate, OutputStep, WorkedRow
 from models.networks.transformer import Attended, Capture, Transformer
 from models.scoring import told
 
@@ -48,6 +48,17 @@ class ForcedPass:
         if kind == "decoder":
             return torch.ones(len(self.inputs), len(self.inputs), dtype=torch.bool).tril()
         return self.readable.expand(len(self.source if kind == "encoder" else self.inputs), -1)
+
+
+class NonFiniteOutput(ArithmeticError):
+    """A network gave NaN or infinity where a number was to be shown."""
+
+
+def require_finite(*shown: Tensor, logits: Tensor | None = None) -> None:
+    """NonFiniteOutput unless all that is `shown` is finite; a logit or a log-probability may be minus infinity."""
+    sound = all(bool(torch.isfinite(values).all()) for values in shown)
+    if not sound or (logits is not None and not bool((logits < torch.inf).all())):  # false of NaN too
+        raise NonFiniteOutput("gives NaN or infinity, so its weights are broken; load a sound checkpoint of it")
 
 
 def require_inspectable(network: Transformer) -> None:

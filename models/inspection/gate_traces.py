@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.inspection.gate_conventions import SATURATED, GateSelection, selected_gates
-from models.inspection.head_selection import SelectionError, resolve
 from models.inspection.results import GateSummary
+from models.inspection.selection import GateSelection, SelectionError, resolve, selected_gates
 from models.interface import Gated, GateShape
 from models.networks.cells import CELLS
+
+SATURATED = 0.1  # a gate counts as saturated when it is nearer than this to an end of its bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from models.inspection.head_selection import KINDS
+from models.inspection.selection import KINDS
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from models.inspection.head_selection import AttentionKind, Head
+from models.inspection.selection import AttentionKind, Head
 
 Convention = Literal["predicting", "input"]
 Unit = Literal["word", "token"]

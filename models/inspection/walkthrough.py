@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
-from models.inspection.finite_check import require_finite
-from models.inspection.forced_pass import one_row, require_inspectable
-from models.inspection.head_selection import KINDS, SelectionError, WalkthroughFocus, within
+from models.inspection.forced_pass import one_row, require_finite, require_inspectable
 from models.inspection.results import Walkthrough, WalkthroughStep
+from models.inspection.selection import KINDS, SelectionError, WalkthroughFocus, within
 from models.networks.transformer import Attended, Capture, MultiHeadAttention, Transformer
 
 STEPS_WITH_MINUS_INFINITY = ("masked scores", "logits")

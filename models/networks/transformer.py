@@ -15,6 +15,7 @@ requests cannot see each other's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,9 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.networks.positions import PositionLayout, sinusoids
-
 NormPlacement = Literal["post", "pre"]
+PositionLayout = Literal["interleaved", "marian"]
 Activation = Literal["relu", "gelu", "silu"]
 Tied = Literal["none", "output", "all"]
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -335,6 +335,23 @@ class DecoderLayer(nn.Module):
         x = self.around_cross(x, lambda y: self.cross_attention(y, source_scope, source=source))
         transformed: Tensor = self.around_feed_forward(x, self.feed_forward)
         return transformed
+
+
+def sinusoids(length: int, width: int, layout: PositionLayout) -> Tensor:
+    """Positions [length, width], float32 (section 3.5 of the paper).
+
+    interleaved: PE[p, 2i] = sin(p / 10000^(2i/width)), PE[p, 2i+1] = cos(the same), as in the paper.
+    marian: all the sines, then all the cosines, as Marian and tensor2tensor lay them out.
+    """
+    frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000.0) / width))
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+    table = torch.empty(length, width, dtype=torch.float64)
+    half = (width + 1) // 2
+    sines = slice(0, None, 2) if layout == "interleaved" else slice(0, half)
+    cosines = slice(1, None, 2) if layout == "interleaved" else slice(half, None)
+    table[:, sines] = torch.sin(angle)
+    table[:, cosines] = torch.cos(angle[:, : width // 2])
+    return table.float()
 
 
 class Transformer(nn.Module):

@@ -10,7 +10,7 @@ from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.protocol import messages as m
 from benchmarks import occupancy
 from benchmarks.overhead import device_s
-from models.decoding.hypothesis import Hypothesis
+from models.decoding.options import Hypothesis
 
 
 def test_it_is_what_the_device_told() -> None:

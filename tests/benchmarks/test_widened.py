@@ -7,8 +7,7 @@ import torch
 
 from benchmarks import widened
 from models.networks import loading, transformer
-from models.networks.positions import sinusoids
-from models.networks.transformer import TransformerConfig
+from models.networks.transformer import TransformerConfig, sinusoids
 
 
 def small(**changed: object) -> TransformerConfig:

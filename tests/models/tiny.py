@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from models.inspection.head_selection import KINDS
+from models.inspection.selection import KINDS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Capture, Transformer, TransformerConfig
 

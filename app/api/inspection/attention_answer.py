@@ -15,7 +15,7 @@ from app.api.inspection.encoded_arrays import encode_array
 from app.api.shared_schemas import Token, round_nats
 from app.engine.interface import AttentionResult, InspectionTimings
 from models.inspection import results
-from models.inspection.head_selection import AttentionKind
+from models.inspection.selection import AttentionKind
 
 BINARY_FACTOR = 4  # times as many weights fit into an answer of bytes as into one of digits
 SHARE_DECIMALS = 6  # of means of weights, and of scores: a network's float32 has no more

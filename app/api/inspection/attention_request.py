@@ -16,7 +16,7 @@ from app.api.field_types import (
     field_error,
 )
 from models.decoding.options import DecodingOptions
-from models.inspection.head_selection import AttentionKind
+from models.inspection.selection import AttentionKind
 
 _MAX_INDICES, LARGEST_INDEX = 256, 9999
 KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")

@@ -27,8 +27,7 @@ from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.engine.interface import AttentionQuery, GatesQuery, ScoreQuery, WalkthroughQuery
 from app.errors import InvalidRequest
-from models.inspection.gate_conventions import GateSelection
-from models.inspection.head_selection import AttentionSelection, Head, Row, WalkthroughFocus
+from models.inspection.selection import AttentionSelection, GateSelection, Head, Row, WalkthroughFocus
 
 router = APIRouter(tags=["Inspect"], route_class=ApiRoute)
 

@@ -24,7 +24,7 @@ from app.engine.output.text_stream import WrittenToken
 from app.engine.protocol.messages import Timing
 from app.errors import EngineFailed
 from models.checkpoint import Checkpoint
-from models.decoding.hypothesis import TopTokens
+from models.decoding.options import TopTokens
 from models.tokenizer import Tokenizer
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")

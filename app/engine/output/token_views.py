@@ -20,8 +20,7 @@ from app.engine.interface import FloatArray, LikelyToken, NetworkFacts, TokenExp
 from app.engine.output.output_processor import BYTE_PIECE, Detokenizer
 from app.engine.protocol import messages as m
 from models.checkpoint import WEIGHTS, Checkpoint
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions
+from models.decoding.options import DecodingOptions, Hypothesis
 from models.inspection.results import AttentionFindings, OutputStep, Walkthrough, WalkthroughStep
 from models.tokenizer import Tokenizer, is_language
 

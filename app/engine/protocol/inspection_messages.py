@@ -8,9 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from models.decoding.options import DecodingOptions
-from models.inspection.gate_conventions import GateSelection
-from models.inspection.head_selection import AttentionKind, AttentionSelection, WalkthroughFocus
 from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough
+from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):

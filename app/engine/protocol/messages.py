@@ -27,8 +27,7 @@ from app.engine.protocol.inspection_messages import ScoreTokens as ScoreTokens
 from app.engine.protocol.inspection_messages import TokenPair as TokenPair
 from app.engine.protocol.inspection_messages import TokensScored as TokensScored
 from app.engine.protocol.inspection_messages import WalkthroughInspected as WalkthroughInspected
-from models.decoding.hypothesis import Hypothesis, TopTokens
-from models.decoding.options import DecodingOptions
+from models.decoding.options import DecodingOptions, Hypothesis, TopTokens
 
 # To a device process ---------------------------------------------------------------------------------------
 

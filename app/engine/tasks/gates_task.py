@@ -15,7 +15,7 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.errors import AnswerTooLarge, InvalidRequest
 from models.checkpoint import CheckpointConfig
-from models.inspection.gate_conventions import fitting_units, selected_gates, too_many_values
+from models.inspection.selection import fitting_units, selected_gates, too_many_values
 from models.networks.cells import CELLS
 
 

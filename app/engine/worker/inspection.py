@@ -23,15 +23,13 @@ from models.backends.select import decodable, teacher_forced
 from models.checkpoint import CheckpointConfig
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
-from models.inspection import gate_conventions
 from models.inspection.ablation import ablation, without_heads
 from models.inspection.attention_maps import head_statistics, reduced_map, rollout
-from models.inspection.finite_check import NonFiniteOutput, require_finite
 from models.inspection.forced_batch import ForcedSentence, forced_batch
-from models.inspection.forced_pass import ForcedPass, forced_pass, forced_steps
+from models.inspection.forced_pass import ForcedPass, NonFiniteOutput, forced_pass, forced_steps, require_finite
 from models.inspection.gate_traces import GateTrace, check_gate_selection, gate_trace
-from models.inspection.head_selection import KINDS, AttentionKind, SelectionError
 from models.inspection.results import Alignment, AttentionFindings, Convention, HeadStatistics
+from models.inspection.selection import KINDS, AttentionKind, SelectionError, too_many_values
 from models.inspection.walkthrough import walkthrough
 from models.inspection.word_alignment import HeadPlace, links, mean_of_heads, pharaoh
 from models.interface import Gated, Prompt
@@ -119,7 +117,7 @@ def _gate_trace(network: object, request: m.InspectGates) -> GateTrace:
         raise SelectionError(f"{name} has no gates to show; ask a lyricist instead.", "model")
     names, layers, units = check_gate_selection(network.gate_shape, request.selection)
     sizes = len(names), len(layers), units, len(request.tokens)
-    if problem := gate_conventions.too_many_values(*sizes, request.max_values):
+    if problem := too_many_values(*sizes, request.max_values):
         raise SelectionError(problem, "units")
     return gate_trace(network, request.tokens, request.selection)
 
@@ -244,7 +242,7 @@ class AblationSearch:
     ) -> None:
         self.request, self._inspected, decoding = request, inspected, request.decoding
         prompt = Prompt(tuple(request.source), (*config.target_prefix, *request.prefix))
-        self._decoder = Decoder[int](
+        self._decoder = Decoder(
             decodable(without_heads(network, request.selection.masked), "fp32"),
             rules,
             slots=decoding.beam,

@@ -60,8 +60,8 @@ class LoadedModel:
         self.rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
         self.decoder = self._new_decoder()
 
-    def _new_decoder(self) -> Decoder[int]:
-        decoder = Decoder[int](
+    def _new_decoder(self) -> Decoder:
+        decoder = Decoder(
             self.decodable,
             self.rules,
             slots=self.slots,

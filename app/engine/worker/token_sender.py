@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from app.engine.protocol import messages as m
-from models.decoding.hypothesis import TopTokens
+from models.decoding.options import TopTokens
 
 
 class TokenSender:

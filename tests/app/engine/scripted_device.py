@@ -15,7 +15,7 @@ from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
-from models.decoding.hypothesis import Hypothesis
+from models.decoding.options import Hypothesis
 from tests.request_builders import decode_message
 
 TIMES = ("request_queue_time_seconds", "time_to_first_token_seconds", "inter_token_latency_seconds")

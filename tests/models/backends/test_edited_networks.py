@@ -24,9 +24,8 @@ from models.decoding.options import TokenRules
 from models.exactness import methods, uncopyable
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import forced_pass
-from models.inspection.gate_conventions import GateSelection
 from models.inspection.gate_traces import gate_trace
-from models.inspection.head_selection import Head, SelectionError, WalkthroughFocus
+from models.inspection.selection import GateSelection, Head, SelectionError, WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.interface import Prompt
 from models.networks import transformer

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from models.decoding.decoder import Decoder, decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Prompt
 from tests.models.scripted import Scripted
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from models.backends.top_k import Continuations
+from models.decoding.active_request import ActiveRequest
 from models.decoding.beam import Beams
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions
+from models.decoding.options import DecodingOptions, Hypothesis
+from models.interface import Prompt
 
 EOS = 9
+PROMPT = Prompt((), (1,))
 Candidate = tuple[float, int, int]  # log-probability, which hypothesis it continues, with what
 
 
@@ -24,9 +26,8 @@ class Beam:
 
     def __init__(self, width: int, length_penalty: float, max_new_tokens: int, eos: int | None) -> None:
         self.width, self.beams = width, Beams(width, eos, 1, max_new_tokens)
-        self.beams.add(
-            "it", DecodingOptions(max_new_tokens=max_new_tokens, beam_size=width, length_penalty=length_penalty)
-        )
+        options = DecodingOptions(max_new_tokens=max_new_tokens, beam_size=width, length_penalty=length_penalty)
+        self.beams.add(ActiveRequest(0, PROMPT, options))
 
     @property
     def log_probabilities(self) -> list[float]:
@@ -215,40 +216,39 @@ def test_beams_side_by_side_are_each_as_alone() -> None:
         chance = random.Random(seed)
         together, alone, news = Beams(width, EOS, room, 12), dict[int, Beam](), dict[int, list[int]]()
         number = 0
-        while number < 40 or len(together.keys):
-            while number < 40 and len(together.keys) < room and chance.random() < 0.7:
+        while number < 40 or len(together.requests):
+            while number < 40 and len(together.requests) < room and chance.random() < 0.7:
                 limit, penalty = chance.randint(1, 12), chance.choice([0.0, 0.6, 1.0])
                 alone[number] = Beam(width, penalty, limit, EOS)
                 options = DecodingOptions(
                     max_new_tokens=limit, beam_size=width, length_penalty=penalty, streamed=number % 3 > 0
                 )
-                together.add(number, options)
+                together.add(ActiveRequest(number, PROMPT, options))
                 number += 1
-            if not len(together.keys):
+            if not len(together.requests):
                 continue
-            beams = [alone[key] for key in together.keys if isinstance(key, int)]
+            beams = [alone[request.key] for request in together.requests]
             chosen = [candidates(beam, chance) for beam in beams]
             for beam, each in zip(beams, chosen, strict=True):
                 advance(beam, each)
             values, parents, tokens = np.array(chosen).transpose(2, 0, 1)
             together.advance(Continuations(values.astype(np.float32), parents.astype(int), tokens.astype(int)))
             for key, token in together.agreed_tokens():
-                assert isinstance(key, int)
                 news.setdefault(key, []).append(token)
             for place, beam in enumerate(beams):
                 assert together.common[place].tolist() == beam.beams.common[0].tolist()
                 assert together.new_tokens[place].tolist() == beam.beams.new_tokens[0].tolist()
                 assert together.done[place] == beam.done
-            leaving = [key for key, done in zip(together.keys, together.done, strict=True) if done]
-            for key in leaving:
-                assert isinstance(key, int)
+            leaving = [request for request, done in zip(together.requests, together.done, strict=True) if done]
+            for request in leaving:
+                key = request.key
                 told = [token for _, token in alone[key].beams.agreed_tokens()]
                 assert news.pop(key, []) == (told if key % 3 else [])
-                found = together.results(together.keys.index(key), width)
+                found = together.results(together.requests.index(request), width)
                 assert found == alone[key].results(width)
-                ended_among_others += len(together.keys) > 1 and found[0].finished
-            for key in leaving:
-                together.remove(key)
-            if len(together.keys) and chance.random() < 0.1:  # cancelled
-                together.remove(chance.choice(together.keys))
+                ended_among_others += len(together.requests) > 1 and found[0].finished
+            for request in leaving:
+                together.remove(request)
+            if len(together.requests) and chance.random() < 0.1:  # cancelled
+                together.remove(chance.choice(together.requests))
     assert ended_among_others > 100

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import TokenRules
+from models.decoding.options import Hypothesis, TokenRules
 from models.interface import Prompt
 from tests.models.decoding.decoders import EOS, NO_END, RULES, one, options, same
 from tests.models.scripted import Scripted

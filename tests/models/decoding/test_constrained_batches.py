@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from models.decoding.decoder import decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions
+from models.decoding.options import DecodingOptions, Hypothesis
 from models.interface import Prompt
 from tests.models import tiny
 from tests.models.decoding.decoders import EOS, PROMPT, RULES, decoder_of, one, options, same

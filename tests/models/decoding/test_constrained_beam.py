@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.decoding.decoder import decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import TokenRules
+from models.decoding.options import Hypothesis, TokenRules
 from models.interface import Prompt
 from models.tokenizer.word_parts import WordParts
 from tests.models.decoding.decoders import EOS, NO_END, PROMPT, RULES, one, options, same

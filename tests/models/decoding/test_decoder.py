@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from models.decoding.decoder import decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Prompt
 from tests.models.decoding.decoders import EOS, NO_END, PROMPT, RULES, one, options, same
 from tests.models.decoding.draws import number_of

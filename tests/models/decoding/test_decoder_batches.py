@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.decoding.active_request import StepResult
 from models.decoding.decoder import Decoder, decode
-from models.decoding.hypothesis import Hypothesis, StepResult
-from models.decoding.options import DecodingOptions
+from models.decoding.options import DecodingOptions, Hypothesis
 from models.interface import Prompt
 from tests.models.decoding.decoders import NO_END, PROMPT, RULES, decoder_of, one, options, same
 from tests.models.scripted import Scripted

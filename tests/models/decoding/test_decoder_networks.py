@@ -9,8 +9,7 @@ import torch
 
 from models.backends import select
 from models.decoding.decoder import Decoder, decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Prompt
 from tests.models import tiny
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.decoding.active_request import StepResult
 from models.decoding.decoder import decode
-from models.decoding.hypothesis import StepResult
 from models.decoding.options import DecodingOptions, TokenRules
 from models.decoding.row_state import RowState
 from models.interface import Prompt

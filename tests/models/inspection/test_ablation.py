@@ -12,7 +12,7 @@ from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.inspection.ablation import ablation, without_heads
 from models.inspection.forced_pass import forced_pass, forced_steps
-from models.inspection.head_selection import Head, SelectionError
+from models.inspection.selection import Head, SelectionError
 from models.interface import Prompt
 from tests.models import tiny
 

@@ -7,7 +7,7 @@ import torch
 
 from models.inspection.attention_maps import reduced_map
 from models.inspection.forced_pass import forced_pass
-from models.inspection.head_selection import AttentionSelection, resolve
+from models.inspection.selection import AttentionSelection, resolve
 from tests.models import tiny
 
 SOURCE, TARGET = (3, 4, 5, 6), (1, 7, 8)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import ForcedPass, forced_pass
-from models.inspection.head_selection import KINDS, Head, Row, SelectionError
+from models.inspection.selection import KINDS, Head, Row, SelectionError
 from tests.models import tiny
 
 ALL = pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())

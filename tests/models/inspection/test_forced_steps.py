@@ -10,8 +10,7 @@ import torch
 
 from models import scoring
 from models.decoding.decoder import decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.inspection.forced_pass import forced_pass, forced_steps
 from models.inspection.results import OutputStep
 from models.interface import Prompt

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from models.backends import select
-from models.inspection.gate_conventions import GateSelection
 from models.inspection.gate_traces import gate_trace
-from models.inspection.head_selection import SelectionError
+from models.inspection.selection import GateSelection, SelectionError
 from models.interface import Gated, Prompt
 from models.networks.cells import CELLS as KINDS
 from models.networks.recurrent import RecurrentLanguageModel

@@ -10,8 +10,8 @@ import torch
 
 from examples import random_transformer
 from models.decoding.options import TokenRules
-from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.results import WalkthroughStep
+from models.inspection.selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from tests.models.networks.test_attention import GOLDEN, SCALES, numbers
 

@@ -11,8 +11,8 @@ import torch
 
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import forced_pass, forced_steps
-from models.inspection.head_selection import SelectionError, WalkthroughFocus
 from models.inspection.results import WalkthroughStep
+from models.inspection.selection import SelectionError, WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from tests.models import tiny
 from tests.models.inspection.in_numpy import InNumpy

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from models.networks.positions import sinusoids
+from models.networks.transformer import sinusoids
 from tests.models import tiny
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from models.networks.positions import sinusoids
-from models.networks.transformer import Transformer, TransformerConfig
+from models.networks.transformer import Transformer, TransformerConfig, sinusoids
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
 

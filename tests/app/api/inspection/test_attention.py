@@ -11,7 +11,6 @@ import pytest
 
 from app.api.inspection.attention_answer import AttentionAnswer
 from models.decoding.options import DecodingOptions
-from models.inspection.head_selection import Head, Row
 from models.inspection.results import (
     Ablation,
     Alignment,
@@ -22,6 +21,7 @@ from models.inspection.results import (
     Rollout,
     WorkedRow,
 )
+from models.inspection.selection import Head, Row
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.request_builders import attention_query

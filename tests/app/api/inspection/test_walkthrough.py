@@ -10,7 +10,7 @@ import torch
 from app.api.inspection.schemas import STEP_REASONS, WalkthroughAnswer
 from app.engine.interface import WalkthroughQuery
 from models.decoding.options import TokenRules
-from models.inspection.head_selection import WalkthroughFocus
+from models.inspection.selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.networks.transformer import Transformer, TransformerConfig
 from tests.app.api.client import Client

@@ -14,8 +14,8 @@ from app import main
 from app.engine.protocol import messages as m
 from app.errors import EngineFailed
 from app.settings import Settings
-from models.inspection.head_selection import WalkthroughFocus
 from models.inspection.results import Walkthrough
+from models.inspection.selection import WalkthroughFocus
 from tests.app.engine.engine_thread import Running
 from tests.app.engine.scripted_device import TIMES, Scripted, finished, play
 from tests.request_builders import decode_message, inspect_attention

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.engine.protocol import messages as m
-from models.decoding.hypothesis import Hypothesis
+from models.decoding.options import Hypothesis
 from tests.app.engine.scripted_device import Scripted, play
 
 

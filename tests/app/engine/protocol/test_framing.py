@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES, FrameProtocol
-from models.decoding.hypothesis import Hypothesis
+from models.decoding.options import Hypothesis
 from models.inspection.results import AttentionMap
 from tests.app.engine.frames import framed
 

@@ -7,10 +7,9 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import MAX_FRAME_BYTES, FrameSplitter
-from models.decoding.hypothesis import Hypothesis
-from models.inspection.gate_conventions import GateSelection
-from models.inspection.head_selection import Head
+from models.decoding.options import Hypothesis
 from models.inspection.results import AttentionMap, GateSummary
+from models.inspection.selection import GateSelection, Head
 from tests.app.engine.frames import framed
 from tests.request_builders import decode_message, inspect_attention
 

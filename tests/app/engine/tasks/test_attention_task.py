@@ -12,7 +12,7 @@ from app import errors
 from app.engine.interface import AttentionQuery
 from app.engine.protocol import messages as m
 from models.decoding.options import DecodingOptions
-from models.inspection.head_selection import Head, Row
+from models.inspection.selection import Head, Row
 from tests.app.engine.engine_thread import Running, spied, together
 from tests.request_builders import attention_query, changed, translation_request, walkthrough_query
 

@@ -15,7 +15,7 @@ from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.engine.worker.token_sender import TokenSender
-from models.decoding.hypothesis import Hypothesis
+from models.decoding.options import Hypothesis
 from tests.app.engine.output.test_token_texts import BYTES, CHECKPOINTS, nats
 from tests.app.engine.scheduler_driver import FAR, run
 from tests.app.engine.scripted_device import Scripted, play

@@ -16,9 +16,8 @@ from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.main import create_app
 from app.settings import Settings
-from models.inspection.finite_check import NonFiniteOutput, require_finite
-from models.inspection.gate_conventions import GateSelection
-from models.inspection.head_selection import WalkthroughFocus
+from models.inspection.forced_pass import NonFiniteOutput, require_finite
+from models.inspection.selection import GateSelection, WalkthroughFocus
 from tests.app.engine.corrupt_checkpoints import broken
 from tests.app.engine.engine_thread import Running, options
 from tests.request_builders import inspect_attention

@@ -13,8 +13,7 @@ from app.engine.output.text_stream import TextStream
 from app.engine.protocol import messages as m
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
-from models.decoding.hypothesis import Hypothesis
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
 from models.scoring import score

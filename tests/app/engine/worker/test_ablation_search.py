@@ -17,7 +17,7 @@ from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.inspection.ablation import without_heads
-from models.inspection.head_selection import Head
+from models.inspection.selection import Head
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.fake_clock import Clock

@@ -18,7 +18,7 @@ from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
-from models.inspection.gate_conventions import GateSelection
+from models.inspection.selection import GateSelection
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.scheduler_driver import FAR, fails
