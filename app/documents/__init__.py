@@ -9,7 +9,6 @@ from app.documents.document_reader import Document
 from app.documents.open_document import OpenDocument
 from app.documents.text_files import PlainText, Subtitles, WebPage
 from app.documents.word_document import WordDocument
-from app.errors import InvalidRequest
 from app.translation import TextFormat
 
 TranslateTexts = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]
@@ -26,13 +25,10 @@ SUPPORTED: tuple[str, ...] = tuple(_READERS)
 
 
 async def translated(extension: str, content: bytes, translate: TranslateTexts) -> bytes:
-    """The file with its texts translated, in one call, and everything else as it was. extension: with its dot, in any
-    case. Raises InvalidRequest for a file that cannot be read, and whatever `translate` raises."""
-    reader = _READERS.get(extension.lower())
-    if reader is None:
-        known = ", ".join(SUPPORTED)
-        raise InvalidRequest(f"Files of the kind {extension[:20]!r} cannot be translated; these can: {known}.")
+    """The file with its texts translated, in one call, and everything else as it was. extension: one of SUPPORTED.
+    Raises InvalidRequest for a file that cannot be read, and whatever `translate` raises."""
     # In a thread: the libraries read and write whole files, which would hold up the event loop.
-    document = await asyncio.to_thread(reader, content)
-    translations = await translate(document.texts, document.format) if document.texts else []
-    return await asyncio.to_thread(document.written, translations)
+    document = await asyncio.to_thread(_READERS[extension], content)
+    if not document.texts:
+        return content
+    return await asyncio.to_thread(document.written, await translate(document.texts, document.format))

@@ -10,8 +10,8 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Generic, Literal, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from app.errors import InvalidRequest
 from app.text.html_passages import tokenize_page
@@ -30,11 +30,8 @@ _PIECE_TAGS = {"group": "span", "mark": "img", "break": "br"}
 class Document(Protocol):
     """A file that has been read. texts: what is to be translated, in order; format: of these."""
 
-    @property
-    def texts(self) -> Sequence[str]: ...
-
-    @property
-    def format(self) -> TextFormat: ...
+    texts: list[str]
+    format: TextFormat
 
     def written(self, translations: Sequence[str]) -> bytes:
         """The file with `translations` in the places of `texts`; called once."""
@@ -74,7 +71,7 @@ def check_package(content: bytes) -> None:
                     raise InvalidRequest("The file declares XML entities, which no document of its kind needs.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TextPiece(Generic[Element]):
     """A part of a paragraph. element: the file's element for it, None for a text.
 
@@ -87,84 +84,74 @@ class TextPiece(Generic[Element]):
     kind: Literal["text", "group", "mark", "break"]
     text: str = ""
     element: Element | None = None
-    within: Sequence[TextPiece[Element]] = ()
+    within: list[TextPiece[Element]] = field(default_factory=list)
+
+    def has_words(self) -> bool:
+        return bool(self.text.strip()) or any(piece.has_words() for piece in self.within)
+
+    def html(self, numbered: list[TextPiece[Element]]) -> str:
+        """With its place in `numbered`, to which it is added, as the id of its tag."""
+        if self.kind == "text":
+            return html.escape(self.text, quote=False)
+        numbered.append(self)
+        tag = f"<{_PIECE_TAGS[self.kind]} id={len(numbered) - 1}>"
+        return tag + "".join([piece.html(numbered) for piece in self.within]) + "</span>" * (self.kind == "group")
 
 
 class FormattedDocument(ABC, Generic[Element]):
-    """A document of formatted paragraphs, each a text in HTML. Paragraphs without a word stay as they are."""
+    """A package of formatted paragraphs, each a text in HTML. Paragraphs without a word stay as they are."""
 
     format: TextFormat = "html"
+    kind: ClassVar[str]
 
-    def __init__(self, paragraphs: Iterable[tuple[Element, list[TextPiece[Element]]]]) -> None:
-        self._paragraphs = [(paragraph, pieces) for paragraph, pieces in paragraphs if _has_words(pieces)]
-        self.texts = [paragraph_html(pieces) for _, pieces in self._paragraphs]
+    def __init__(self, content: bytes) -> None:
+        self.texts: list[str] = []
+        self._paragraphs: list[tuple[Element, list[TextPiece[Element]]]] = []  # each with its numbered pieces
+        with refusing_unreadable_files(self.kind):
+            check_package(content)
+            for paragraph, pieces in self._opened(io.BytesIO(content)):
+                if any(piece.has_words() for piece in pieces):
+                    numbered: list[TextPiece[Element]] = []
+                    inside = "".join([piece.html(numbered) for piece in pieces])
+                    self.texts.append(f"<pre>{inside}</pre>")  # since every space counts
+                    self._paragraphs.append((paragraph, numbered))
 
     def written(self, translations: Sequence[str]) -> bytes:
-        for (paragraph, pieces), translation in zip(self._paragraphs, translations, strict=True):
-            self._fill(paragraph, translated_pieces(pieces, translation))
-        return self._saved()
+        for (paragraph, numbered), translation in zip(self._paragraphs, translations, strict=True):
+            self._fill(paragraph, _translated_pieces(numbered, translation))
+        out = io.BytesIO()
+        with refusing_unreadable_files(self.kind):
+            self._save(out)
+        return out.getvalue()
+
+    @abstractmethod
+    def _opened(self, file: io.BytesIO) -> Iterable[tuple[Element, list[TextPiece[Element]]]]:
+        """The paragraphs of a package."""
 
     @abstractmethod
     def _fill(self, paragraph: Element, pieces: Sequence[TextPiece[Element]]) -> None:
         """Replaces the content of a paragraph."""
 
     @abstractmethod
-    def _saved(self) -> bytes: ...
+    def _save(self, file: io.BytesIO) -> None: ...
 
 
-def _has_words(pieces: Iterable[TextPiece[Element]]) -> bool:
-    return any(piece.text.strip() or _has_words(piece.within) for piece in pieces)
-
-
-def paragraph_html(pieces: Sequence[TextPiece[Element]]) -> str:
-    """In a <pre>, since every space counts."""
-    return f"<pre>{''.join(_tagged_html(pieces, iter(range(10**9))))}</pre>"
-
-
-def _tagged_html(pieces: Sequence[TextPiece[Element]], numbers: Iterator[int]) -> Iterator[str]:
-    for piece in pieces:
-        if piece.kind == "text":
-            yield html.escape(piece.text, quote=False)
-            continue
-        yield f"<{_PIECE_TAGS[piece.kind]} id={next(numbers)}>"
-        yield from _tagged_html(piece.within, numbers)
-        if piece.kind == "group":
-            yield "</span>"
-
-
-def translated_pieces(pieces: Sequence[TextPiece[Element]], translation: str) -> list[TextPiece[Element]]:
-    """The same pieces, around the texts and in the order of the translation of their `paragraph_html`."""
-    numbered = list(_numbered_pieces(pieces))
+def _translated_pieces(numbered: Sequence[TextPiece[Element]], translation: str) -> list[TextPiece[Element]]:
+    """The numbered pieces of a paragraph, around the texts and in the order of the translation of its HTML."""
     levels: list[list[TextPiece[Element]]] = [[]]
-    open_groups: list[TextPiece[Element]] = []
     for token in tokenize_page(translation):
+        within = levels[-1]
         if token.kind in ("text", "reference"):
-            levels[-1].append(TextPiece("text", _NO_XML.sub("", token.text)))
+            text = _NO_XML.sub("", token.text)
+            if within and within[-1].kind == "text":
+                within[-1].text += text
+            elif text:
+                within.append(TextPiece("text", text))
         elif token.tag in _PIECE_TAGS.values() and token.kind == "start":
-            piece = numbered[int("".join(filter(str.isdigit, token.raw)))]
-            if piece.kind == "group":
-                open_groups.append(piece)
-                levels.append([])
-            else:
-                levels[-1].append(piece)
+            source = numbered[int("".join(filter(str.isdigit, token.raw)))]
+            within.append(TextPiece(source.kind, element=source.element))
+            if source.kind == "group":
+                levels.append(within[-1].within)
         elif token.tag == "span":
-            within = levels.pop()
-            levels[-1].append(replace(open_groups.pop(), within=_merged_texts(within)))
-    return _merged_texts(levels[0])
-
-
-def _numbered_pieces(pieces: Iterable[TextPiece[Element]]) -> Iterator[TextPiece[Element]]:
-    for piece in pieces:
-        if piece.kind != "text":
-            yield piece
-            yield from _numbered_pieces(piece.within)
-
-
-def _merged_texts(pieces: Iterable[TextPiece[Element]]) -> list[TextPiece[Element]]:
-    merged: list[TextPiece[Element]] = []
-    for piece in pieces:
-        if piece.kind == "text" and merged and merged[-1].kind == "text":
-            merged[-1] = TextPiece("text", merged[-1].text + piece.text)
-        elif piece.kind != "text" or piece.text:
-            merged.append(piece)
-    return merged
+            levels.pop()
+    return levels[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.documents.document_reader import refusing_unreadable_files
@@ -23,6 +24,7 @@ _SPEAKER = re.compile(r"\s*(?:<[^>\n]*>)*[-–—‐]")
 _MARKUP = re.compile(r"(</?(?:i|b|u|s|font|c|v)\b[^<>\n]*>)", re.IGNORECASE)
 _WORD = re.compile(r"(?:<[^<>]*>|\S)+")
 _TAG = re.compile(r"<[^<>]*>")
+_escape = partial(html.escape, quote=False)
 _LONG_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the time of srt grows with the cube of the length of such runs
 
 
@@ -33,15 +35,14 @@ class PlainText:
     _unencodable = "replace"
 
     def __init__(self, content: bytes) -> None:
-        self._mark, self._encoding, self._text = self._decoded(content)
-        self.texts = [self._text] if self._text.strip() else []
+        self._mark, self._encoding, text = self._decode(content)
+        self.texts = [text] if text.strip() else []
 
-    def _decoded(self, content: bytes) -> tuple[bytes, str, str]:
+    def _decode(self, content: bytes) -> tuple[bytes, str, str]:
         return decode_text(content)
 
     def written(self, translations: Sequence[str]) -> bytes:
-        text = translations[0] if self.texts else self._text
-        return self._mark + text.encode(self._encoding, self._unencodable)
+        return self._mark + translations[0].encode(self._encoding, self._unencodable)
 
 
 class WebPage(PlainText):
@@ -50,7 +51,7 @@ class WebPage(PlainText):
     format: TextFormat = "html"
     _unencodable = "xmlcharrefreplace"
 
-    def _decoded(self, content: bytes) -> tuple[bytes, str, str]:
+    def _decode(self, content: bytes) -> tuple[bytes, str, str]:
         encoding = None if content.startswith(tuple(_BYTE_ORDER_MARKS)) else _declared_encoding(content)
         if encoding is None:
             return decode_text(content)
@@ -115,48 +116,37 @@ class Subtitles:
             )
         with refusing_unreadable_files("subtitles (.srt)"):
             self._subtitles = list(srt.parse(text))
-        self._blank = content if not self._subtitles else None
-        self._parts = [list(_speaker_parts(subtitle)) for subtitle in self._subtitles]
-        self.texts = [_escaped_html(" ".join(lines)) for parts in self._parts for lines in parts]
+        self._parts = [_speaker_parts(subtitle) for subtitle in self._subtitles]
+        self.texts = [_outside_markup(_escape, " ".join(lines)) for parts in self._parts for lines in parts]
 
     def written(self, translations: Sequence[str]) -> bytes:
         import srt
 
-        if self._blank is not None:
-            return self._blank
         remaining = iter(translations)
         for subtitle, parts in zip(self._subtitles, self._parts, strict=True):
-            lines = [line for part in parts for line in _broken_lines(_unescaped_text(next(remaining)), len(part))]
+            lines = [line for part in parts for line in _broken_lines(next(remaining), len(part))]
             subtitle.content = "\n".join(lines)
         text: str = srt.compose(self._subtitles, reindex=False, strict=False, eol=self._line_end)
         return self._mark + text.encode(self._encoding, "replace")
 
 
-def _speaker_parts(subtitle: Subtitle) -> Iterator[list[str]]:
+def _speaker_parts(subtitle: Subtitle) -> list[list[str]]:
     """The lines of each speaker."""
-    part: list[str] = []
+    parts: list[list[str]] = []
     for line in filter(str.strip, subtitle.content.split("\n")):
-        if part and _SPEAKER.match(line):
-            yield part
-            part = []
-        part.append(line.strip())
-    if part:
-        yield part
+        if not parts or _SPEAKER.match(line):
+            parts.append([])
+        parts[-1].append(line.strip())
+    return parts
 
 
-def _escaped_html(text: str) -> str:
-    return "".join(
-        piece if _MARKUP.fullmatch(piece) else html.escape(piece, quote=False) for piece in _MARKUP.split(text)
-    )
+def _outside_markup(convert: Callable[[str], str], text: str) -> str:
+    return "".join(piece if _MARKUP.fullmatch(piece) else convert(piece) for piece in _MARKUP.split(text))
 
 
-def _unescaped_text(page: str) -> str:
-    return "".join(piece if _MARKUP.fullmatch(piece) else html.unescape(piece) for piece in _MARKUP.split(page))
-
-
-def _broken_lines(text: str, lines: int) -> list[str]:
-    """Into so many lines or fewer, each about as long as the others; tags have no length."""
-    words = _WORD.findall(text)
+def _broken_lines(page: str, lines: int) -> list[str]:
+    """The text of `page` in so many lines or fewer, each about as long as the others; tags have no length."""
+    words = _WORD.findall(_outside_markup(html.unescape, page))
     lengths = [len(_TAG.sub("", word)) + 1 for word in words]
     broken: list[str] = []
     first, left = 0, sum(lengths)

@@ -8,13 +8,12 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.documents.document_reader import FormattedDocument, TextPiece, check_package, refusing_unreadable_files
+from app.documents.document_reader import FormattedDocument, TextPiece
 
 if TYPE_CHECKING:
     from docx.opc.part import Part
     from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
-_KIND = "a Word document (.docx)"
 _PARTS = tuple(
     f"wordprocessingml.{part}+xml" for part in ("document.main", "header", "footer", "footnotes", "endnotes")
 )
@@ -31,39 +30,59 @@ _SPELLING = f"{_W}proofErr"  # a spelling mistake of the source
 
 
 class WordDocument(FormattedDocument["Element"]):
-    def __init__(self, content: bytes) -> None:
+    kind = "a Word document (.docx)"
+
+    def _opened(self, file: io.BytesIO) -> Iterator[tuple[Element, list[TextPiece[Element]]]]:
         # Imported here: few servers translate files.
         from docx import Document
         from docx.oxml.parser import parse_xml
 
-        with refusing_unreadable_files(_KIND):
-            check_package(content)
-            self._document = Document(io.BytesIO(content))
-            self._raw_parts: list[tuple[Part, Element]] = []  # which the library keeps as bytes
-            roots = []
-            for part in self._document.part.package.iter_parts():
-                if not part.content_type.endswith(_PARTS):
-                    continue
-                root = getattr(part, "element", None)
-                if root is None:
-                    root = parse_xml(part.blob)
-                    self._raw_parts.append((part, root))
-                roots.append(root)
-            paragraphs = [paragraph for root in roots for paragraph in list(root.iter(f"{_W}p"))]
-            super().__init__((paragraph, list(_paragraph_pieces(paragraph))) for paragraph in paragraphs)
+        self._document = Document(file)
+        self._raw_parts: list[tuple[Part, Element]] = []  # which the library keeps as bytes
+        for part in self._document.part.package.iter_parts():
+            if not part.content_type.endswith(_PARTS):
+                continue
+            root = getattr(part, "element", None)
+            if root is None:
+                root = parse_xml(part.blob)
+                self._raw_parts.append((part, root))
+            for paragraph in list(root.iter(f"{_W}p")):
+                yield paragraph, list(_paragraph_pieces(paragraph))
 
-    def _fill(self, paragraph: Element, pieces: Sequence[TextPiece[Element]]) -> None:
-        _fill_container(paragraph, pieces)
+    def _fill(self, container: Element, pieces: Sequence[TextPiece[Element]]) -> None:
+        """Text between two runs goes to the run before it, or else to the one behind it, or else to a new one."""
+        from docx.oxml.parser import OxmlElement
 
-    def _saved(self) -> bytes:
+        for child in list(container):
+            if child.tag not in _PROPERTIES:
+                container.remove(child)
+        run: Element | None = None  # the last child, where it is a run
+        waiting = ""  # text that has no run yet
+        for piece in pieces:
+            element = piece.element
+            if element is None and run is not None:
+                run[-1].text += piece.text
+            elif element is None:
+                waiting += piece.text
+            elif piece.kind == "group" and element.tag == _RUN:
+                run, waiting = _with_text(element, waiting + "".join(text.text for text in piece.within)), ""
+                container.append(run)
+            else:
+                if waiting:
+                    container.append(_with_text(OxmlElement("w:r"), waiting))
+                run, waiting = None, ""
+                if piece.kind == "group":
+                    self._fill(element, piece.within)
+                container.append(element)
+        if waiting:
+            container.append(_with_text(OxmlElement("w:r"), waiting))
+
+    def _save(self, file: io.BytesIO) -> None:
         from docx.opc.oxml import serialize_part_xml
 
-        out = io.BytesIO()
-        with refusing_unreadable_files(_KIND):
-            for part, root in self._raw_parts:
-                part._blob = serialize_part_xml(root)  # the library has no setter for these parts
-            self._document.save(out)
-        return out.getvalue()
+        for part, root in self._raw_parts:
+            part._blob = serialize_part_xml(root)  # the library has no setter for these parts
+        self._document.save(file)
 
 
 def _paragraph_pieces(container: Element) -> Iterator[TextPiece[Element]]:
@@ -132,49 +151,8 @@ def _formatting(run: Element) -> bytes:
     return b"" if properties is None else serialize_part_xml(properties)
 
 
-def _fill_container(container: Element, pieces: Sequence[TextPiece[Element]]) -> None:
-    for child in list(container):
-        if child.tag not in _PROPERTIES:
-            container.remove(child)
-    for piece in _texts_in_runs(pieces):
-        element = piece.element
-        assert element is not None
-        if _is_run(piece):
-            _set_run_text(element, "".join(text.text for text in piece.within))
-        elif piece.kind == "group":
-            _fill_container(element, piece.within)
-        container.append(element)
-
-
-def _texts_in_runs(pieces: Sequence[TextPiece[Element]]) -> list[TextPiece[Element]]:
-    """Text between two runs goes to the run before it, or else to the one behind it, or else to a new one."""
-    from docx.oxml.parser import OxmlElement
-
-    done: list[TextPiece[Element]] = []
-    pending = ""
-    for piece in pieces:
-        if piece.kind == "text" and done and _is_run(done[-1]):
-            done[-1] = TextPiece("group", element=done[-1].element, within=[*done[-1].within, piece])
-        elif piece.kind == "text":
-            pending += piece.text
-        elif pending and _is_run(piece):
-            done.append(TextPiece("group", element=piece.element, within=[TextPiece("text", pending), *piece.within]))
-            pending = ""
-        else:
-            if pending:
-                done.append(TextPiece("group", element=OxmlElement("w:r"), within=[TextPiece("text", pending)]))
-                pending = ""
-            done.append(piece)
-    if pending:
-        done.append(TextPiece("group", element=OxmlElement("w:r"), within=[TextPiece("text", pending)]))
-    return done
-
-
-def _is_run(piece: TextPiece[Element]) -> bool:
-    return piece.kind == "group" and piece.element is not None and piece.element.tag == _RUN
-
-
-def _set_run_text(run: Element, text: str) -> None:
+def _with_text(run: Element, text: str) -> Element:
+    """The run with `text` as its last child, in place of its own text."""
     for child in list(run):
         if child.tag in _TEXTS:
             run.remove(child)
@@ -182,3 +160,4 @@ def _set_run_text(run: Element, text: str) -> None:
     written.text = text
     written.set(_SPACE, "preserve")
     run.append(written)
+    return run
