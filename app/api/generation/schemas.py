@@ -14,6 +14,14 @@ from models.decoding.options import DecodingOptions
 LARGEST_SEED = 2**63 - 1
 _LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of the narrower number formats
 _MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
+TopP = Annotated[
+    float,
+    doc("Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, gt=0, le=1),
+]
+Seed = Annotated[
+    int | None,
+    doc("The same seed, prompt, model and options write the same text; null draws one.", 7, ge=0, le=LARGEST_SEED),
+]
 
 
 class Sampling(RequestFields):
@@ -68,16 +76,8 @@ class GenerateRequest(Sampling):
         le=10,
     )
     top_k: int = doc("Sample among the k likeliest tokens; 0 is off.", 40, default=0, ge=0, le=1_000_000)
-    top_p: float = doc(
-        "Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, default=1.0, gt=0, le=1
-    )
-    seed: int | None = doc(
-        "The same seed, prompt, model and options write the same text; null draws one.",
-        7,
-        default=None,
-        ge=0,
-        le=LARGEST_SEED,
-    )
+    top_p: TopP = 1.0
+    seed: Seed = None
     n: int = doc("Continuations to write; number i (from 0) has seed + i.", 1, default=1, ge=1)
     stop: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
         "A text, or up to 16, before which writing stops; it is not part of the answer.", "\n\n", default=[]

@@ -7,8 +7,7 @@ OpenAI's body of an error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -51,25 +50,69 @@ class PromptOutput:
     count: int = 0
 
 
-async def read_prompts(
-    engine: Engine, body: CompletionRequest, requests: Sequence[GenerationRequest]
-) -> list[PromptOutput]:
-    """One for each prompt. Only prompts of which the answer says more than their text are scored."""
-    if not body.echo and not body.counting:
-        return [PromptOutput()] * len(requests)
-    only_texts = body.logprobs is None and body.max_tokens > 0 and not body.counting
-    if only_texts and all(request.prompt_ids is None for request in requests):
-        return [PromptOutput(request.prompt) for request in requests]
-    results = await gather([engine.score(_score_request(request)) for request in requests])
-    return [_prompt_output(body, result) for result in results]
+@dataclass(slots=True)
+class Completion:
+    """requests: one for each prompt. prompts: the same, for each of the n choices of each prompt, once `write` has
+    read them."""
+
+    engine: Engine
+    body: CompletionRequest
+    requests: Sequence[GenerationRequest]
+    prompts: Sequence[PromptOutput] = ()
+
+    async def write(self, show: ShowText | None = None) -> Results:
+        """The continuations of all prompts. show: called with their texts on the way; the continuations of prompt p
+        have the indices from p * n on."""
+        prompts = await self._read_prompts()
+        n = self.body.n
+        self.prompts = [prompt for prompt in prompts for _ in range(n)]
+        if self.body.max_tokens == 0:
+            nothing = (Continuation("", "length", NO_SEED, ()),) * n
+            return [GenerationResult(nothing, "", Usage(prompt.count)) for prompt in prompts]
+        if show is None:
+            return await gather([self.engine.generate(request) for request in self.requests])
+        return await gather([self._follow(request, p * n, show) for p, request in enumerate(self.requests)])
+
+    async def _follow(self, request: GenerationRequest, first: int, show: ShowText) -> GenerationResult:
+        async with self.engine.stream_generation(request) as stream:
+            async for delta in stream.deltas():
+                show(delta.text, first + delta.index, delta.tokens)
+            return stream.result
+
+    async def _read_prompts(self) -> list[PromptOutput]:
+        """Only prompts of which the answer says more than their text are scored."""
+        body, requests = self.body, self.requests
+        if not body.echo and not body.counting:
+            return [PromptOutput()] * len(requests)
+        only_texts = body.logprobs is None and body.max_tokens > 0 and not body.counting
+        if only_texts and all(request.prompt_ids is None for request in requests):
+            return [PromptOutput(request.prompt) for request in requests]
+        top_k = body.logprobs or 0
+        queries = [
+            ScoreQuery(each.prompt, model=each.model, top_k=top_k, ids=each.prompt_ids, least_predicted=0)
+            for each in requests
+        ]
+        results = await gather([self.engine.score(query) for query in queries])
+        tokens = [_prompt_tokens(result) for result in results]
+        if not body.echo:
+            return [PromptOutput(count=len(each)) for each in tokens]
+        return [PromptOutput(result.text, each, len(each)) for result, each in zip(results, tokens, strict=True)]
+
+    def choices(self, results: Results) -> list[dict[str, object]]:
+        """The continuations of each prompt in turn."""
+        continuations = [each for result in results for each in result.continuations]
+        choices = []
+        for index, (prompt, continuation) in enumerate(zip(self.prompts, continuations, strict=True)):
+            logprobs = None
+            if self.body.logprobs is not None:
+                tokens = [*prompt.tokens, *map(ChoiceToken.of, continuation.tokens or ())]
+                logprobs = CompletionLogprobs.fields_of(tokens)
+            choice = {"index": index, "text": prompt.text + continuation.text, "logprobs": logprobs}
+            choices.append(choice | CompletionChoice.end_fields(continuation))
+        return choices
 
 
-def _score_request(job: GenerationRequest) -> ScoreQuery:
-    top = job.decoding.top_logprobs
-    return ScoreQuery(job.prompt, model=job.model, top_k=top, ids=job.prompt_ids, least_predicted=0)
-
-
-def _prompt_output(body: CompletionRequest, result: ScoreResult) -> PromptOutput:
+def _prompt_tokens(result: ScoreResult) -> list[ChoiceToken]:
     tokens, start = [], 0
     for token, step in zip(result.tokens, result.steps, strict=True):
         end = start if token.end is None else token.end
@@ -80,24 +123,7 @@ def _prompt_output(body: CompletionRequest, result: ScoreResult) -> PromptOutput
         candidates = [(each.text or each.piece, each.log_probability) for each in step.top]
         top = top_logprobs(candidates, text, step.log_probability)
         tokens.append(ChoiceToken(text, top[text], top))
-    return PromptOutput(result.text, tokens, len(tokens)) if body.echo else PromptOutput(count=len(tokens))
-
-
-async def generate_all(
-    engine: Engine, body: CompletionRequest, requests: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]
-) -> Results:
-    if body.max_tokens == 0:
-        return empty_results(requests, prompts)
-    return await gather([engine.generate(request) for request in requests])
-
-
-def empty_results(requests: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]) -> Results:
-    """For prompts that are only read."""
-    nothing = Continuation("", "length", NO_SEED, ())
-    return [
-        GenerationResult((nothing,) * request.n, request.model or "", Usage(prompt.count))
-        for request, prompt in zip(requests, prompts, strict=True)
-    ]
+    return tokens
 
 
 async def gather(work: Sequence[Coroutine[object, object, T]]) -> list[T]:
@@ -112,89 +138,45 @@ async def gather(work: Sequence[Coroutine[object, object, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def choices(
-    prompts: Sequence[PromptOutput], results: Sequence[GenerationResult], *, with_logprobs: bool
-) -> list[dict[str, object]]:
-    """The continuations of each prompt in turn."""
-    pairs = [
-        (prompt, continuation)
-        for prompt, result in zip(prompts, results, strict=True)
-        for continuation in result.continuations
-    ]
-    return [
-        {
-            "index": index,
-            "text": prompt.text + continuation.text,
-            "logprobs": CompletionLogprobs.fields_of([*prompt.tokens, *map(ChoiceToken.of, continuation.tokens or ())])
-            if with_logprobs
-            else None,
-            **CompletionChoice.end_fields(continuation),
-        }
-        for index, (prompt, continuation) in enumerate(pairs)
-    ]
-
-
 class CompletionStream(EventStream[Results]):
-    """head: the fields of every chunk. Prompt p has the choices from p * n on, and is echoed first. Usage comes at the
-    end where `stream_options` wants it, or of its choice in each chunk."""
+    """head: the fields of every chunk. Each choice begins with its prompt, where it is echoed. Usage comes at the end
+    where `stream_options` wants it, or of its choice in each chunk."""
 
-    def __init__(
-        self,
-        opened: AbstractAsyncContextManager[TextStream[Results]],
-        write_timeout_s: float,
-        body: CompletionRequest,
-        *,
-        head: Mapping[str, object],
-        prompts: Sequence[PromptOutput],
-    ) -> None:
-        super().__init__(opened, list, write_timeout_s)
-        self._head, self._with_logprobs, self._counting = head, body.logprobs is not None, body.counting
-        self._with_usage = body.stream_options is not None and body.stream_options.include_usage
-        self._prompts = [prompt for prompt in prompts for _ in range(body.n)]
-        self._characters = [len(prompt.text) for prompt in self._prompts]  # of each choice so far
-        self._new_tokens = [0] * len(self._prompts)
+    def __init__(self, completion: Completion, head: Mapping[str, object], write_timeout_s: float) -> None:
+        super().__init__(TextStream.opened(completion.write), list, write_timeout_s)
+        self._completion, self._body, self._head = completion, completion.body, head
+        choices = len(completion.requests) * completion.body.n
+        self._characters, self._new_tokens = [0] * choices, [0] * choices  # of each choice so far
         self._echoed = False
 
     def _token_events(self, deltas: list[TextDelta]) -> bytes:
         """One chunk for each choice that has grown; before the first, one for each echoed prompt."""
-        echoes = b"" if self._echoed else self._echoes()
-        self._echoed = True
-        return echoes + b"".join([self._delta(delta) for delta in deltas])
-
-    def _echoes(self) -> bytes:
-        return b"".join(
-            [
-                self._chunk(
-                    index, prompt.text, CompletionLogprobs.fields_of(prompt.tokens) if self._with_logprobs else None
-                )
-                for index, prompt in enumerate(self._prompts)
-                if prompt.text
-            ]
-        )
-
-    def _delta(self, delta: TextDelta) -> bytes:
-        index, offset = delta.index, self._characters[delta.index]
-        self._characters[index] += len(delta.text)
-        self._new_tokens[index] += len(delta.tokens)
-        logprobs = None
-        if self._with_logprobs:
-            logprobs = CompletionLogprobs.fields_of(map(ChoiceToken.of, delta.tokens), offset)
-        return self._chunk(index, delta.text, logprobs)
+        chunks = []
+        if not self._echoed:
+            prompts = enumerate(self._completion.prompts)
+            chunks = [self._chunk(index, prompt.text, prompt.tokens) for index, prompt in prompts if prompt.text]
+            self._echoed = True
+        for delta in deltas:
+            self._new_tokens[delta.index] += len(delta.tokens)
+            chunks.append(self._chunk(delta.index, delta.text, map(ChoiceToken.of, delta.tokens)))
+        return b"".join(chunks)
 
     def _chunk(
-        self, index: int, text: str, logprobs: dict[str, object] | None, end: Mapping[str, object] | None = None
+        self, index: int, text: str, tokens: Iterable[ChoiceToken] | None, end: Mapping[str, object] | None = None
     ) -> bytes:
-        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": None, **(end or {})}
+        logprobs = None
+        if tokens is not None and self._body.logprobs is not None:
+            logprobs = CompletionLogprobs.fields_of(tokens, self._characters[index])
+        self._characters[index] += len(text)
         usage = None
-        if self._counting:
-            usage = CompletionUsage.fields_of(self._prompts[index].count, self._new_tokens[index])
+        if self._body.counting:
+            usage = CompletionUsage.fields_of(self._completion.prompts[index].count, self._new_tokens[index])
+        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": None, **(end or {})}
         return self._event([choice], usage)
 
     def _event(self, choices: list[dict[str, object]], usage: dict[str, int] | None) -> bytes:
-        fields: dict[str, object] = {**self._head, "choices": choices}
-        if self._with_usage:
-            fields["usage"] = usage
-        return format_data(fields)
+        with_usage = {"usage": usage} if self._body.with_usage else {}
+        return format_data({**self._head, "choices": choices, **with_usage})
 
     def _done_events(self, result: Results) -> bytes:
         """Why each choice ended, the usage, and the end."""
@@ -202,31 +184,12 @@ class CompletionStream(EventStream[Results]):
         events = [
             self._chunk(index, "", None, CompletionChoice.end_fields(each)) for index, each in enumerate(continuations)
         ]
-        if self._with_usage:
+        if self._body.with_usage:
             events.append(self._event([], CompletionUsage.of_results(result)))
         return b"".join([*events, DONE])
 
     def _error_events(self, error: HttpError) -> bytes:
         return format_data(OpenAIErrorAnswer.from_error(error.status, error.body).model_dump()) + DONE
-
-
-def open_stream(
-    engine: Engine, body: CompletionRequest, requests: Sequence[GenerationRequest], prompts: Sequence[PromptOutput]
-) -> AbstractAsyncContextManager[TextStream[Results]]:
-    """The continuations of all prompts as one stream; those of prompt p have the indices from p * n on."""
-
-    async def follow(job: GenerationRequest, first: int, show: ShowText) -> GenerationResult:
-        async with engine.stream_generation(job) as stream:
-            async for delta in stream.deltas():
-                show(delta.text, first + delta.index, delta.tokens)
-            return stream.result
-
-    async def work(show: ShowText) -> Results:
-        if body.max_tokens == 0:
-            return empty_results(requests, prompts)
-        return await gather([follow(request, number * request.n, show) for number, request in enumerate(requests)])
-
-    return TextStream.opened(work)
 
 
 def format_data(fields: Mapping[str, object]) -> bytes:

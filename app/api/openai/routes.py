@@ -13,14 +13,7 @@ from app.access.authorization import KeyWrong
 from app.api.errors import Statuses, documented_as
 from app.api.event_stream import documented_stream, while_connected
 from app.api.field_types import ModelName, quotable
-from app.api.openai.completion_output import (
-    CompletionStream,
-    PromptOutput,
-    choices,
-    generate_all,
-    open_stream,
-    read_prompts,
-)
+from app.api.openai.completion_output import Completion, CompletionStream
 from app.api.openai.schemas import (
     CompletionAnswer,
     CompletionRequest,
@@ -32,7 +25,7 @@ from app.api.openai.schemas import (
 from app.api.request_body import Fields, RequestLimits
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
-from app.engine.interface import GenerationRequest, GenerationResult, ModelInfo
+from app.engine.interface import GenerationRequest, ModelInfo
 from app.errors import InvalidRequest, TextTooLong, UnknownModel
 
 
@@ -78,10 +71,10 @@ data: [DONE]
 async def completions(body: CompletionRequest, request: Request, services: ServicesDependency) -> Response | Fields:
     """Continues each prompt `n` times. `temperature` is 1 and `max_tokens` 16 unless you say otherwise, as OpenAI's
     are; `suffix`, `logit_bias`, `min_p` and `best_of` above `n` are refused, and fields that are not known ignored."""
-    engine = services.engine
-    model = find_lyricist(engine.models(), body.model)
+    model = find_lyricist(services.engine.models(), body.model)
     name, version = (model.name, model.version) if model else (body.model or "", 0)
     jobs = generation_requests(body, services.limits, model.name if model else body.model)
+    completion = Completion(services.engine, body, jobs)
     head = {
         "id": f"cmpl-{request.scope['state']['request_id']}",
         "object": "text_completion",
@@ -90,17 +83,9 @@ async def completions(body: CompletionRequest, request: Request, services: Servi
         "system_fingerprint": f"{name}@{version}",
     }
     if body.stream:
-        prompts = await while_connected(request, read_prompts(engine, body, jobs))
-        opened = open_stream(engine, body, jobs, prompts)
-        return CompletionStream(opened, services.limits.request_timeout_s, body, head=head, prompts=prompts)
-
-    async def complete() -> tuple[list[PromptOutput], list[GenerationResult]]:
-        prompts = await read_prompts(engine, body, jobs)
-        return prompts, await generate_all(engine, body, jobs, prompts)
-
-    prompts, results = await while_connected(request, complete())
-    outputs = choices(prompts, results, with_logprobs=body.logprobs is not None)
-    return {**head, "choices": outputs, "usage": CompletionUsage.of_results(results)}
+        return CompletionStream(completion, head, services.limits.request_timeout_s)
+    results = await while_connected(request, completion.write())
+    return {**head, "choices": completion.choices(results), "usage": CompletionUsage.of_results(results)}
 
 
 @router.get("/v1/models", summary="List lyricists", responses=documented_as(OpenAIErrorAnswer))
@@ -118,29 +103,23 @@ async def openai_models(services: ServicesDependency) -> OpenAIModels:
 )
 async def openai_model(model: Name, services: ServicesDependency) -> OpenAIModel:
     """The same of one model."""
-    for each in services.engine.models():
-        if each.name == model:
-            check_lyricist(each)
-            return OpenAIModel.from_info(each)
-    raise UnknownModel(f"There is no model {quotable(model)} here; GET /v1/models lists them.", field="model")
+    if (info := find_lyricist(services.engine.models(), model)) is None:
+        raise UnknownModel(f"There is no model {quotable(model)} here; GET /v1/models lists them.", field="model")
+    return OpenAIModel.from_info(info)
 
 
 def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | None:
     """The character model of that name, or the first; None where the engine has to refuse the name."""
     for model in models:
         if model.name == name or (name is None and model.kind == "lyrics"):
-            check_lyricist(model)
+            if model.kind != "lyrics":
+                raise UnknownModel(
+                    f"{model.name} is a translator, which completes no text: send it to /translate, or name a lyricist"
+                    " (GET /v1/models).",
+                    field="model",
+                )
             return model
     return None
-
-
-def check_lyricist(model: ModelInfo) -> None:
-    if model.kind != "lyrics":
-        raise UnknownModel(
-            f"{model.name} is a translator, which completes no text: send it to /translate, or name a lyricist"
-            " (GET /v1/models).",
-            field="model",
-        )
 
 
 def generation_requests(body: CompletionRequest, limits: RequestLimits, model: str | None) -> list[GenerationRequest]:

@@ -6,13 +6,14 @@ https://platform.openai.com/docs/api-reference/completions/create
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator, model_validator
 
 from app.api.errors import ErrorAnswer
 from app.api.field_types import ModelName, RequestFields, check_encodable, check_texts, describe_value, doc, field_error
-from app.api.generation.schemas import LARGEST_SEED, Sampling
+from app.api.generation.schemas import Sampling, Seed, TopP
 from app.api.shared_schemas import round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
 from app.engine.output.text_stream import WrittenToken
@@ -43,41 +44,29 @@ _PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of 
 
 def _check_prompt(value: object) -> object:
     """Checked before pydantic tries the union, whose errors name each branch."""
-    if isinstance(value, str):
-        _check_text_prompt(value)
-    elif not isinstance(value, list):
+    if not isinstance(value, str | list):
         raise field_error(f"is {describe_value(value)}; {_PROMPTS}.")
-    elif not value:
+    if value == []:
         raise field_error("is an empty list; send at least one prompt.")
-    elif isinstance(value[0], str):
-        for each in value:
-            _check_text_prompt(each)
-    elif isinstance(value[0], list):
-        for each in value:
-            _check_ids_prompt(each)
-    else:
-        _check_ids_prompt(value)
+    prompts = value if isinstance(value, list) and isinstance(value[0], str | list) else [value]
+    kind = type(prompts[0])
+    for prompt in prompts:
+        if not isinstance(prompt, kind):
+            beside = "a text" if kind is str else "a list"
+            raise field_error(f"holds {describe_value(prompt)} beside {beside}; {_PROMPTS}.")
+        if isinstance(prompt, str):
+            if not prompt:
+                raise field_error("is empty; begin the text with at least one character.")
+            check_encodable(prompt)
+            continue
+        if not prompt:
+            raise field_error("holds an empty list; begin with at least one token.")
+        for token in prompt:
+            if not isinstance(token, int) or isinstance(token, bool):
+                raise field_error(f"holds {describe_value(token)}; {_PROMPTS}.")
+            if not 0 <= token <= _LARGEST_ID:
+                raise field_error(f"holds {describe_value(token)}; ids of tokens are 0 to {_LARGEST_ID:,}.")
     return value
-
-
-def _check_text_prompt(value: object) -> None:
-    if not isinstance(value, str):
-        raise field_error(f"holds {describe_value(value)} beside a text; {_PROMPTS}.")
-    if not value:
-        raise field_error("is empty; begin the text with at least one character.")
-    check_encodable(value)
-
-
-def _check_ids_prompt(value: object) -> None:
-    if not isinstance(value, list):
-        raise field_error(f"holds {describe_value(value)} beside a list; {_PROMPTS}.")
-    if not value:
-        raise field_error("holds an empty list; begin with at least one token.")
-    for each in value:
-        if not isinstance(each, int) or isinstance(each, bool):
-            raise field_error(f"holds {describe_value(each)}; {_PROMPTS}.")
-        if not 0 <= each <= _LARGEST_ID:
-            raise field_error(f"holds {describe_value(each)}; ids of tokens are 0 to {_LARGEST_ID:,}.")
 
 
 def _nullable(schema: dict[str, Any]) -> None:
@@ -132,18 +121,10 @@ class CompletionRequest(_NullableFields, Sampling):
         ge=0,
         le=10,
     )
-    top_p: float = doc(
-        "Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, default=1.0, gt=0, le=1
-    )
+    top_p: TopP = 1.0
     top_k: int = doc("Sample among the k likeliest tokens; 0 and -1: off.", 40, default=0, ge=-1, le=1_000_000)
     min_p: float = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
-    seed: int | None = doc(
-        "The same seed, prompt, model and options write the same text; null draws one.",
-        7,
-        default=None,
-        ge=0,
-        le=LARGEST_SEED,
-    )
+    seed: Seed = None
     n: int = doc("Continuations of each prompt; number i has seed + i.", 1, default=1, ge=1)
     best_of: int | None = doc("Not done here: the same as `n`, or nothing.", 1, default=None)
     logprobs: int | None = doc(
@@ -176,11 +157,9 @@ class CompletionRequest(_NullableFields, Sampling):
     user: str | None = doc("Who asks; not read.", None, "someone", default=None)
 
     @property
-    def prompts(self) -> list[str] | list[list[int]]:
+    def prompts(self) -> Sequence[str | list[int]]:
         """The prompts as a list, also of a single one."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        if isinstance(self.prompt[0], int):
+        if isinstance(self.prompt, str) or isinstance(self.prompt[0], int):
             return [self.prompt]
         return self.prompt
 
@@ -200,10 +179,14 @@ class CompletionRequest(_NullableFields, Sampling):
         )
 
     @property
+    def with_usage(self) -> bool:
+        """Whether a stream has its usage at the end."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
     def counting(self) -> bool:
         """Whether each chunk of a stream has the usage so far."""
-        options = self.stream_options
-        return options is not None and options.include_usage and options.continuous_usage_stats
+        return self.with_usage and self.stream_options is not None and self.stream_options.continuous_usage_stats
 
     def charged_texts(self) -> Iterator[str]:
         """The prompts; each token id counts as a character."""
@@ -285,14 +268,12 @@ class CompletionLogprobs(BaseModel):
     @staticmethod
     def fields_of(tokens: Iterable[ChoiceToken], offset: int = 0) -> dict[str, object]:
         """offset: of the first token, in the text of its choice. Built without a model, as all that a chunk holds."""
-        tokens, offsets = list(tokens), []
-        for token in tokens:
-            offsets.append(offset)
-            offset += len(token.text)
+        tokens = list(tokens)
+        texts = [token.text for token in tokens]
         return {
-            "text_offset": offsets,
+            "text_offset": list(accumulate(map(len, texts), initial=offset))[:-1],
             "token_logprobs": [token.logprob for token in tokens],
-            "tokens": [token.text for token in tokens],
+            "tokens": texts,
             "top_logprobs": [token.top for token in tokens],
         }
 
