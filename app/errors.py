@@ -13,6 +13,9 @@ class EngineError(Exception):
     code = "engine_error"
     was_sent = False  # set when it ended a request that had reached a device: that failed, and was not refused
 
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        cls.code = code or cls.code
+
     def __init__(self, message: str, *, field: str | None = None, reason: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -20,29 +23,21 @@ class EngineError(Exception):
         self.reason = reason or self.code
 
 
-class InvalidRequest(EngineError):
+class InvalidRequest(EngineError, code="invalid_request"):
     """The request cannot be answered as it stands; `field` names the input."""
 
-    code = "invalid_request"
 
-
-class TextTooLong(InvalidRequest):
+class TextTooLong(InvalidRequest, code="text_too_long"):
     """More tokens than the model takes, or characters than the service; the message names both."""
 
-    code = "text_too_long"
 
-
-class UnknownCharacters(InvalidRequest):
+class UnknownCharacters(InvalidRequest, code="unknown_characters"):
     """A character model has no such character."""
 
-    code = "unknown_characters"
 
-
-class AnswerTooLarge(InvalidRequest):
+class AnswerTooLarge(InvalidRequest, code="answer_too_large"):
     """values: the numbers that the answer would hold; limit: the most that it may. suggest: fields of the request with
     which it would fit; None: only a shorter text would."""
-
-    code = "answer_too_large"
 
     def __init__(
         self, message: str, *, values: int, limit: int, suggest: dict[str, object] | None, field: str | None = None
@@ -51,59 +46,45 @@ class AnswerTooLarge(InvalidRequest):
         self.values, self.limit, self.suggest = values, limit, suggest
 
 
-class UnknownModel(EngineError):
+class UnknownModel(EngineError, code="unknown_model"):
     """No model of that name, or none of that kind."""
 
-    code = "unknown_model"
 
-
-class UnknownGlossary(EngineError):
+class UnknownGlossary(EngineError, code="unknown_glossary"):
     """No glossary with that id, or none for that pair."""
 
-    code = "unknown_glossary"
 
-
-class ModelConflict(EngineError):
+class ModelConflict(EngineError, code="model_conflict"):
     """A change of a model does not go with what is loaded."""
 
-    code = "model_conflict"
 
-
-class CheckpointRefused(EngineError):
+class CheckpointRefused(EngineError, code="checkpoint_refused"):
     """A folder that cannot be served; what was served before stays."""
 
-    code = "checkpoint_refused"
 
-
-class UnknownPair(EngineError):
+class UnknownPair(EngineError, code="unknown_pair"):
     """No translator for that pair of languages."""
 
-    code = "unknown_pair"
 
-
-class Overloaded(EngineError):
-    """The queue is full; try again in `retry_after_s`."""
-
-    code = "overloaded"
+class RetryLater(EngineError):
+    """Refused now, and worth another try after `retry_after_s`."""
 
     def __init__(self, message: str, *, retry_after_s: int, reason: str | None = None) -> None:
         super().__init__(message, reason=reason)
         self.retry_after_s = retry_after_s
 
 
-class DeadlineExceeded(EngineError):
+class Overloaded(RetryLater, code="overloaded"):
+    """The queue is full."""
+
+
+class DeadlineExceeded(EngineError, code="deadline_exceeded"):
     """The answer did not come in time."""
 
-    code = "deadline_exceeded"
 
-
-class EngineUnavailable(EngineError):
+class EngineUnavailable(EngineError, code="engine_unavailable"):
     """No device process can take the request now, or it died on the way; retryable."""
 
-    code = "engine_unavailable"
 
-
-class EngineFailed(EngineError):
+class EngineFailed(EngineError, code="engine_failed"):
     """This request, and it alone, failed inside the engine."""
-
-    code = "engine_failed"

@@ -12,37 +12,27 @@ from typing import NamedTuple
 from app.access.key_file import ANONYMOUS, Caller, KeyRing
 from app.access.memory_store import Charge, ChargeResult, UsageStore
 from app.access.rate_limits import MAX_COUNT, Quota, Rate, Window, period_ends_in_s
-from app.errors import EngineError, InvalidRequest
+from app.errors import EngineError, InvalidRequest, RetryLater
 
 
-class KeyMissing(EngineError):
-    code = "key_missing"
+class KeyMissing(EngineError, code="key_missing"):
+    """The server needs a key, and the request has none."""
 
 
-class KeyWrong(EngineError):
-    code = "key_wrong"
+class KeyWrong(EngineError, code="key_wrong"):
+    """The server does not know the key, or not any more."""
 
 
-class ScopeMissing(EngineError):
+class ScopeMissing(EngineError, code="scope_missing"):
     """The key is valid, but not for this request."""
 
-    code = "scope_missing"
+
+class RateLimited(RetryLater, code="rate_limited"):
+    """A rate is used up."""
 
 
-class LimitReached(EngineError):
-    """A rate or quota is used up; there is more in `retry_after_s`."""
-
-    def __init__(self, message: str, *, retry_after_s: int) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
-
-class RateLimited(LimitReached):
-    code = "rate_limited"
-
-
-class QuotaExceeded(LimitReached):
-    code = "quota_exceeded"
+class QuotaExceeded(RetryLater, code="quota_exceeded"):
+    """A quota is used up until its period ends."""
 
 
 _USAGE_QUOTA = Quota(MAX_COUNT, "month")  # counts the usage of a key without a quota per month

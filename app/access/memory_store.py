@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from app.access.rate_limits import Period, Quota, Rate, Window, period_label, used_in_window
+from app.access.rate_limits import Period, Quota, Rate, Window, period_label
 
 MAX_CALLERS = 200_000  # in each window; beyond that, the callers that have been silent for longest are forgotten
 
@@ -57,24 +57,21 @@ class MemoryStore:
     async def take(self, charge: Charge) -> ChargeResult:
         now = self._clock()
         spans = [self._span(charge.caller, rate.window_s, now) for rate in charge.rates]
-        counted = [self._counted(charge.caller, quota.period, now) for quota in charge.quotas]
-        fits = all(
-            used_in_window(previous, current, now, rate.window_s) + charge.requests <= rate.requests
-            for rate, (_, current, previous) in zip(charge.rates, spans, strict=True)
-        ) and all(
-            used + charge.characters <= quota.characters for quota, used in zip(charge.quotas, counted, strict=True)
-        )
-        if fits:
-            spans = [(index, current + charge.requests, previous) for index, current, previous in spans]
-            for rate, span in zip(charge.rates, spans, strict=True):
-                self._keep(charge.caller, rate.window_s, span)
-            counted = [used + charge.characters for used in counted]
-            for quota, used in zip(charge.quotas, counted, strict=True):
-                self._characters[charge.caller, quota.period] = period_label(quota.period, now), used
         windows = [
             Window(rate, previous, current, now)
             for rate, (_, current, previous) in zip(charge.rates, spans, strict=True)
         ]
+        counted = [self._counted(charge.caller, quota.period, now) for quota in charge.quotas]
+        fits = all(window.used + charge.requests <= window.rate.requests for window in windows) and all(
+            used + charge.characters <= quota.characters for quota, used in zip(charge.quotas, counted, strict=True)
+        )
+        if fits:
+            windows = [window._replace(current=window.current + charge.requests) for window in windows]
+            for window, (index, *_) in zip(windows, spans, strict=True):
+                self._keep(charge.caller, window.rate.window_s, (index, window.current, window.previous))
+            counted = [used + charge.characters for used in counted]
+            for quota, used in zip(charge.quotas, counted, strict=True):
+                self._characters[charge.caller, quota.period] = period_label(quota.period, now), used
         return ChargeResult(fits, now, tuple(windows), tuple(counted))
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:

@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Period = Literal["day", "month"]
@@ -50,7 +49,9 @@ class Window(NamedTuple):
 
     @property
     def used(self) -> int:
-        return used_in_window(self.previous, self.current, self.now_s, self.rate.window_s)
+        """The same formula as in `take.lua`."""
+        span = self.rate.window_s
+        return math.floor(self.previous * (1 - (self.now_s % span) / span)) + self.current
 
     @property
     def remaining(self) -> int:
@@ -66,11 +67,6 @@ class Window(NamedTuple):
         if self.current <= room:  # the previous span has to fade
             return int((1 - (room - self.current + 1) / self.previous) * span - into + _ROUNDING_S) + 1
         return int(span - into + max(0.0, 1 - (room + 1) / self.current) * span + _ROUNDING_S) + 1
-
-
-def used_in_window(previous: int, current: int, now_s: float, window_s: int) -> int:
-    """The same formula as in `take.lua`."""
-    return math.floor(previous * (1 - (now_s % window_s) / window_s)) + current
 
 
 def parse_rates(text: str) -> tuple[Rate, ...]:
@@ -99,12 +95,7 @@ def _limits_of(text: str, units: tuple[str, ...], example: str) -> list[tuple[in
 
 def period_label(period: Period, now_s: float) -> str:
     """The period's name: 2026-11 or 2026-11-22."""
-    return _day_label(period, int(now_s // 86_400))
-
-
-@lru_cache(maxsize=64)
-def _day_label(period: Period, day: int) -> str:
-    return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m" if period == "month" else "%Y-%m-%d")
+    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m" if period == "month" else "%Y-%m-%d")
 
 
 def period_ends_in_s(period: Period, now_s: float) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from importlib.resources import files
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError
 
 from app.access.memory_store import Charge, ChargeResult, MemoryStore
 from app.access.rate_limits import Period, Quota, Window, period_label
@@ -27,7 +25,9 @@ logger = logging.getLogger(__name__)
 TIMEOUT_S = 0.25
 RETRY_PAUSE_S = 3.0
 _COUNTER_TTL_S: dict[Period, int] = {"day": 2 * 86_400, "month": 62 * 86_400}
-
+# sent with each command, 2 kB: Redis compiles a script once, and one that has restarted needs no second round trip
+_TAKE = (files("app.access") / "take.lua").read_text(encoding="utf-8")
+_GIVE_BACK = (files("app.access") / "give_back.lua").read_text(encoding="utf-8")
 
 Command = tuple[str | int, ...]
 Answer = bytes | int | list["Answer"] | None
@@ -50,13 +50,11 @@ class RedisStore:
             socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 1),  # Redis may have closed an idle connection
         )
-        self._scripts: dict[str, str] = {}  # by their SHA-1, as Redis knows them
-        self._take_sha, self._give_back_sha = self._registered("take.lua"), self._registered("give_back.lua")
         self._failed, self._clock = failed, clock
         self._fallback = MemoryStore(clock or time.time)
         self._waiting: list[tuple[Command, asyncio.Future[Answer]]] = []
         self._sender: asyncio.Task[None] | None = None
-        self._down, self._retry_at_s = False, 0.0
+        self._retry_at_s = 0.0  # while Redis is down: when to try it again; 0: it answers
 
     async def take(self, charge: Charge) -> ChargeResult:
         try:
@@ -78,7 +76,7 @@ class RedisStore:
         now = self._now_s()
         keys = [_quota_key(caller, quota.period, now) for quota in quotas]
         try:
-            await self._answer("EVALSHA", self._give_back_sha, len(keys), *keys, characters)
+            await self._answer("EVAL", _GIVE_BACK, len(keys), *keys, characters)
         except RedisUnreachable:
             await self._fallback.give_back(caller, quotas, characters)
 
@@ -96,12 +94,6 @@ class RedisStore:
                 await self._sender
         await self._redis.aclose()
 
-    def _registered(self, name: str) -> str:
-        script = (files("app.access") / name).read_text(encoding="utf-8")
-        sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
-        self._scripts[sha] = script
-        return sha
-
     def _now_s(self) -> float:
         return (self._clock or time.time)()
 
@@ -112,14 +104,14 @@ class RedisStore:
         numbers = [number for rate in charge.rates for number in (rate.requests, rate.window_s)]
         numbers += [number for quota in charge.quotas for number in (quota.characters, _COUNTER_TTL_S[quota.period])]
         cost = (charge.requests, charge.characters, len(charge.rates))
-        return "EVALSHA", self._take_sha, len(keys), *keys, "" if self._clock is None else repr(now), *cost, *numbers
+        return "EVAL", _TAKE, len(keys), *keys, "" if self._clock is None else repr(now), *cost, *numbers
 
     async def _answer(self, *command: str | int) -> Answer:
         """To one command, which is sent together with all others that wait."""
         now = time.monotonic()
         if now < self._retry_at_s:
             raise RedisUnreachable
-        if self._down:
+        if self._retry_at_s:
             self._retry_at_s = now + RETRY_PAUSE_S  # only this command tries whether Redis is back
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
@@ -130,50 +122,30 @@ class RedisStore:
     async def _send_waiting(self) -> None:
         while self._waiting:
             sent, self._waiting = self._waiting, []
-            answers: Sequence[Answer | Exception]
+            answers: list[Answer] = []
             try:
-                async with asyncio.timeout(TIMEOUT_S):
-                    answers = await self._answers([command for command, _ in sent])
+                async with asyncio.timeout(TIMEOUT_S), self._redis.pipeline(transaction=False) as pipe:
+                    for command, _ in sent:
+                        pipe.execute_command(*command)
+                    answers = await pipe.execute()
             except Exception as error:  # of whatever kind: the requests that wait have to be answered
                 self._failed()
-                if not self._down:
+                if not self._retry_at_s:
                     logger.warning(
                         "Redis does not answer (%s): this server counts for itself until it does", type(error).__name__
                     )
-                self._down, self._retry_at_s = True, time.monotonic() + RETRY_PAUSE_S
-                answers = [RedisUnreachable()] * len(sent)
+                self._retry_at_s = time.monotonic() + RETRY_PAUSE_S
             else:
-                if self._down:
+                if self._retry_at_s:
                     logger.warning("Redis answers again: limits and quotas are shared as before")
-                self._down, self._retry_at_s = False, 0.0
-            for (_, future), answer in zip(sent, answers, strict=True):
+                self._retry_at_s = 0.0
+            for place, (_, future) in enumerate(sent):
                 if future.done():  # the client has left
                     continue
-                if isinstance(answer, Exception):
-                    future.set_exception(answer if isinstance(answer, RedisUnreachable) else RedisUnreachable())
+                if answers:
+                    future.set_result(answers[place])
                 else:
-                    future.set_result(answer)
-
-    async def _answers(self, commands: Sequence[Command]) -> list[Answer]:
-        answers = await self._pipelined(commands)
-        missing = [n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-        if missing:  # Redis has restarted, and ran none of these
-            for sha in {str(commands[n][1]) for n in missing}:
-                await self._redis.script_load(self._scripts[sha])
-            for n, answer in zip(missing, await self._pipelined([commands[n] for n in missing]), strict=True):
-                answers[n] = answer
-        received: list[Answer] = []
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-            received.append(answer)
-        return received
-
-    async def _pipelined(self, commands: Sequence[Command]) -> list[Answer | Exception]:
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for command in commands:
-                pipe.execute_command(*command)
-            return list(await pipe.execute(raise_on_error=False))
+                    future.set_exception(RedisUnreachable())
 
 
 def _quota_key(caller: str, period: Period, now_s: float) -> str:

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from app.access.authorization import KeyMissing, KeyWrong, LimitReached, QuotaExceeded, RateLimited, ScopeMissing
+from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
 from app.api.field_types import doc, field_name, quotable, validation_message
 from app.errors import (
     AnswerTooLarge,
@@ -30,7 +30,7 @@ from app.errors import (
     EngineUnavailable,
     InvalidRequest,
     ModelConflict,
-    Overloaded,
+    RetryLater,
     TextTooLong,
     UnknownGlossary,
     UnknownModel,
@@ -48,12 +48,10 @@ STATUS: Statuses = {  # a route class may have `statuses` of its own, which its 
     UnknownGlossary: 404,
     ModelConflict: 409,
     CheckpointRefused: 422,
-    Overloaded: 429,
+    RetryLater: 429,
     KeyMissing: 401,
     KeyWrong: 403,
     ScopeMissing: 403,
-    RateLimited: 429,
-    QuotaExceeded: 429,
     EngineUnavailable: 503,
     DeadlineExceeded: 504,
     EngineFailed: 500,
@@ -166,7 +164,7 @@ def http_error(scope: Scope, error: EngineError) -> HttpError:
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
     headers = {}
-    if isinstance(error, Overloaded | LimitReached):
+    if isinstance(error, RetryLater):
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, EngineUnavailable):
         headers["Retry-After"] = str(UNAVAILABLE_RETRY_AFTER_S)

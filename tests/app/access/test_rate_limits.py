@@ -16,7 +16,6 @@ from app.access.rate_limits import (
     parse_rates,
     period_ends_in_s,
     period_label,
-    used_in_window,
 )
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC).timestamp()  # the start of a minute, an hour and half a day
@@ -44,8 +43,9 @@ def test_two_limits_of_one_unit_raise_value_error() -> None:
 
 
 def test_previous_span_fades_over_the_window() -> None:
-    assert [used_in_window(10, 0, NOON + seconds, 60) for seconds in (0, 3, 6, 30, 59.9)] == [10, 9, 9, 5, 0]
-    assert used_in_window(10, 4, NOON + 30, 60) == 9
+    minute = Rate(10, "minute")
+    assert [Window(minute, 10, 0, NOON + seconds).used for seconds in (0, 3, 6, 30, 59.9)] == [10, 9, 9, 5, 0]
+    assert Window(minute, 10, 4, NOON + 30).used == 9
 
 
 @pytest.mark.parametrize(
