@@ -8,6 +8,7 @@ yet, and, where a tokenizer trims its texts, white space that may turn out to be
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import time
@@ -53,8 +54,7 @@ class Detokenizer:
         """The text that is certain now and was not before; "" where the next token may still change it."""
         settled = self._held + [token for token in tokens if token not in self._special]
         self._held = []
-        tail = self._bytes_at_end(settled)
-        if open_bytes := len(tail) - settled_byte_count(tail):
+        if open_bytes := self._open_bytes(settled):
             self._held = settled[-open_bytes:]
             del settled[-open_bytes:]
         return self._trimmed(self._decode(settled))
@@ -74,18 +74,19 @@ class Detokenizer:
             self._blank = text[len(shown) :]
         return shown
 
-    def _bytes_at_end(self, tokens: list[int]) -> list[int]:
-        """Those that the tokens end with, as far back as a character reaches."""
-        found: list[int] = []
+    def _open_bytes(self, tokens: list[int]) -> int:
+        """How many of the last tokens are bytes that may begin a character."""
+        tail = b""
         for token in reversed(tokens[-MOST_OPEN_BYTES:]):
-            if (byte := self._byte(token)) is None:
+            match = BYTE_PIECE.fullmatch(self._tokenizer.piece(token))
+            if match is None:
                 break
-            found.insert(0, byte)
-        return found
-
-    def _byte(self, token: int) -> int | None:
-        match = BYTE_PIECE.fullmatch(self._tokenizer.piece(token))
-        return None if match is None else int(match[1], 16)  # a word that is spelt so is held no longer than a byte
+            tail = bytes([int(match[1], 16)]) + tail
+        if not tail:
+            return 0
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder.decode(tail)
+        return len(decoder.getstate()[0])
 
     def _decode(self, tokens: list[int]) -> str:
         if not tokens:
@@ -117,30 +118,12 @@ def text_after_others(tokenizer: Tokenizer, token: int) -> str:
     return text if text and REPLACEMENT_CHARACTER not in text else tokenizer.piece(token)
 
 
-def settled_byte_count(values: list[int]) -> int:
-    """How many of these bytes no further byte can change: all but the beginning of a character at their end."""
-    for place, value in enumerate(values):
-        following = values[place + 1 : place + character_length(value)]
-        if len(following) < character_length(value) - 1 and all(0x80 <= each < 0xC0 for each in following):
-            return place
-    return len(values)
-
-
-def character_length(first: int) -> int:
-    """How many bytes a character of UTF-8 has that begins with this one; 1 if none does."""
-    return 2 if 0xC0 <= first < 0xE0 else 3 if 0xE0 <= first < 0xF0 else 4 if 0xF0 <= first < 0xF8 else 1
-
-
 class StopStringMatcher:
-    """Lets a text through up to the first stop string to be complete, and holds back what may become one.
-
-    Knuth, Morris and Pratt (1977): for each stop string, how much of its beginning the text ends with now. So a
-    character costs the same however long the text and the stop strings are.
-    """
+    """Lets a text through up to the first stop string to be complete, and holds back what may become one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = [(stop, border_lengths(stop)) for stop in stops] if stops else []
-        self._matched = [0] * len(self._stops)
+        self._stops = [(stop, 0) for stop in stops]
+        self._begun: list[tuple[str, int]] = []  # stop strings, and how much of each the text ends with
         self._held = ""
         self.stopped = False
 
@@ -150,14 +133,14 @@ class StopStringMatcher:
             return ""
         if not self._stops:
             return text
-        for place, character in enumerate(text, start=1):
-            if complete := self._read(character):
-                self.stopped = True
-                before = self._held + text[:place]
-                self._held = ""
-                return before[: len(before) - complete]
-        whole, kept = self._held + text, max(self._matched)
-        certain = len(whole) - kept
+        whole = self._held + text
+        for end, character in enumerate(text, start=len(self._held) + 1):
+            begun = self._begun + self._stops
+            self._begun = [(stop, length + 1) for stop, length in begun if stop[length] == character]
+            if complete := [length for stop, length in self._begun if length == len(stop)]:
+                self.stopped, self._held = True, ""
+                return whole[: end - max(complete)]
+        certain = len(whole) - max((length for _, length in self._begun), default=0)
         self._held = whole[certain:]
         return whole[:certain]
 
@@ -166,37 +149,11 @@ class StopStringMatcher:
         held, self._held = self._held, ""
         return held
 
-    def _read(self, character: str) -> int:
-        """Length of the longest stop string that this character completes; 0 for none."""
-        complete = 0
-        for index, (stop, border) in enumerate(self._stops):
-            matched = self._matched[index]
-            while matched and stop[matched] != character:
-                matched = border[matched - 1]
-            matched += stop[matched] == character
-            self._matched[index] = matched
-            if matched == len(stop):
-                complete = max(complete, matched)
-        return complete
-
-
-def border_lengths(stop: str) -> list[int]:
-    """At each place: how long a beginning of `stop` is also the end of what was read up to there (but not all)."""
-    found = [0] * len(stop)
-    length = 0
-    for place in range(1, len(stop)):
-        while length and stop[length] != stop[place]:
-            length = found[length - 1]
-        length += stop[length] == stop[place]
-        found[place] = length
-    return found
-
 
 MAX_PERIOD = 30  # tokens of what comes again and again
 MIN_REPEATS, MIN_TOKENS = 4, 12  # it comes so often at least, and fills so many tokens
 MAX_PERIOD_CHARACTERS = 200  # of what comes again and again in a source
 MAX_RATIO_TO_SOURCE = 2  # a text may repeat so many times as often as its source does
-
 TokenIds = Sequence[int]
 
 
@@ -205,18 +162,18 @@ def is_repetitive(tokens: TokenIds, decode: Callable[[TokenIds], str], source: s
     often, so may the text. at_end: only what the text ends with counts."""
     if len(tokens) - len(set(tokens)) < MIN_TOKENS - MIN_TOKENS // MIN_REPEATS:  # what a run repeats
         return False
-    run = repeated_suffix(tokens) if at_end else repeated_run(tokens)
+    run = repeated_run(tokens, at_end=at_end)
     return bool(run) and most_repeats(decode(run)) > MAX_RATIO_TO_SOURCE * most_repeats(source)
 
 
-def repeated_run(tokens: TokenIds) -> TokenIds:
-    """A run of at most LONGEST tokens, TIMES times or more, at any place; () if there is none. The last time may be cut
-    off."""
+def repeated_run(tokens: TokenIds, *, at_end: bool = False) -> TokenIds:
+    """A run of at most MAX_PERIOD tokens that comes MIN_REPEATS times or more, at any place or as the end; () if there
+    is none. The last time may be cut off."""
     for period in range(1, min(MAX_PERIOD, len(tokens) // MIN_REPEATS) + 1):
-        alike = max(
-            (MIN_REPEATS - 1) * period, MIN_TOKENS - period
-        )  # so many in a row are what they were a period before
-        for place in range(period + alike - 1, len(tokens), alike):  # one of these is among them
+        # so many in a row are what they were a period before
+        alike = max((MIN_REPEATS - 1) * period, MIN_TOKENS - period)
+        last = len(tokens) - 1
+        for place in [last] if at_end else range(period + alike - 1, len(tokens), alike):  # one of these is among them
             start, end = place, place + 1
             while start >= period and tokens[start] == tokens[start - period]:
                 start -= 1
@@ -224,22 +181,6 @@ def repeated_run(tokens: TokenIds) -> TokenIds:
                 end += 1
             if end - start - 1 >= alike:
                 return tokens[start + 1 - period : end]
-    return ()
-
-
-def repeated_suffix(tokens: TokenIds) -> TokenIds:
-    """The end that is one run of at most LONGEST tokens, TIMES times or more; () if there is none. The last time may be
-    cut off."""
-    last = len(tokens) - 1
-    for period in range(1, min(MAX_PERIOD, len(tokens) // MIN_REPEATS) + 1):
-        if tokens[last] != tokens[last - period]:
-            continue
-        start = last - period
-        while start >= 0 and tokens[start] == tokens[start + period]:
-            start -= 1
-        count = last - start
-        if count >= max(MIN_REPEATS * period, MIN_TOKENS):
-            return tokens[start + 1 :]
     return ()
 
 
@@ -257,27 +198,26 @@ def most_repeats(text: str) -> float:
     return most
 
 
-TopTexts = tuple[tuple[int, str, float], ...]
-TopIds = Sequence[tuple[int, float]]
-
-
 class TokenTexts:
     """The tokens that `release`, `cut` and `end` return have texts that join to the text that is certain, but for the
     beginning of a token's text whose end is not certain yet: a token leaves whole, and once."""
 
-    def __init__(self, text_of: Callable[[int], str] = str) -> None:
-        self._text_of = text_of  # of a token by itself, among the likeliest
-        self._open: deque[tuple[int, float, TopTexts]] = deque()  # tokens whose text may still change
+    def __init__(self) -> None:
+        self._open: deque[WrittenToken] = deque()  # their text may still change
         self._waiting: deque[WrittenToken] = deque()  # their text may still be taken back
         self._silent: list[WrittenToken] = []  # without text of their own, before one that has some
         self._certain = 0  # characters of the waiting ones that nothing takes back
 
-    def add(self, token: int, log_probability: float, text: str, held: int, top: TopIds = ()) -> None:
-        """text: what was read when this token came; it stands for all tokens but the last `held`. top: the likeliest
-        tokens at its place."""
-        likely = tuple((each, self._text_of(each), nats) for each, nats in top)
-        self._open.append((token, log_probability, likely))
-        self._settle(len(self._open) - held, text)
+    def add(self, token: WrittenToken, text: str, held: int) -> None:
+        """text: what was read when this token came; it stands for all tokens but the last `held`."""
+        self._open.append(token)
+        self.settle(text, held)
+
+    def settle(self, text: str, held: int = 0) -> None:
+        """All tokens but the last `held` stand for this text, which the last of them gets."""
+        while len(self._open) > held:
+            token = self._open.popleft()
+            self._waiting.append(replace(token, text=text) if len(self._open) == held else token)
 
     def release(self, text: str) -> list[WrittenToken]:
         """The tokens that can leave now that this text is certain too."""
@@ -299,18 +239,9 @@ class TokenTexts:
         token = self._waiting[0]
         return [*self._silent, replace(token, text=token.text[: self._certain])]
 
-    def settle(self, text: str) -> None:
-        """The last tokens have come, and stand for this text."""
-        self._settle(len(self._open), text)
-
     def end(self) -> list[WrittenToken]:
         """What is left when all text is certain: tokens that brought none."""
         return self._silent
-
-    def _settle(self, count: int, text: str) -> None:
-        for left in reversed(range(count)):
-            token, log_probability, top = self._open.popleft()
-            self._waiting.append(WrittenToken(token, "" if left else text, log_probability, top))
 
 
 NOT_FINITE = "gives a token a probability that is no number, so its weights are broken; load a sound checkpoint of it."
@@ -340,30 +271,23 @@ class OutputProcessor:
         self._begin()
 
     def _begin(self) -> None:
-        self.tokens: list[int] = []
-        self._parts: list[str] = []
-        self._made: Detokenizer | None = None
-        self._watch = StopStringMatcher(self.stops)
         writer = self.checkpoint.tokenizers["target"]
-        self._texts = TokenTexts(cache(lambda token: text_after_others(writer, token))) if self.logprobs else None
+        self.tokens: list[int] = []
         self.written: list[WrittenToken] = []
         self.first_token_s: float | None = None
+        self._parts: list[str] = []
+        self._detokenizer, self._matcher = Detokenizer(writer), StopStringMatcher(self.stops)
+        self._texts = TokenTexts() if self.logprobs else None
+        self._text_of = cache(lambda token: text_after_others(writer, token))  # of one of the likeliest
 
     @property
     def text(self) -> str:
         return "".join(self._parts)
 
     @property
-    def _detokenizer(self) -> Detokenizer:
-        """Made with the first token: most answers come whole."""
-        if self._made is None:
-            self._made = Detokenizer(self.checkpoint.tokenizers["target"])
-        return self._made
-
-    @property
     def stopped(self) -> bool:
         """A stop string has ended it."""
-        return self._watch.stopped
+        return self._matcher.stopped
 
     def feed(
         self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[TopTokens] = ()
@@ -376,40 +300,29 @@ class OutputProcessor:
             self._say(self._detokenizer.feed(self.given))
         if self.first_token_s is None and self.wants_tokens:
             self.first_token_s = time.monotonic() - self._started
-        if self._texts is not None:
-            return self._feed_each(self._texts, tokens, log_probabilities, top)
-        if not self.stops:
+        if not self.stops and self._texts is None:
             self.tokens += tokens
             self._say(self._detokenizer.feed(tokens))
             return False
-        text = []
-        for token in tokens:  # one by one: they are counted up to the one that completes a stop string
-            self.tokens.append(token)
-            text.append(self._watch.feed(self._detokenizer.feed((token,))))
-            if self.stopped:
-                break
-        self._say("".join(text))
-        return self.stopped
-
-    def _feed_each(
-        self,
-        texts: TokenTexts,
-        tokens: Sequence[int],
-        log_probabilities: Sequence[float],
-        top: Sequence[TopTokens],
-    ) -> bool:
-        told: list[WrittenToken] = []
-        for token, nats, likely in zip(tokens, log_probabilities, top or repeat((), len(tokens)), strict=True):
-            if not math.isfinite(nats):  # JSON would show null
+        said, written, none = "", list[WrittenToken](), repeat((), len(tokens))
+        nats = log_probabilities if self.logprobs else repeat(0.0, len(tokens))
+        # one by one: they are counted up to the one that completes a stop string
+        for token, log_probability, likely in zip(tokens, nats, top or none, strict=True):
+            if not math.isfinite(log_probability):  # JSON would show null
                 raise EngineFailed(f"{self.checkpoint.name} {NOT_FINITE}")
             self.tokens.append(token)
             text = self._detokenizer.feed((token,))
-            texts.add(token, nats, text, self._detokenizer.held, likely)
-            told += texts.release(self._watch.feed(text))
+            certain = self._matcher.feed(text)
+            if self._texts is None:
+                said += certain
+            else:
+                top_texts = tuple((other, self._text_of(other), value) for other, value in likely)
+                self._texts.add(WrittenToken(token, "", log_probability, top_texts), text, self._detokenizer.held)
+                written += self._texts.release(certain)
             if self.stopped:
-                told += texts.cut()
+                written += self._texts.cut() if self._texts is not None else ()
                 break
-        self._tell(told)
+        self._say(said, written)
         return self.stopped
 
     def finish(
@@ -429,17 +342,15 @@ class OutputProcessor:
         if (tokens[done:] or not self.tokens) and self.feed(tokens[done:], log_probabilities[done:], top[done:]):
             return
         left = self._detokenizer.finish()
-        if self._texts is not None:
-            self._finish_each(self._texts, left)
+        certain = self._matcher.feed(left) + self._matcher.finish()
+        if self._texts is None:
+            self._say(certain)
         else:
-            self._say(self._watch.feed(left) + self._watch.finish())
+            self._texts.settle(left)
+            released = self._texts.release(certain)
+            self._say("", [*released, *(self._texts.cut() if self.stopped else self._texts.end())])
         if not self.stopped and self.text != self.checkpoint.decode(tokens):
             raise EngineFailed("The parts of this answer do not join to its text.")
-
-    def _finish_each(self, texts: TokenTexts, left: str) -> None:
-        texts.settle(left)
-        told = texts.release(self._watch.feed(left) + self._watch.finish())
-        self._tell([*told, *(texts.cut() if self.stopped else texts.end())])
 
     def usage(self, read_tokens: int, timing: Timing | None) -> Usage:
         """What it took, up to now."""
@@ -454,11 +365,10 @@ class OutputProcessor:
         self._begin()
         return True
 
-    def _tell(self, tokens: Sequence[WrittenToken]) -> None:
-        self.written += tokens
-        self._say("".join(each.text for each in tokens), tokens)
-
     def _say(self, text: str, tokens: Sequence[WrittenToken] = ()) -> None:
+        """tokens: where they are wanted; the text is then theirs."""
+        text = "".join(token.text for token in tokens) or text
+        self.written += tokens
         if text or tokens:
             self._parts.append(text)
             if self._show is not None:

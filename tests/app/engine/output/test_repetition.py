@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.output.output_processor import MAX_PERIOD, is_repetitive, most_repeats, repeated_run, repeated_suffix
+from app.engine.output.output_processor import MAX_PERIOD, is_repetitive, most_repeats, repeated_run
 
 WORDS = dict(enumerate(["the", "dog", "sees", "ha", "very", ".", "1", "a", "house", "ja", "”", "la"]))
 IDS = {word: token for token, word in WORDS.items()}
@@ -39,7 +39,7 @@ def round_in(text: str, source: str = "", *, at_end: bool = False) -> bool:
 )
 def test_the_end_that_is_one_run(tokens: list[int], expected: int) -> None:
     run = tokens[len(tokens) - expected :]
-    assert list(repeated_suffix(tokens)) == run
+    assert list(repeated_run(tokens, at_end=True)) == run
     if tokens[-1:] != [1]:
         assert list(repeated_run(tokens)) == run
         for before, behind in (([90, 91], [92]), ([], [*range(60, 90)]), ([*range(60, 83)], [90] * 8)):
@@ -77,7 +77,7 @@ def test_what_stands_behind_a_circle_counts_only_where_the_end_alone_does() -> N
 def test_chance_makes_no_circle() -> None:
     chance = random.Random(3)
     texts = [[chance.randrange(40) for _ in range(chance.randrange(300))] for _ in range(300)]
-    assert not any(repeated_suffix(text) or repeated_run(text) for text in texts)
+    assert not any(repeated_run(text, at_end=True) or repeated_run(text) for text in texts)
 
 
 def spelt_out(tokens: list[int]) -> bool:

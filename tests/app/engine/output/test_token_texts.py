@@ -107,9 +107,9 @@ def test_text_that_a_stop_string_holds_back_keeps_its_tokens() -> None:
 
 def test_a_token_that_a_stop_string_begins_in_keeps_the_part_before_it() -> None:
     found = TokenTexts()
-    found.add(1, -1.0, "ab", 0)
-    found.add(2, -2.0, "cde", 0)
-    found.add(3, -3.0, "fg", 0)
+    found.add(WrittenToken(1, "", -1.0), "ab", 0)
+    found.add(WrittenToken(2, "", -2.0), "cde", 0)
+    found.add(WrittenToken(3, "", -3.0), "fg", 0)
     assert found.release("abc") == [WrittenToken(1, "ab", -1.0)]
     assert found.cut() == [WrittenToken(2, "c", -2.0)]
     assert found.release("de") == [WrittenToken(2, "cde", -2.0)]
@@ -118,8 +118,8 @@ def test_a_token_that_a_stop_string_begins_in_keeps_the_part_before_it() -> None
 
 def test_final_tokens_without_text_are_kept_unless_cut_by_a_stop_string() -> None:
     found = TokenTexts()
-    found.add(1, -1.0, "a", 0)
-    found.add(2, -2.0, "", 0)
+    found.add(WrittenToken(1, "", -1.0), "a", 0)
+    found.add(WrittenToken(2, "", -2.0), "", 0)
     assert found.release("a") == [WrittenToken(1, "a", -1.0)]
     assert found.cut() == []
     assert found.end() == [WrittenToken(2, "", -2.0)]
