@@ -201,7 +201,7 @@ def _usage_store(settings: Settings, metrics: Metrics) -> UsageStore:
 def _engine(settings: Settings, metrics: Metrics) -> Engine:
     # Imported here: tests and documentation need no device processes.
     from app.engine.async_engine import AsyncEngine
-    from app.engine.engine_settings import EngineSettings
+    from app.engine.interface import EngineSettings
 
     return AsyncEngine(settings.section(EngineSettings), metrics)
 

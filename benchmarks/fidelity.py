@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 import sacrebleu
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.engine_settings import EngineSettings
-from app.engine.interface import TranslationOptions
+from app.engine.interface import EngineSettings, TranslationOptions
 from app.translation import TextRequest, TranslatedText
 from app.translation.text_translator import Translator
 from benchmarks.fidelity_terms import holds, terms

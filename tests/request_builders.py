@@ -94,13 +94,15 @@ def attention_query(
     source: str | None, target: str | None = None, model: str | None = None, **options: Any
 ) -> AttentionQuery:
     selection, others = _split(AttentionSelection.__struct_fields__, options)
-    return AttentionQuery(source, target, model, AttentionSelection(**selection), **others)
+    return AttentionQuery(
+        source=source, target=target, model=model, selection=AttentionSelection(**selection), **others
+    )
 
 
 def walkthrough_query(
     source: str, target: str | None = None, model: str | None = None, **focus: Any
 ) -> WalkthroughQuery:
-    return WalkthroughQuery(source, target, model, WalkthroughFocus(**focus))
+    return WalkthroughQuery(source=source, target=target, model=model, focus=WalkthroughFocus(**focus))
 
 
 def gates_query(text: str, model: str | None = None, **options: Any) -> GatesQuery:
@@ -125,7 +127,7 @@ def inspect_attention(
 
 def changed(request: Any, **options: Any) -> Any:
     """The request with other options, wherever in it they are."""
-    own = {name: value for name, value in options.items() if name in request.__slots__}
+    own = {name: value for name, value in options.items() if name in {field.name for field in fields(request)}}
     inner = {name: value for name, value in options.items() if name not in own}
     if isinstance(request, TranslationRequest | TextRequest):
         decoding, others = _parts(inner)

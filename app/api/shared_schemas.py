@@ -42,7 +42,7 @@ class Step(BaseModel):
             "rank": step.rank,
             "entropy": round_nats(step.entropy),
             "top": [
-                {"id": each.id, "piece": each.piece, "text": each.text, "logprob": round_nats(each.log_probability)}
+                {"id": each.id, "piece": each.piece, "text": each.text, "logprob": round_nats(each.logprob)}
                 for each in step.top
             ],
         }

@@ -12,8 +12,7 @@ from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.placement import cpu_workers, device_names, worker_config
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.engine_settings import EngineSettings
-from app.engine.interface import ModelChange, ModelInfo, PoolStatus
+from app.engine.interface import EngineSettings, ModelChange, ModelInfo, PoolStatus
 from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
 from app.engine.registry.model_lifecycle import ModelLifecycle, load_message
@@ -25,6 +24,7 @@ from app.engine.tasks.gates_task import GatesTask
 from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.score_task import ScoreTask
 from app.engine.tasks.translation_task import TranslationTask
+from models.decoding.options import DecodingOptions
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +62,8 @@ class AsyncEngine:
         self._models: tuple[tuple[list[ModelVersion], list[set[str]]], list[ModelInfo]] = ([], []), []
 
         rooms = self.registry, self.admission, self.dispatcher
-        translation = TranslationTask(
-            *rooms, settings.beam_size, settings.length_penalty, slots=settings.slots_per_model
-        )
+        defaults = DecodingOptions(beam_size=settings.beam_size, length_penalty=settings.length_penalty)
+        translation = TranslationTask(*rooms, defaults, settings.slots_per_model)
         generation, attention = GenerationTask(*rooms), AttentionTask(*rooms, translation)
         self.check_room = self.admission.check_room
         self.translate, self.stream_translation = translation.translate, translation.stream

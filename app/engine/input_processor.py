@@ -9,42 +9,36 @@ that would be too large together with the changes with which it would fit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from app import errors
 from app.engine.admission import Demand
 from app.engine.interface import AttentionQuery, GenerationRequest, TranslationRequest
 from app.engine.registry.model_registry import ModelVersion
-from app.errors import AnswerTooLarge, InvalidRequest, UnknownCharacters
+from app.errors import AnswerTooLarge, InvalidRequest, TextTooLong, UnknownCharacters
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
 from models.decoding.options import MAX_REQUIRED_TERMS, DecodingOptions
-from models.inspection.selection import AttentionSelection
+from models.inspection.selection import AttentionSelection, SelectionError, resolve
 
 MOST_BEAM = 64
 
 
-def check_translation(job: TranslationRequest, widest: int) -> None:
+def check_translation(request: TranslationRequest, widest: int) -> None:
     """widest: the hypotheses that a model has slots for. InvalidRequest names the field and the limit."""
-    widest, beam_size, alternatives = min(widest, MOST_BEAM), job.options.decoding.beam_size, job.options.alternatives
-    if beam_size is not None:
-        _check_range("beam_size", beam_size, 1, widest)
-    if alternatives:
-        _check_range("alternatives", alternatives, 0, widest - 1)
-    if len(job.required) > MAX_REQUIRED_TERMS:
-        message = (
-            f"This text has {len(job.required)} terms to hold; a sentence takes {MAX_REQUIRED_TERMS}: send it in parts."
-        )
+    options, widest, terms = request.options, min(widest, MOST_BEAM), len(request.required)
+    for field, value, least, most in (
+        ("beam_size", options.decoding.beam_size, 1, widest),
+        ("alternatives", options.alternatives or None, 0, widest - 1),
+    ):
+        if value is not None and not least <= value <= most:
+            raise InvalidRequest(f"{field} is {value:g}; this service takes {least:g} to {most:g}.", field=field)
+    if terms > MAX_REQUIRED_TERMS:
+        message = f"This text has {terms} terms to hold; a sentence takes {MAX_REQUIRED_TERMS}: send it in parts."
         raise InvalidRequest(message, field="glossary")
-
-
-def _check_range(field: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:  # true of NaN too
-        raise InvalidRequest(f"{field} is {value:g}; this service takes {least:g} to {most:g}.", field=field)
 
 
 class AttentionSize(NamedTuple):
@@ -53,27 +47,26 @@ class AttentionSize(NamedTuple):
     weights: int
     rollout: int
 
-    def fits(self, job: AttentionQuery) -> bool:
-        return sum(self) <= job.max_values and self.rollout <= job.max_digits
+    def fits(self, query: AttentionQuery) -> bool:
+        return sum(self) <= query.max_values and self.rollout <= query.max_digits
 
 
 def check_attention_size(
-    config: CheckpointConfig, job: AttentionQuery, source_tokens: int, input_tokens: int, likely: int = 0
+    config: CheckpointConfig, query: AttentionQuery, source_tokens: int, input_tokens: int, likely: int = 0
 ) -> None:
-    """AnswerTooLarge if the answer would hold more numbers than the job allows; InvalidRequest for layers or heads that
-    the network does not have. input_tokens: what the decoder reads; at least so many, while the target is still to be
-    found, and then likely so many: what is suggested fits these too, if anything does. A network that does not say how
-    many layers and heads it has is left to the device."""
-    size = attention_size(config, job, source_tokens, input_tokens)
-    if size.fits(job):
+    """AnswerTooLarge if the answer would hold more numbers than the query allows; InvalidRequest for layers or heads
+    that the network does not have. input_tokens: what the decoder reads; at least so many, while the target is still
+    to be found, and then likely so many: what is suggested fits these too, if anything does."""
+    size = attention_size(config, query, source_tokens, input_tokens)
+    if size.fits(query):
         return
-    suggest = fitting_changes(config, job, source_tokens, (max(likely, input_tokens), input_tokens))
-    rollout = "rollout" in job.selection.include
-    if sum(size) <= job.max_values:
-        values, limit, what = size.rollout, job.max_digits, "numbers in its rollout, always digits,"
+    suggest = fitting_changes(config, query, source_tokens, (max(likely, input_tokens), input_tokens))
+    rollout = "rollout" in query.selection.include
+    if sum(size) <= query.max_values:
+        values, limit, what = size.rollout, query.max_digits, "numbers in its rollout, always digits,"
         field, ways = "include", "leave it out"
     else:
-        values, limit, what, field = sum(size), job.max_values, "weights", "kinds"
+        values, limit, what, field = sum(size), query.max_values, "weights", "kinds"
         ways = "select fewer kinds, layers or heads, reduce them to their mean," + " leave out the rollout," * rollout
         if suggest is not None and "encoding" in suggest:
             ways = f'take them as bytes ("encoding": "{suggest["encoding"]}"), {ways}'
@@ -87,45 +80,44 @@ def check_attention_size(
 
 
 def fitting_changes(
-    config: CheckpointConfig, job: AttentionQuery, source_tokens: int, targets: Sequence[int]
+    config: CheckpointConfig, query: AttentionQuery, source_tokens: int, targets: Sequence[int]
 ) -> dict[str, Any] | None:
     """What to change in the request so that it fits the first of these lengths of the target that anything fits."""
-    changes = list(smaller_requests(job))
     for length in targets:
-        for change, then in changes:
-            if attention_size(config, then, source_tokens, length).fits(then):
-                return change
+        for smaller in smaller_queries(query):
+            if attention_size(config, smaller, source_tokens, length).fits(smaller):
+                return changed_fields(query, smaller)
     return None
 
 
 def attention_size(
-    config: CheckpointConfig, job: AttentionQuery, source_tokens: int, input_tokens: int
+    config: CheckpointConfig, query: AttentionQuery, source_tokens: int, input_tokens: int
 ) -> AttentionSize:
-    selection = job.selection
+    selection, shape = query.selection, config.architecture
     lengths = {
         "encoder": ("encoder_layers", source_tokens * source_tokens),
         "decoder": ("decoder_layers", input_tokens * input_tokens),
         "cross": ("decoder_layers", input_tokens * source_tokens),
     }
-    heads = selected_count(selection.heads, config.architecture.get("heads"), "head")
+    heads = selected_count(selection.heads, shape["heads"], "head")
     heads = 1 if selection.reduce_heads != "none" else heads
     weights = 0
     for layers, size in (lengths[kind] for kind in dict.fromkeys(selection.kinds)):
-        count = selected_count(selection.layers, config.architecture.get(layers), "layer")
+        count = selected_count(selection.layers, shape[layers], "layer")
         weights += (1 if selection.reduce_layers != "none" else count) * heads * size
     rollout = source_tokens * (source_tokens + input_tokens) if "rollout" in selection.include else 0
     return AttentionSize(weights, rollout)
 
 
-def smaller_requests(job: AttentionQuery) -> Iterator[tuple[dict[str, Any], AttentionQuery]]:
-    """Fields to change in the request, those that lose least first, and the query that it then is."""
-    as_bytes: tuple[dict[str, Any], AttentionQuery] = {"encoding": "u16"}, replace(job, max_values=job.max_bytes)
-    packs = job.max_bytes > job.max_values
-    if packs:
-        yield as_bytes
-    for change, start in [({}, job), as_bytes][: 1 + packs]:
-        for then in reductions(start.selection, one_map=job.one_map):
-            yield change | changed_fields(job.selection, then), replace(start, selection=then)
+def smaller_queries(query: AttentionQuery) -> Iterator[AttentionQuery]:
+    """The same inspection with less in its answer; first what loses least."""
+    starts = [query]
+    if query.max_bytes > query.max_values:
+        starts.append(replace(query, max_values=query.max_bytes))
+        yield starts[1]
+    for start in starts:
+        for selection in reductions(start.selection, one_map=query.one_map):
+            yield replace(start, selection=selection)
 
 
 def reductions(selection: AttentionSelection, *, one_map: bool) -> Iterator[AttentionSelection]:
@@ -143,30 +135,25 @@ def reductions(selection: AttentionSelection, *, one_map: bool) -> Iterator[Atte
         yield from (start, structs.replace(start, **heads), structs.replace(start, **heads, **layers))
 
 
-def changed_fields(selection: AttentionSelection, then: AttentionSelection) -> dict[str, Any]:
+def changed_fields(query: AttentionQuery, smaller: AttentionQuery) -> dict[str, Any]:
     """In the fields of a request."""
-    found: dict[str, Any] = {}
-    if (then.reduce_heads, then.reduce_layers) != (selection.reduce_heads, selection.reduce_layers):
-        found["reduce"] = {"heads": then.reduce_heads, "layers": then.reduce_layers}
-    if then.include != selection.include:
-        found["include"] = list(then.include)
-    if then.kinds != selection.kinds:
-        found["kinds"] = list(then.kinds)
-    return found
+    before, then = query.selection, smaller.selection
+    changed: dict[str, Any] = {} if smaller.max_values == query.max_values else {"encoding": "u16"}
+    if (then.reduce_heads, then.reduce_layers) != (before.reduce_heads, before.reduce_layers):
+        changed["reduce"] = {"heads": then.reduce_heads, "layers": then.reduce_layers}
+    for name in ("include", "kinds"):
+        if (chosen := getattr(then, name)) != getattr(before, name):
+            changed[name] = list(chosen)
+    return changed
 
 
-def selected_count(numbers: Sequence[int] | None, count: Any, noun: str) -> int:
-    """How many of `count` layers or heads are meant; 0 where that cannot be said. InvalidRequest, in the device's
-    words, for a number that there is not: before a translation is made for it."""
-    if not isinstance(count, int):
-        return 0
-    if numbers is None:
-        return count
-    for number in numbers:
-        if not -count <= number < count:
-            message = f"There is no {noun} {number}: this model has {count} ({noun}s 0 to {count - 1})."
-            raise InvalidRequest(message, field=f"{noun}s")
-    return len({number % count for number in numbers})
+def selected_count(numbers: Sequence[int] | None, count: int, noun: str) -> int:
+    """How many of `count` layers, heads or units are meant. InvalidRequest, in the device's words, for a number that
+    there is not: before a translation is made for it."""
+    try:
+        return len(resolve(numbers, count, noun))
+    except SelectionError as error:
+        raise InvalidRequest(str(error), field=error.field) from None
 
 
 T = TypeVar("T")
@@ -178,54 +165,53 @@ async def run_tokenizer(characters: int, tokenize: Callable[[], T]) -> T:
     return tokenize() if characters <= LONG_CHARACTERS else await asyncio.to_thread(tokenize)
 
 
+def refuse_long(noun: str, count: int, most: int, field_name: str, way_out: str = "Send it in parts.") -> None:
+    if count > most:
+        message = f"This {noun} has {count:,} tokens; the model takes {most:,}. {way_out}"
+        raise TextTooLong(message, field=field_name)
+
+
 def source_token_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
     """What the encoder reads; () for a text without tokens."""
-    source = checkpoint.source_ids(text)
-    most = checkpoint.config.max_source_tokens
-    if len(source) > most:
-        raise errors.TextTooLong(
-            f"This text has {len(source):,} tokens; the model takes {most:,}. Send it in parts.", field=field_name
-        )
-    config = checkpoint.config
+    source, config = checkpoint.source_ids(text), checkpoint.config
+    refuse_long("text", len(source), config.max_source_tokens, field_name)
     return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
+
+
+def required_source_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
+    """The same; InvalidRequest for a text without tokens."""
+    if source := source_token_ids(checkpoint, text, "source"):
+        return source
+    raise InvalidRequest("The source has no tokens that the model reads.", field="source")
 
 
 def check_given_source(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
     """A source that was given as ids, without what the checkpoint puts around them."""
-    tokenizer, most = checkpoint.tokenizers["source"], checkpoint.config.max_source_tokens
-    if unknown := [each for each in ids if each >= tokenizer.size]:
-        raise errors.InvalidRequest(
-            f"There is no token {unknown[0]:,}: this model's source vocabulary has {tokenizer.size:,} (0 to"
-            f" {tokenizer.size - 1:,}).",
-            field="source_ids",
-        )
-    if (padding := checkpoint.config.architecture.get("pad")) in ids:
-        raise errors.InvalidRequest(
-            f"Token {padding:,} is padding, which stands for nothing and is never read: leave it out.",
-            field="source_ids",
-        )
-    around = len(checkpoint.source_prefix(ids)) + len(checkpoint.config.source_suffix)
-    if len(ids) + around > most:
-        raise errors.TextTooLong(
-            f"This source has {len(ids) + around:,} tokens; the model takes {most:,}. Send it in parts.",
-            field="source_ids",
-        )
+    size, config = checkpoint.tokenizers["source"].size, checkpoint.config
+    if unknown := [token for token in ids if token >= size]:
+        message = f"There is no token {unknown[0]:,}: this model's source vocabulary has {size:,} (0 to {size - 1:,})."
+        raise InvalidRequest(message, field="source_ids")
+    if (padding := config.architecture.get("pad")) in ids:
+        message = f"Token {padding:,} is padding, which stands for nothing and is never read: leave it out."
+        raise InvalidRequest(message, field="source_ids")
+    around = len(checkpoint.source_prefix(ids)) + len(config.source_suffix)
+    refuse_long("source", len(ids) + around, config.max_source_tokens, "source_ids")
 
 
 def target_token_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
     """A target that was given, or its beginning, without its start token. A text without tokens is refused, for nothing
     would be forced; and so is one of unknown tokens alone, which say nothing of that text."""
     writer = checkpoint.tokenizers["target"]
-    target = writer.encode(text)
+    target, unknown = writer.encode(text), writer.special.unknown
     refuse_long_target(checkpoint, target, field_name)
     if not target:
-        raise errors.InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
-    if writer.special.unknown in target:
-        said = {text[each.start : each.end].strip(): each.id for each in writer.pieces(text)}
-        said.pop("", None)
-        if set(said.values()) <= {writer.special.unknown}:
-            raise errors.UnknownCharacters(
-                f"{checkpoint.name} has no token for {quoted_parts(list(said))}: send a {field_name} in the language"
+        raise InvalidRequest(f"The {field_name} has no tokens that the model writes.", field=field_name)
+    if unknown in target:
+        parts = {text[piece.start : piece.end].strip(): piece.id for piece in writer.pieces(text)}
+        parts.pop("", None)
+        if set(parts.values()) <= {unknown}:
+            raise UnknownCharacters(
+                f"{checkpoint.name} has no token for {quoted_parts(list(parts))}: send a {field_name} in the language"
                 " that it writes.",
                 field=field_name,
             )
@@ -233,24 +219,19 @@ def target_token_ids(checkpoint: Checkpoint, text: str, field_name: str = "targe
 
 
 def refuse_long_target(checkpoint: Checkpoint, target: Sequence[int], field_name: str) -> None:
-    """TextTooLong for a target of more tokens than the model takes."""
-    most = checkpoint.config.max_new_tokens
-    if len(target) > most:
-        raise errors.TextTooLong(
-            f"This {field_name} has {len(target):,} tokens; the model takes {most:,}. Send a shorter one.",
-            field=field_name,
-        )
+    refuse_long(field_name, len(target), checkpoint.config.max_new_tokens, field_name, "Send a shorter one.")
+
+
+def refuse_long_prompt(checkpoint: Checkpoint, prompt: Sequence[int]) -> None:
+    refuse_long("prompt", len(prompt), checkpoint.config.max_new_tokens, "prompt", "Send its last part.")
 
 
 def refuse_unknown_characters(checkpoint: Checkpoint, text: str, field_name: str) -> None:
     """UnknownCharacters for a text of a lyricist that holds what its vocabulary does not."""
-    unknown = checkpoint.tokenizers["target"].unknown(text)
-    if unknown:
-        raise errors.UnknownCharacters(
-            f"{checkpoint.name} has never seen {quoted_parts(unknown)}: leave {'it' if len(unknown) == 1 else 'them'}"
-            " out.",
-            field=field_name,
-        )
+    if unknown := checkpoint.tokenizers["target"].unknown(text):
+        them = "it" if len(unknown) == 1 else "them"
+        message = f"{checkpoint.name} has never seen {quoted_parts(unknown)}: leave {them} out."
+        raise UnknownCharacters(message, field=field_name)
 
 
 def quoted_parts(parts: Sequence[str]) -> str:
@@ -258,65 +239,50 @@ def quoted_parts(parts: Sequence[str]) -> str:
     return " ".join(part if part.isprintable() and part.strip() else repr(part) for part in parts[:5])
 
 
-def lyrics_token_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
-    """A whole text for a lyricist to read, its start token first where it has one."""
-    tokens, most = checkpoint.target_ids(text), checkpoint.config.max_new_tokens
-    if len(tokens) > most:
-        raise errors.TextTooLong(
-            f"This text has {len(tokens):,} tokens; the model takes {most:,}. Send it in parts.", field="text"
-        )
-    return tokens
+def lyrics_token_ids(checkpoint: Checkpoint, text: str, *, only_known: bool) -> list[int]:
+    """A whole text for a lyricist to read, its start token first where it has one. only_known: UnknownCharacters for
+    what its vocabulary does not hold."""
+    if only_known:
+        refuse_unknown_characters(checkpoint, text, "text")
+    tokens = checkpoint.target_ids(text)
+    refuse_long("text", len(tokens), checkpoint.config.max_new_tokens, "text")
+    return list(tokens)
 
 
 def given_prompt_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, ...]:
     """A prompt that was given as tokens, its start token first where the model has one."""
-    tokenizer = checkpoint.tokenizers["target"]
+    tokenizer, start = checkpoint.tokenizers["target"], checkpoint.config.target_prefix
     size, special = tokenizer.size, tokenizer.special
-    if unknown := [each for each in ids if not 0 <= each < size]:
-        raise errors.InvalidRequest(
-            f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,}).",
-            field="prompt",
-        )
-    if empty := [each for each in ids if each in (special.pad, special.unknown)]:
-        raise errors.InvalidRequest(
-            f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out.", field="prompt"
-        )
-    start = checkpoint.config.target_prefix
+    if unknown := [token for token in ids if not 0 <= token < size]:
+        message = f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,})."
+        raise InvalidRequest(message, field="prompt")
+    if empty := [token for token in ids if token in (special.pad, special.unknown)]:
+        message = f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out."
+        raise InvalidRequest(message, field="prompt")
     return tuple(ids) if tuple(ids[: len(start)]) == start else (*start, *ids)
 
 
-def prompt_token_ids(checkpoint: Checkpoint, job: GenerationRequest) -> tuple[int, ...]:
+def prompt_token_ids(checkpoint: Checkpoint, request: GenerationRequest) -> tuple[int, ...]:
     """What a lyricist continues."""
-    most = checkpoint.config.max_new_tokens
-    wanted = job.decoding.max_new_tokens
+    wanted, most = request.decoding.max_new_tokens, checkpoint.config.max_new_tokens
     if wanted is not None and wanted > most:
-        raise errors.InvalidRequest(
-            f"{checkpoint.name} writes at most {most:,} tokens at once, not {wanted:,}.",
-            field="max_new_tokens",
-        )
-    if job.prompt_ids is None:
-        refuse_unknown_characters(checkpoint, job.prompt, "prompt")
-        prompt = checkpoint.target_ids(job.prompt)
+        message = f"{checkpoint.name} writes at most {most:,} tokens at once, not {wanted:,}."
+        raise InvalidRequest(message, field="max_new_tokens")
+    if request.prompt_ids is None:
+        refuse_unknown_characters(checkpoint, request.prompt, "prompt")
+        prompt = checkpoint.target_ids(request.prompt)
     else:
-        prompt = given_prompt_ids(checkpoint, job.prompt_ids)
+        prompt = given_prompt_ids(checkpoint, request.prompt_ids)
     if not prompt:
-        raise errors.InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
-    if len(prompt) > most:
-        raise errors.TextTooLong(
-            f"This prompt has {len(prompt):,} tokens; the model takes {most:,}. Send its last part.",
-            field="prompt",
-        )
+        raise InvalidRequest("The prompt is empty: give at least one character to continue.", field="prompt")
+    refuse_long_prompt(checkpoint, prompt)
     return prompt
 
 
 UNKNOWN_CHARACTER = "\ue000"  # a character that no vocabulary has, and which therefore is a token by itself
 MIN_BEAM_WITH_TERMS = 4  # hypotheses that hold terms are searched beside what the model would write
-TERM_CONTEXTS = (
-    "",
-    "a ",
-    "(",
-    UNKNOWN_CHARACTER,
-)  # a text's beginning, the middle of a sentence, and no space before the term
+# a text's beginning, the middle of a sentence, and no space before the term
+TERM_CONTEXTS = ("", "a ", "(", UNKNOWN_CHARACTER)
 TokenRun = tuple[int, ...]
 
 
@@ -325,7 +291,7 @@ def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
     if not prefix.strip():
         return ()
     ids, never = target_token_ids(checkpoint, prefix, "prefix"), unwritable_tokens(checkpoint)
-    if unknown := _parts_of_tokens(checkpoint, prefix, never):
+    if unknown := parts_of_tokens(checkpoint, prefix, never):
         raise UnknownCharacters(
             f"{checkpoint.name} has no token for {quoted_parts(unknown)}: begin the translation without it.",
             field="prefix",
@@ -347,22 +313,19 @@ def required_token_runs(checkpoint: Checkpoint, terms: Sequence[Sequence[str]]) 
 
 def _writable_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[TokenRun, ...]:
     never = unwritable_tokens(checkpoint)
-    found = dict.fromkeys(run for form in forms for run in _standalone_runs(checkpoint, form.strip()))
-    if writable := tuple(run for run in found if never.isdisjoint(run)):
+    runs = dict.fromkeys(run for form in forms for run in _standalone_runs(checkpoint, form.strip()))
+    if writable := tuple(run for run in runs if never.isdisjoint(run)):
         return writable
-    shown = " or ".join(map(repr, forms[:3])) or "''"
-    if not found:
-        message = f"The term {shown} has no tokens that {checkpoint.name} writes: leave it out."
-        raise InvalidRequest(message, field="glossary")
-    unknown = list(dict.fromkeys(part for form in forms for part in _parts_of_tokens(checkpoint, form, never)))
-    message = (
-        f"{checkpoint.name} cannot write the term {shown}: it has no token for {quoted_parts(unknown)}; leave it out."
-    )
+    name, shown = checkpoint.name, " or ".join(map(repr, forms[:3])) or "''"
+    if not runs:
+        raise InvalidRequest(f"The term {shown} has no tokens that {name} writes: leave it out.", field="glossary")
+    unknown = list(dict.fromkeys(part for form in forms for part in parts_of_tokens(checkpoint, form, never)))
+    message = f"{name} cannot write the term {shown}: it has no token for {quoted_parts(unknown)}; leave it out."
     raise UnknownCharacters(message, field="glossary")
 
 
-def _parts_of_tokens(checkpoint: Checkpoint, text: str, never: frozenset[int]) -> list[str]:
-    """Of a text, each part whose token is among these, once."""
+def parts_of_tokens(checkpoint: Checkpoint, text: str, never: Collection[int]) -> list[str]:
+    """The parts of a text whose tokens are among these, each once."""
     pieces = checkpoint.tokenizers["target"].pieces(text)
     return list(dict.fromkeys(text[piece.start : piece.end] for piece in pieces if piece.id in never))
 

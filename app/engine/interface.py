@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from app.engine.output.text_stream import TextStream, WrittenToken
 from app.engine.registry.training_curves import TrainingCurves
 from models.decoding.options import DecodingOptions
-from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough
+from models.inspection.results import AttentionFindings, AttentionMap, Candidate, GateSummary, Walkthrough
 from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
 
 GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
@@ -55,16 +56,6 @@ class GatesQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class LikelyToken:
-    """A token that might have come; `text` as it reads by itself, "" for special tokens."""
-
-    id: int
-    piece: str
-    text: str
-    log_probability: float
-
-
-@dataclass(frozen=True, slots=True)
 class TokenExpectation:
     """What was expected at one place. log_probability, rank (1 is the likeliest): of the token that came there; None
     where none did. entropy of all that might have come; top: the likeliest, best first."""
@@ -72,7 +63,7 @@ class TokenExpectation:
     log_probability: float | None
     rank: int | None
     entropy: float
-    top: tuple[LikelyToken, ...]
+    top: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,26 +116,39 @@ class ScoreResult:
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionQuery:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceQuery:
     """An inspection of one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target`
-    None: the model's own translation, which begins with `prefix` and is searched for as `decoding` says.
+    None: the model's own translation, which begins with `prefix` and is searched for as `decoding` says."""
+
+    source: str | None
+    target: str | None = None
+    model: str | None = None
+    source_ids: tuple[int, ...] | None = None
+    prefix: str | None = None
+    decoding: DecodingOptions = DEFAULT_DECODING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionQuery(SentenceQuery):
+    """Attention maps and findings of one forward pass.
 
     More weights than max_values are refused; max_bytes of them would not be, were they returned as bytes. max_digits:
     limit of what is digits in any encoding, the rollout. one_map: the answer has room for one map, of cross-attention.
     """
 
-    source: str | None
-    target: str | None = None
-    model: str | None = None
     selection: AttentionSelection = ALL_MAPS
     max_values: int = 262_144
     max_bytes: int = 1_048_576
     max_digits: int = 262_144
     one_map: bool = False
-    source_ids: tuple[int, ...] | None = None
-    prefix: str | None = None
-    decoding: DecodingOptions = DEFAULT_DECODING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkthroughQuery(SentenceQuery):
+    """Every intermediate of one forward pass, as the focus sees it."""
+
+    focus: WalkthroughFocus = DEFAULT_FOCUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +194,6 @@ class AttentionResult:
     max_source_tokens: int = 256
     max_target_tokens: int = 256
     took: InspectionTimings = InspectionTimings()
-
-
-@dataclass(frozen=True, slots=True)
-class WalkthroughQuery:
-    """One forward pass, as the focus sees it. target None: the model's own translation."""
-
-    source: str
-    target: str | None = None
-    model: str | None = None
-    focus: WalkthroughFocus = DEFAULT_FOCUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +349,32 @@ class PoolStatus:
     problems: tuple[str, ...]  # one sentence each: checkpoints that were not loaded, devices that are down
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """The engine's section of `app.settings`, which says what each field means. Times in seconds."""
+
+    checkpoints: Path
+    devices: str = "auto"
+    cpu_threads: int = 0
+    cpu_workers: int = 1
+    precision: str = "auto"
+    slots_per_model: int = 64
+    max_inflight_requests: int = 1024
+    max_queued_source_tokens: int = 65_536
+    max_queue_age_s: float = 30.0
+    request_timeout_s: float = 60.0
+    stream_interval_ms: float = 20.0
+    beam_size: int = 4
+    length_penalty: float = 1.0
+    max_new_tokens: int = 1024
+    drain_timeout_s: float = 20.0
+    worker_start_timeout_s: float = 60.0
+    worker_hang_timeout_s: float = 10.0
+    prefill_tokens: int = 2048
+    log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
 class Engine(Protocol):
     """What `app.api` sees of the pool. Every method may raise `EngineError`s."""
 
@@ -370,8 +390,8 @@ class Engine(Protocol):
         """Raises what the smallest request would be refused with now; cheap, before anything of it is parsed."""
         ...
 
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        """Answers in the order of `jobs`; admitted or refused together."""
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        """Answers in the order of `requests`; admitted or refused together."""
         ...
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
@@ -387,26 +407,28 @@ class Engine(Protocol):
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
-        """Of texts and their translations, whoever made these; () where one of the two has no tokens."""
+        """The aligned words of each text and its translation; () where one of the two has no tokens."""
         ...
 
-    async def generate(self, job: GenerationRequest) -> GenerationResult: ...
+    async def generate(self, request: GenerationRequest) -> GenerationResult: ...
 
-    def stream_translation(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+    def stream_translation(
+        self, request: TranslationRequest
+    ) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         """The same answer, its text as it is found. Until the context is open nothing has been said."""
         ...
 
     def stream_generation(
-        self, job: GenerationRequest
+        self, request: GenerationRequest
     ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]: ...
 
-    async def attention(self, job: AttentionQuery) -> AttentionResult: ...
+    async def attention(self, query: AttentionQuery) -> AttentionResult: ...
 
-    async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult: ...
+    async def walkthrough(self, query: WalkthroughQuery) -> WalkthroughResult: ...
 
-    async def gates(self, job: GatesQuery) -> GatesResult: ...
+    async def gates(self, query: GatesQuery) -> GatesResult: ...
 
-    async def score(self, job: ScoreQuery) -> ScoreResult: ...
+    async def score(self, query: ScoreQuery) -> ScoreResult: ...
 
     async def load_model(self, name: str) -> ModelChange:
         """Serve a folder that is not served yet; names are those of the folders among the checkpoints."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.main import VERSION, create_app
 from app.settings import Settings
 from tests.app.api.client import Client

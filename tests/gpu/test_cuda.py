@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 import torch
 
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
 from models.backends import select

@@ -120,7 +120,7 @@ def _prompt_tokens(result: ScoreResult) -> list[ChoiceToken]:
         if step is None or step.log_probability is None:
             tokens.append(ChoiceToken(text, None, None))
             continue
-        candidates = [(each.text or each.piece, each.log_probability) for each in step.top]
+        candidates = [(each.text or each.piece, each.logprob) for each in step.top]
         top = top_logprobs(candidates, text, step.log_probability)
         tokens.append(ChoiceToken(text, top[text], top))
     return tokens

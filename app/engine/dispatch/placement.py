@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.engine.protocol.messages import Configure
 
 MAX_CPU_WORKERS = 4

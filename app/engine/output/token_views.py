@@ -9,19 +9,19 @@ import math
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 
 import numpy as np
 from msgspec import structs
 
-from app.engine.interface import FloatArray, LikelyToken, NetworkFacts, TokenExpectation, TokenView
+from app.engine.interface import FloatArray, NetworkFacts, TokenExpectation, TokenView
 from app.engine.output.output_processor import BYTE_PIECE, Detokenizer
 from app.engine.protocol import messages as m
 from models.checkpoint import WEIGHTS, Checkpoint
-from models.decoding.options import DecodingOptions, Hypothesis
-from models.inspection.results import AttentionFindings, OutputStep, Walkthrough, WalkthroughStep
+from models.inspection.results import AttentionFindings, Candidate, OutputStep, Walkthrough
 from models.tokenizer import Tokenizer, is_language
 
 # kana and Chinese characters, written without spaces
@@ -66,7 +66,8 @@ def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView
 
     found, behind = list[TokenView](), None
     for token in reversed(tokens):
-        if behind is not None and is_byte_of(token, behind):
+        is_byte = BYTE_PIECE.fullmatch(token.piece) is not None
+        if behind is not None and is_byte and token.start is not None and token.start == token.end == behind.start:
             found.append(replace(token, word=behind.word))
         else:
             found.append(replace(token, word=word(token)))
@@ -81,32 +82,24 @@ def sentence_word_spans(tokens: Sequence[TokenView], text: str) -> list[tuple[in
     return word_spans(text)
 
 
-def is_byte_of(token: TokenView, behind: TokenView) -> bool:
-    """Whether it is a byte of the character that the next token with a text begins with."""
-    is_byte = BYTE_PIECE.fullmatch(token.piece) is not None
-    return is_byte and token.start is not None and token.start == token.end == behind.start
-
-
-def text_tokens(tokenizer: Tokenizer, text: str) -> list[TokenView]:
+def text_tokens(tokenizer: Tokenizer, text: str) -> tuple[TokenView, ...]:
     """The tokens of a text that was given."""
-    return [
-        TokenView(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in tokenizer.pieces(text)
-    ]
+    pieces = tokenizer.pieces(text)
+    views = [TokenView(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in pieces]
+    return with_word_numbers(views, text)
 
 
-def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
+def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[TokenView, ...]:
     """The tokens of a text that a model wrote: each stands where the text grows by decoding one more."""
     detokenizer, views, end = Detokenizer(tokenizer), list[TokenView](), 0
     grown = [detokenizer.feed([token]) for token in ids]
     if grown:
         grown[-1] += detokenizer.finish()
     for token, text in zip(ids, grown, strict=True):
-        start, end = end, end + len(text)
+        end += len(text)
         shown = text.lstrip()
-        views.append(
-            TokenView(token, tokenizer.piece(token), shown, start + len(text) - len(shown), end, special=False)
-        )
-    return views
+        views.append(TokenView(token, tokenizer.piece(token), shown, end - len(shown), end, special=False))
+    return with_word_numbers(views, "".join(grown))
 
 
 def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
@@ -116,16 +109,15 @@ def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
 
 def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> AttentionFindings:
     """With the texts of tokens, which devices know by number alone."""
-    writer = checkpoint.tokenizers["target"]
+    writer, steps, without = checkpoint.tokenizers["target"], findings.steps, findings.ablation
 
     def read(step: OutputStep) -> OutputStep:
-        top = [
-            structs.replace(each, piece=writer.piece(each.id), text=text_alone(writer, each.id)) for each in step.top
-        ]
+        names = [(writer.piece(each.id), text_alone(writer, each.id)) for each in step.top]
+        top = [Candidate(each.id, each.logprob, *name) for each, name in zip(step.top, names, strict=True)]
         return structs.replace(step, top=top)
 
-    steps = None if findings.steps is None else [read(step) for step in findings.steps]
-    without = findings.ablation
+    if steps is not None:
+        steps = [read(step) for step in steps]
     if without is not None:
         without = structs.replace(without, text_after=checkpoint.decode(without.tokens))
     return structs.replace(findings, steps=steps, ablation=without)
@@ -134,13 +126,13 @@ def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> Attention
 def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> Walkthrough:
     """With the texts of the tokens that values are of."""
     writer = checkpoint.tokenizers["target"]
-
-    def read(step: WalkthroughStep) -> WalkthroughStep:
-        if step.indices is None:
-            return step
-        return structs.replace(step, texts=tuple(text_alone(writer, token) for token in step.indices))
-
-    return structs.replace(walkthrough, steps=tuple(map(read, walkthrough.steps)))
+    steps = tuple(
+        step
+        if step.indices is None
+        else structs.replace(step, texts=tuple(text_alone(writer, token) for token in step.indices))
+        for step in walkthrough.steps
+    )
+    return structs.replace(walkthrough, steps=steps)
 
 
 def text_alone(tokenizer: Tokenizer, token: int) -> str:
@@ -154,35 +146,31 @@ def network_facts(checkpoint: Checkpoint) -> NetworkFacts:
     return NetworkFacts(checkpoint.config.files.get(WEIGHTS), *(shape[name] for name in names))
 
 
-TokenNames = Callable[[int], tuple[str, str]]  # of a token: its piece, and how it reads by itself
-
-
 def float_array(part: m.FloatTensor) -> FloatArray:
     return np.frombuffer(part.data, dtype="<f4").reshape(part.shape)
 
 
 def token_expectations(tokenizer: Tokenizer, expected: m.ExpectedTokens) -> tuple[TokenExpectation, ...]:
-    """One for each place; where nothing came, it has no rank."""
-    came: list[float | None] = [float(each) for each in float_array(expected.log_probabilities)]
-    ranks: list[int | None] = list(expected.ranks)
-    entropies = float_array(expected.entropies).tolist()
-    missing: list[None] = [None] * (len(entropies) - len(ranks))
-    log_probabilities = float_array(expected.top_log_probabilities).tolist()
-    names: TokenNames = cache(lambda token: (tokenizer.piece(token), tokenizer.decode([token])))
-    return tuple(
-        TokenExpectation(log_probability, rank, entropy, _likely_tokens(names, tokenizer.size, tokens, nats))
-        for log_probability, rank, entropy, tokens, nats in zip(
-            [*came, *missing], [*ranks, *missing], entropies, expected.tokens, log_probabilities, strict=True
+    """One for each place; where nothing came, it has no rank. Tokens that can never come are left out of the likeliest,
+    and so are numbers that the vocabulary has no name for."""
+    entropies, tops = (float_array(part).tolist() for part in (expected.entropies, expected.top_log_probabilities))
+    came = zip_longest(float_array(expected.log_probabilities).tolist(), expected.ranks, entropies)
+
+    @cache
+    def candidate_text(token: int) -> tuple[str, str]:
+        return tokenizer.piece(token), tokenizer.decode([token])
+
+    def likeliest(tokens: list[int], nats: list[float]) -> tuple[Candidate, ...]:
+        candidates = zip(tokens, nats, strict=True)
+        return tuple(
+            Candidate(token, logprob, *candidate_text(token))
+            for token, logprob in candidates
+            if logprob > -math.inf and token < tokenizer.size
         )
-    )
 
-
-def _likely_tokens(names: TokenNames, size: int, tokens: list[int], nats: list[float]) -> tuple[LikelyToken, ...]:
-    """What can never come is left out, and so is what the vocabulary has no name for."""
     return tuple(
-        LikelyToken(token, *names(token), each)
-        for token, each in zip(tokens, nats, strict=True)
-        if each > -math.inf and token < size
+        TokenExpectation(log_probability, rank, entropy, likeliest(tokens, nats))
+        for (log_probability, rank, entropy), tokens, nats in zip(came, expected.tokens, tops, strict=True)
     )
 
 
@@ -212,11 +200,10 @@ def source_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int] | N
         assert text is not None
         ids, middle = reader.encode(text), text_tokens(reader, text)
     else:
-        middle = decoded_tokens(reader, ids)
-        text = reader.decode(ids)
+        text, middle = reader.decode(ids), decoded_tokens(reader, ids)
     before = special_tokens(reader, checkpoint.source_prefix(ids))
     behind = special_tokens(reader, config.source_suffix)
-    return SourceSide(text, (*before, *with_word_numbers(middle, text), *behind), len(before), len(behind))
+    return SourceSide(text, (*before, *middle, *behind), len(before), len(behind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,24 +217,13 @@ class TargetSide:
     finished: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceSides:
-    """found: the model's own translation behind `prefix`, where the target was not given; decoding: how it was searched
-    for, or would have been."""
-
-    source: SourceSide
-    target: TargetSide
-    found: Hypothesis | None
-    decoding: DecodingOptions
-    prefix: tuple[int, ...] = ()
-
-
 def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *, finished: bool) -> TargetSide:
     """text: the one that was given, or None for a text that a model wrote as `ids`, which has no special tokens."""
     writer, config = checkpoint.tokenizers["target"], checkpoint.config
-    written: Sequence[TokenView] = decoded_tokens(writer, ids) if text is None else text_tokens(writer, text)
-    text = checkpoint.decode(ids) if text is None else text
-    written = with_word_numbers(written, text)
+    if text is None:
+        text, written = checkpoint.decode(ids), decoded_tokens(writer, ids)
+    else:
+        written = text_tokens(writer, text)
     start = special_tokens(writer, config.target_prefix)
     end = special_tokens(writer, [config.eos] if finished and config.eos is not None else [])
     return TargetSide(text, (*start, *(written if end else written[:-1])), (*written, *end), bool(end))

@@ -7,22 +7,42 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from app.engine.registry.model_card import licence
-from app.engine.registry.pinned_files import PinnedFiles
 from app.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
 
 Kind = Literal["translator", "lyrics"]
 NOUNS = {"translator": "translator", "lyrics": "lyricist"}
+
+
+class PinnedFiles:
+    """A checkpoint's files, held open as they were when it was read, as long as this object lives. That helps where
+    files are replaced or removed, as `python -m training`, rsync and package managers do, not where one is written
+    into."""
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self._files, closing = dict[str, int](), ExitStack()
+        weakref.finalize(self, closing.close)
+        for name in names:
+            self._files[name] = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+            closing.callback(os.close, self._files[name])
+
+    def paths(self) -> dict[str, str]:
+        """By which another process of this user opens them; none where the system has no such paths."""
+        if sys.platform != "linux":
+            return {}
+        return {name: f"/proc/{os.getpid()}/fd/{number}" for name, number in self._files.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +134,15 @@ class ModelRegistry:
             raise UnknownModel(f"No model {name} is loaded. Loaded: {listed}.", field="name")
         return self.versions[name]
 
-    def named(self, name: str | None, kind: Kind) -> ModelVersion:
-        """The model of that name and kind; without a name, the only one of its kind."""
+    def named(self, name: str | None, kind: Kind, refusal: str = "", field_name: str = "model") -> ModelVersion:
+        """The model of that name and kind; without a name, the only one of its kind. refusal: of a named model of the
+        other kind, what follows its name in the sentence that refuses it."""
         self.require_read()
         candidates = {version.name: version for version in self.versions.values() if version.config.kind == kind}
         if name is not None and name in candidates:
             return candidates[name]
+        if refusal and name in self.versions:
+            raise InvalidRequest(f"{name} {refusal}", field=field_name)
         noun, listed = NOUNS[kind], ", ".join(candidates) or "none"
         if name is not None:
             raise UnknownModel(f"There is no {noun} called {name!r} here. Loaded: {listed}.", field="model")
@@ -151,9 +174,7 @@ class ModelRegistry:
     def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:
         """These stay on the devices while a request that has begun with them runs: from its choice of them on, which
         comes before its texts are tokenized, to its last token."""
-        keys = set()
-        for version in versions:
-            keys.add(version.key)
+        keys = {version.key for version in versions}
         self._users.update(keys)
         try:
             yield

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.engine import input_processor
-from app.engine.admission import Admission, Demand
-from app.engine.dispatch.dispatcher import Dispatcher, Part, gather, read_tokens
+from app.engine.admission import Demand
+from app.engine.dispatch.dispatcher import Part, gather, read_tokens
 from app.engine.interface import AlignedWord
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.output.text_stream import WrittenToken
 from app.engine.output.token_views import SourceSide, TargetSide, sentence_word_spans, source_side, target_side
 from app.engine.protocol import messages as m
-from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+from app.engine.registry.model_registry import ModelVersion
+from app.engine.tasks import Task
 
 MOST_PAIRS, MOST_PADDED_TOKENS = 16, 512  # that are read in one pass: between two steps, all other texts wait for it
 
@@ -51,23 +52,20 @@ class PairReading(NamedTuple):
     tokens: tuple[WrittenToken, ...] = ()
 
 
-class AlignmentTask:
-    def __init__(self, registry: ModelRegistry, admission: Admission, dispatcher: Dispatcher) -> None:
-        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
-
+class AlignmentTask(Task):
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
         """() of a pair of which one side has no tokens. TextTooLong for a side that is longer than the model takes."""
-        checkpoint = self._registry.for_pair(source_language, target_language, model)
-        with self._registry.in_use([checkpoint]):
+        checkpoint = self.registry.for_pair(source_language, target_language, model)
+        with self.registry.in_use([checkpoint]):
             size = sum(len(source) + len(target) for source, target in pairs)
             sentences = await input_processor.run_tokenizer(
                 size, lambda: [given_pair(checkpoint, *pair) for pair in pairs]
             )
             there = [each for each in sentences if each is not None]
             demand = Demand(checkpoint.name, 1, sum(each.tokens for each in there), 0, rows=0)
-            with self._admission.admitted(demand):
+            with self.admission.admitted(demand):
                 readings = iter(await self.read(there, links=True, nats=False, part="whole"))
         return [() if each is None else next(readings).words for each in sentences]
 
@@ -80,7 +78,7 @@ class AlignmentTask:
         async def together(numbers: Sequence[int]) -> None:
             group = [sentences[number] for number in numbers]
             message = m.AlignPairs(0, group[0].checkpoint.key, [each.pair() for each in group], links, nats)
-            result: m.PairsAligned = await self._dispatcher.ask(message, read_tokens(message), part=part)
+            result: m.PairsAligned = await self.dispatcher.ask(message, read_tokens(message), part=part)
             for place, (number, sentence) in enumerate(zip(numbers, group, strict=True)):
                 words = aligned_words(sentence, result.links[place]) if links else ()
                 found[number] = PairReading(words, written_tokens(sentence, result.nats[place]) if nats else ())

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app.engine import input_processor
-from app.engine.admission import Admission
-from app.engine.dispatch.dispatcher import Dispatcher, Part, gather
+from app.engine.dispatch.dispatcher import Part, gather
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
-from app.engine.registry.model_registry import ModelRegistry, ModelVersion
+from app.engine.registry.model_registry import ModelVersion
+from app.engine.tasks import Task
 from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, translated_pair
 from app.errors import EngineFailed
 from models.decoding.options import DecodingOptions
@@ -24,21 +24,16 @@ DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translatio
 Translated = tuple[TranslationResult, SentencePair | None]
 
 
-class TranslationTask:
-    """slots: the most hypotheses that a model can have at once on a device."""
+@dataclass
+class TranslationTask(Task):
+    """defaults: the server's beam_size and length_penalty. slots: the most hypotheses that a model can have at once on
+    a device."""
 
-    def __init__(
-        self,
-        registry: ModelRegistry,
-        admission: Admission,
-        dispatcher: Dispatcher,
-        beam_size: int,
-        length_penalty: float,
-        slots: int,
-    ) -> None:
-        self._registry, self._admission, self._dispatcher = registry, admission, dispatcher
-        self.defaults, self._slots = DecodingOptions(beam_size=beam_size, length_penalty=length_penalty), slots
-        self._aligning = AlignmentTask(registry, admission, dispatcher)
+    defaults: DecodingOptions
+    slots: int
+
+    def __post_init__(self) -> None:
+        self._alignment = AlignmentTask(self.registry, self.admission, self.dispatcher)
 
     def stream(self, request: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         async def work(show: ShowText) -> TranslationResult:
@@ -53,20 +48,20 @@ class TranslationTask:
         checkpoints, characters, wants = list[ModelVersion](), 0, set[TranslationDetail]()
         for request in requests:
             options = request.options
-            checkpoints.append(self._registry.for_pair(options.source_language, options.target_language, options.model))
+            checkpoints.append(self.registry.for_pair(options.source_language, options.target_language, options.model))
             characters, wants = characters + len(request.text), wants | options.wants
         for request in requests:
-            check_translation(request, self._slots)
+            check_translation(request, self.slots)
 
         def tokenize() -> list[TranslationPlan]:
             return [
-                plan_translation(request, checkpoint, self.defaults, slots=self._slots, streamed=show is not None)
+                plan_translation(request, checkpoint, self.defaults, slots=self.slots, streamed=show is not None)
                 for request, checkpoint in zip(requests, checkpoints, strict=True)
             ]
 
-        with self._registry.in_use(checkpoints):
+        with self.registry.in_use(checkpoints):
             plans = await input_processor.run_tokenizer(characters, tokenize)
-            with self._admission.admitted(*[plan.demand for plan in plans]) as share:
+            with self.admission.admitted(*[plan.demand for plan in plans]) as share:
 
                 async def translate(number: int, plan: TranslationPlan) -> Translated:
                     translated = await self._translate(plan, show, first=number == 0)
@@ -79,7 +74,7 @@ class TranslationTask:
                     return results
                 pairs = {number: pair for number, (_, pair) in enumerate(translated) if pair is not None}
                 links, nats = "alignment" in wants, "tokens" in wants
-                readings = await self._aligning.read(list(pairs.values()), links=links, nats=nats)
+                readings = await self._alignment.read(list(pairs.values()), links=links, nats=nats)
                 found = dict(zip(pairs, readings, strict=True))
                 for number, request in enumerate(requests):
                     words, tokens = found.get(number, ((), ()))
@@ -134,8 +129,8 @@ class TranslationTask:
     ) -> m.Finished:
         """The model's translations behind `prefix`, best first. decoding: with every choice made. part: "search" where
         an inspection of the best of them follows."""
-        start, start_by = [*checkpoint.config.target_prefix, *prefix], self._admission.start_by(first)
+        start, start_by = [*checkpoint.config.target_prefix, *prefix], self.admission.start_by(first)
         message = m.Decode(0, checkpoint.key, list(source), start, 0.0, decoding, start_by)
-        result = await self._dispatcher.ask(message, 2 * len(source), output, part)
+        result = await self.dispatcher.ask(message, 2 * len(source), output, part)
         assert result is not None, "a translation has no stop strings"
         return result

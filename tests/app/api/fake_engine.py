@@ -22,7 +22,6 @@ from app.engine.interface import (
     GatesResult,
     GenerationRequest,
     GenerationResult,
-    LikelyToken,
     ModelChange,
     ModelInfo,
     NetworkFacts,
@@ -41,7 +40,14 @@ from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from app.engine.output.token_views import word_spans
 from app.engine.registry.training_curves import Curve, TrainingCurves
 from app.errors import EngineError, UnknownModel
-from models.inspection.results import AttentionFindings, AttentionMap, GateSummary, Walkthrough, WalkthroughStep
+from models.inspection.results import (
+    AttentionFindings,
+    AttentionMap,
+    Candidate,
+    GateSummary,
+    Walkthrough,
+    WalkthroughStep,
+)
 
 
 def translator(source: str, target: str) -> ModelInfo:
@@ -80,7 +86,7 @@ END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
 START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
 FEN = TokenView(id=20, piece="分", text="分", start=0, end=1, special=False)
 KAI = TokenView(id=21, piece="开", text="开", start=1, end=2, special=False)
-CAME = TokenExpectation(-0.25, 1, 1.5, (LikelyToken(21, "开", "开", -0.25),))
+CAME = TokenExpectation(-0.25, 1, 1.5, (Candidate(21, -0.25, "开", "开"),))
 BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 

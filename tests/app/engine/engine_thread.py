@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.engine_settings import EngineSettings
-from app.engine.interface import GenerationRequest
+from app.engine.interface import EngineSettings, GenerationRequest
 from tests.request_builders import generation_request
 
 READY_S = 60.0

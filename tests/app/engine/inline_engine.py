@@ -20,6 +20,7 @@ from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.translation_task import TranslationTask
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from models.decoding.options import DecodingOptions
 from tests.app.engine.frames import framed
 from tests.app.engine.registries import read_registry
 from tests.request_builders import translation_request
@@ -42,7 +43,7 @@ class Inline:
         self.metrics = Metrics()
         board = Dispatcher(cast(Supervisor, self), 30.0, self.metrics)
         rooms = self.registry, self.admission, board
-        self.translating = TranslationTask(*rooms, beam_size, 1.0, SLOTS)
+        self.translating = TranslationTask(*rooms, DecodingOptions(beam_size=beam_size, length_penalty=1.0), SLOTS)
         self.attending = AttentionTask(*rooms, self.translating)
         self.continuing, self.aligning, self.board = GenerationTask(*rooms), AlignmentTask(*rooms), board
 

@@ -9,7 +9,7 @@ import pytest
 from app.engine import admission as throughput
 from app.engine.admission import Admission, Demand, Throughput
 from app.engine.async_engine import AsyncEngine
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.errors import EngineUnavailable, Overloaded
 
 

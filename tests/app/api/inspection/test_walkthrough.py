@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from app.api.inspection.schemas import STEP_REASONS, WalkthroughAnswer
-from app.engine.interface import WalkthroughQuery
 from models.decoding.options import TokenRules
 from models.inspection.selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.networks.transformer import Transformer, TransformerConfig
 from tests.app.api.client import Client
+from tests.request_builders import walkthrough_query
 
 
 def test_the_answer() -> None:
@@ -22,7 +22,9 @@ def test_the_answer() -> None:
     answer = client.post("/walkthrough", json=fields | {"values": 4, "places": 9, "model": "tiny-de-en"})
     assert answer.status_code == 200
     assert client.engine.jobs == [
-        WalkthroughQuery("bier", "beer", "tiny-de-en", WalkthroughFocus("decoder", 1, 0, -1, 4, 9))
+        walkthrough_query(
+            "bier", "beer", "tiny-de-en", side="decoder", layer=1, head=0, position=-1, most=4, most_keys=9
+        )
     ]
     WalkthroughAnswer.model_validate_json(answer.content, strict=True)
     body = answer.json()

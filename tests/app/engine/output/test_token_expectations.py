@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from app.engine.interface import LikelyToken, TokenExpectation
+from app.engine.interface import TokenExpectation
 from app.engine.output.token_views import token_expectations
 from app.engine.protocol import messages as m
+from models.inspection.results import Candidate
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
 
 LETTERS = VocabularyTokenizer("character", ["<pad>", "a", "b"], SpecialTokens(pad=0))
@@ -24,10 +25,10 @@ def test_the_last_place_has_an_entropy_and_nothing_that_came() -> None:
     found = token_expectations(
         LETTERS, m.ExpectedTokens(values([-1.5]), [2], values([1.25, 0.5]), [[1, 2, 0], [2, 1, 0]], values(top))
     )
-    a, b, pad = LikelyToken(1, "a", "a", -0.25), LikelyToken(2, "b", "b", -1.5), LikelyToken(0, "<pad>", "", -4.0)
+    a, b, pad = Candidate(1, -0.25, "a", "a"), Candidate(2, -1.5, "b", "b"), Candidate(0, -4.0, "<pad>", "")
     assert found == (
         TokenExpectation(-1.5, 2, 1.25, (a, b, pad)),
-        TokenExpectation(None, None, 0.5, (LikelyToken(2, "b", "b", -0.5),)),
+        TokenExpectation(None, None, 0.5, (Candidate(2, -0.5, "b", "b"),)),
     )
 
 
@@ -35,7 +36,7 @@ def test_rows_behind_the_vocabulary_have_no_name_and_are_left_out() -> None:
     (found,) = token_expectations(
         LETTERS, m.ExpectedTokens(values([]), [], values([1.0]), [[7, 1]], values([[-1.0, -2.0]]))
     )
-    assert found.top == (LikelyToken(1, "a", "a", -2.0),)
+    assert found.top == (Candidate(1, -2.0, "a", "a"),)
 
 
 def test_nothing_was_asked_for() -> None:

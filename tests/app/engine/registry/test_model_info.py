@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER
 from app.engine.registry.model_lifecycle import load_message
-from app.engine.registry.model_registry import ModelRegistry
-from app.engine.registry.pinned_files import PinnedFiles
+from app.engine.registry.model_registry import ModelRegistry, PinnedFiles
 from app.engine.worker.model_runner import ModelRunner, linked_folder
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from app.engine.dispatch.placement import cores, worker_config
-from app.engine.engine_settings import EngineSettings
+from app.engine.interface import EngineSettings
 from app.engine.protocol.inspection_messages import ScoreTokens
 from app.engine.worker import inspection
 from app.engine.worker.model_runner import LoadedModel, ModelRunner
