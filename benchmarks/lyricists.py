@@ -50,7 +50,7 @@ TRIALS = (
 def perplexities(trial: Trial, corpus: Path, seed: int) -> list[float]:
     """After every 50 epochs; one thread, as the reference."""
     torch.set_num_threads(1)
-    config = LYRICISTS[trial.recipe]()
+    config = LYRICISTS[trial.recipe].config
     loop = replace(config.loop, max_epochs=trial.epochs, seed=seed)
     config = replace(config, network={**config.network, "cell": trial.cell}, loop=loop)
     text, _ = split_text(config, read_text(corpus))

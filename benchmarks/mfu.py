@@ -63,7 +63,7 @@ def measured(*, smoke: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     if not smoke and not torch.cuda.is_available():
         return [], [goal(name, None, GOAL, "of peak", "higher", "there is no CUDA device here")]
     config, size, device = (
-        recipes.base_translator(),
+        recipes.TRANSLATORS["base"].config,
         16_000,
         torch.device("cuda" if torch.cuda.is_available() else "cpu"),
     )

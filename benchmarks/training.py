@@ -49,7 +49,7 @@ def corpus(config: TranslatorConfig, folder: Path) -> tuple[Pairs, int]:
 
 def raced() -> TranslatorConfig:
     """Recipe `tiny` with the plain loop's optimizer, and each pair once a pass, without R-Drop."""
-    config = recipes.tiny_translator()
+    config = recipes.TRANSLATORS["tiny"].config
     return replace(config, optimizer=replace(config.optimizer, name="adam"), r_drop=0.0)
 
 

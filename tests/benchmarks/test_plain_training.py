@@ -9,7 +9,9 @@ from training.config import recipes
 
 
 def test_dropout_is_where_the_recipe_has_it() -> None:
-    rates = {name: rate for name, rate in recipes.tiny_translator().network.items() if name.endswith("dropout")}
+    rates = {
+        name: rate for name, rate in recipes.TRANSLATORS["tiny"].config.network.items() if name.endswith("dropout")
+    }
     assert rates.keys() == {"embedding_dropout", "residual_dropout"}
     made = PlainTransformer(50, 16, 2, (2, 2), 32, 0.2).train()
     attended = [part for part in made.network.modules() if isinstance(part, torch.nn.MultiheadAttention)]

@@ -69,7 +69,7 @@ def test_gpu_attention_equals_cpu_attention(tiny_checkpoints: Path) -> None:
 
 
 def test_bf16_training_learns_and_its_checkpoint_serves_on_the_cpu(tmp_path: Path) -> None:
-    config = recipes.tiny_translator()
+    config = recipes.TRANSLATORS["tiny"].config
     network = {**config.network, "d_model": 64, "head_width": 16, "encoder_layers": 2, "decoder_layers": 2}
     network |= {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     loop = replace(config.loop, max_epochs=150, ema_decay=0.0, patience=0)

@@ -44,8 +44,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Callab
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with corpora; every recipe is a tiny one."""
-    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", translator)
-    monkeypatch.setitem(recipes.LYRICISTS, "small", lyricist)
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", recipes.Recipe("", translator()))
+    monkeypatch.setitem(recipes.LYRICISTS, "small", recipes.Recipe("", lyricist()))
     monkeypatch.chdir(tmp_path)
     given = pairs(40)
     lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]

@@ -35,7 +35,8 @@ def die_in_time() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    recipes.TRANSLATORS["tiny"], recipes.LYRICISTS["small"] = translator, lyricist
+    recipes.TRANSLATORS["tiny"] = recipes.Recipe("", translator())
+    recipes.LYRICISTS["small"] = recipes.Recipe("", lyricist())
     loops.SNAPSHOT_EVERY_S = 0.0
     output_folder.draw_curves = lambda metrics, path: path.write_bytes(b"no picture")  # type: ignore[assignment]
     die_in_time()

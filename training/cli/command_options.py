@@ -109,26 +109,6 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
     return workers.device("cuda" if torch.cuda.is_available() and device != "cpu" else "cpu")
 
 
-def training_run(
-    arguments: argparse.Namespace, device: torch.device, data: Mapping[str, CorpusArgument]
-) -> TrainingRun:
-    return TrainingRun(
-        out=arguments.out,
-        device=device,
-        resume=arguments.resume,
-        workers=arguments.workers,
-        data=data,
-        licence=arguments.licence,
-        tensorboard=arguments.tensorboard,
-    )
-
-
-def check_out(arguments: argparse.Namespace) -> None:
-    """TrainingError if the run may not write to --out; called before a large corpus is read in vain."""
-    if arguments.workers.writes:
-        output_folder.check_output_folder(arguments.out, resume=arguments.resume)
-
-
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
     """data: role -> corpus. machine: device and threads of the run file, if there is one. renamed: a sentence for each
@@ -139,9 +119,23 @@ class RunRequest(Generic[Config]):
     machine: Table
     renamed: Sequence[str]
 
-    def note_renamed(self, workers: Workers) -> None:
-        if self.renamed:
-            workers.note(f"{'; '.join(self.renamed)}.")
+
+def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> TrainingRun:
+    """Called before a corpus is read: TrainingError if the run may not write to --out, or has no such device."""
+    device, workers = device_of(arguments, request.machine), arguments.workers
+    if workers.writes:
+        output_folder.check_output_folder(arguments.out, resume=arguments.resume)
+    if request.renamed:
+        workers.note(f"{'; '.join(request.renamed)}.")
+    return TrainingRun(
+        out=arguments.out,
+        device=device,
+        resume=arguments.resume,
+        workers=workers,
+        data=request.data,
+        licence=arguments.licence,
+        tensorboard=arguments.tensorboard,
+    )
 
 
 def build_request(
@@ -159,7 +153,7 @@ def build_request(
     pairs = [(text, *text.partition("=")) for text in arguments.set]
     cleaning, cleaning_problems = cleaning_overrides(getattr(arguments, "clean", ()))
     overrides, renamed = with_current_keys(
-        type(recipes[default]()),
+        type(recipes[default].config),
         [
             *table_overrides(file.options, file.name),
             *arguments.overrides,
@@ -194,13 +188,13 @@ def _base_config(
     """What is not stated comes from here: the recipe, or neutral defaults under a file that is complete."""
     names = [override.value for override in overrides if override.key == "recipe"]
     name = names[-1] if names else default
-    base = recipes[default]()
+    base = recipes[default].config
     if file.complete:
         recipe = file.options.get("recipe", "")
         problem = f"--recipe {name} contradicts {file.name}, which states all options of recipe {recipe}"
         return type(base)(recipe=str(recipe)), [problem] if name != recipe else []
     if isinstance(name, str) and name in recipes:
-        return recipes[name](), []
+        return recipes[name].config, []
     near = difflib.get_close_matches(str(name), recipes, 1)
     suggestion = f", did you mean {near[0]}?" if near else ""
     return base, [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{suggestion}"]

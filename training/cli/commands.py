@@ -20,9 +20,8 @@ from training.cli.command_options import (
     add_override,
     add_run,
     build_request,
-    check_out,
     device_of,
-    training_run,
+    start_run,
 )
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import raise_all
@@ -61,9 +60,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
     data = {name: getattr(arguments, name) for name in ("train", "valid", "test", "columns")}
     request = build_request(arguments, TRANSLATORS, "tiny", data, REQUIRED)
     config, workers = request.config, arguments.workers
-    device = device_of(arguments, request.machine)
-    check_out(arguments)
-    request.note_renamed(workers)
+    run = start_run(arguments, request)
     languages = (config.source_language, config.target_language)
     train, valid, test = read_run_corpora(request.data, languages, config.cleaning, config.loop.seed)
     workers.note("\n".join(train.reported().lines()))
@@ -72,7 +69,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
         if stated and config.loop.choose_by == "bleu":
             raise_all(["loop.choose_by = bleu needs held-out pairs: give --valid"])
         workers.note("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
-    return train_translator(config, train, valid, training_run(arguments, device, request.data), test=test)
+    return train_translator(config, train, valid, run, test=test)
 
 
 def add_lyrics(commands: Commands) -> None:
@@ -89,15 +86,13 @@ def add_lyrics(commands: Commands) -> None:
 def run_lyrics(arguments: argparse.Namespace) -> Scores:
     data, required = {"corpus": arguments.corpus}, {"corpus": "--corpus"}
     request = build_request(arguments, LYRICISTS, lyricist_for(0), data, required)
-    check_out(arguments)
+    run = start_run(arguments, request)
     corpus = str(request.data["corpus"])
     text = read_text(Path(corpus))
     # the length of the text chooses the recipe where none is named, so the configuration is built again
-    request = build_request(arguments, LYRICISTS, lyricist_for(len(text)), data, required)
-    device = device_of(arguments, request.machine)
-    request.note_renamed(arguments.workers)
-    arguments.workers.note(f"Recipe {request.config.recipe}, a text of {pluralize(len(text), 'character')}.")
-    return train_lyricist(request.config, text, training_run(arguments, device, request.data), origin=corpus)
+    config = build_request(arguments, LYRICISTS, lyricist_for(len(text)), data, required).config
+    arguments.workers.note(f"Recipe {config.recipe}, a text of {pluralize(len(text), 'character')}.")
+    return train_lyricist(config, text, run, origin=corpus)
 
 
 def add_demo(commands: Commands) -> None:
@@ -163,7 +158,7 @@ def run_recipes(arguments: argparse.Namespace) -> None:
             raise TrainingError(f"There is no recipe {wanted!r}; there are {', '.join(recipes)}.")
         if len(matches) > 1:
             raise TrainingError(f"There are two recipes of that name: say {' or '.join(matches)}.")
-        print(explained_config(recipes[matches[0]]()), end="")
+        print(explained_config(recipes[matches[0]].config), end="")
         return
     for name, recipe in recipes.items():
         print(f"{name:<24} {recipe.summary}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic
 
@@ -23,14 +22,7 @@ class Recipe(Generic[Config]):
     """summary: for whom it is, in a sentence or two."""
 
     summary: str
-    build: Callable[[], Config]
-
-    def __call__(self) -> Config:
-        return self.build()
-
-
-def recipe(summary: str) -> Callable[[Callable[[], Config]], Recipe[Config]]:
-    return lambda build: Recipe(summary, build)
+    config: Config
 
 
 def pre_norm_network(
@@ -49,83 +41,71 @@ def pre_norm_network(
     }
 
 
-@recipe("Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.")
-def tiny_translator() -> TranslatorConfig:
+TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
     # A wide network sees such a corpus too few times in an hour of a small machine: at the same cost 128 beats 256. By
     # measurement (`benchmarks/LOG.md`, Multi30k): Muon, with which two epochs came to 2.18 nats per held-out token
     # where Adam had 2.58; the choice by BLEU, which goes on rising while the held-out loss does too; dropout 0.2, with
     # which 20 epochs do not overfit. R-Drop is off: from epoch 8 of 22 on it gained 0.4 BLEU for 1.8 times the time, a
     # student of this recipe (`distil`) more for as much. An epoch of 30,000 pairs takes 1.2 to 1.8 minutes of one core,
     # and 20 of them are enough there; the 40 are for smaller corpora.
-    return TranslatorConfig(
-        recipe="tiny",
-        tokenizer=TokenizerConfig(vocab_size=4000),
-        network=pre_norm_network(128, layers=(4, 4), heads=4, d_ff=256, tied="all", dropout=0.2),
-        tokens_per_batch=2500,
-        optimizer=OptimizerConfig(
-            name="muon", learning_rate=8e-3, schedule="cosine", warmup_updates=200, final_fraction=0.02
+    "tiny": Recipe(
+        "Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.",
+        TranslatorConfig(
+            recipe="tiny",
+            tokenizer=TokenizerConfig(vocab_size=4000),
+            network=pre_norm_network(128, layers=(4, 4), heads=4, d_ff=256, tied="all", dropout=0.2),
+            tokens_per_batch=2500,
+            optimizer=OptimizerConfig(
+                name="muon", learning_rate=8e-3, schedule="cosine", warmup_updates=200, final_fraction=0.02
+            ),
+            loop=LoopConfig(max_epochs=40, patience=15, choose_by="bleu", ema_decay=0.995),
         ),
-        loop=LoopConfig(max_epochs=40, patience=15, choose_by="bleu", ema_decay=0.995),
-    )
-
-
-@recipe(
-    "Hundreds of thousands of pairs: 6+3 layers of width 384. Dropout and label smoothing as the published "
-    "recipes for IWSLT14 have them (160,000 pairs, 37 million parameters: 0.3 and 0.1)."
-)
-def small_translator() -> TranslatorConfig:
-    return TranslatorConfig(
-        recipe="small",
-        tokenizer=TokenizerConfig(vocab_size=12_000),
-        network=pre_norm_network(384, layers=(6, 3), heads=6, d_ff=1536, tied="all", dropout=0.3),
-        tokens_per_batch=8192,
-        optimizer=OptimizerConfig(learning_rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),
-        loop=LoopConfig(max_epochs=30, patience=5, ema_decay=0.999),
-    )
-
-
-@recipe("Millions of pairs: the shape of Vaswani et al. 2017, pre-norm so that it needs no tuning to converge.")
-def base_translator() -> TranslatorConfig:
-    return TranslatorConfig(
-        recipe="base",
-        tokenizer=TokenizerConfig(vocab_size=16_000),
-        network={"norm": "pre", "tied": "all"},
-        tokens_per_batch=25_000,
-        optimizer=OptimizerConfig(learning_rate=7e-4, schedule="inverse_sqrt", warmup_updates=4000),
-        loop=LoopConfig(max_epochs=20, patience=5, ema_decay=0.9999),
-    )
-
-
-@recipe(
-    "The tutorial's network, word for word: words as tokens with P, S and E as pad, start and end, d_model 512, "
-    "d_ff 2048, 6+6 layers, 8 heads of 64, post-norm, dropout 0.1 on the embeddings alone, an unmasked source of "
-    "words and one P."
-)
-def classic_translator() -> TranslatorConfig:
+    ),
+    "small": Recipe(
+        "Hundreds of thousands of pairs: 6+3 layers of width 384. Dropout and label smoothing as the published "
+        "recipes for IWSLT14 have them (160,000 pairs, 37 million parameters: 0.3 and 0.1).",
+        TranslatorConfig(
+            recipe="small",
+            tokenizer=TokenizerConfig(vocab_size=12_000),
+            network=pre_norm_network(384, layers=(6, 3), heads=6, d_ff=1536, tied="all", dropout=0.3),
+            tokens_per_batch=8192,
+            optimizer=OptimizerConfig(learning_rate=1e-3, schedule="inverse_sqrt", warmup_updates=2000),
+            loop=LoopConfig(max_epochs=30, patience=5, ema_decay=0.999),
+        ),
+    ),
+    "base": Recipe(
+        "Millions of pairs: the shape of Vaswani et al. 2017, pre-norm so that it needs no tuning to converge.",
+        TranslatorConfig(
+            recipe="base",
+            tokenizer=TokenizerConfig(vocab_size=16_000),
+            network={"norm": "pre", "tied": "all"},
+            tokens_per_batch=25_000,
+            optimizer=OptimizerConfig(learning_rate=7e-4, schedule="inverse_sqrt", warmup_updates=4000),
+            loop=LoopConfig(max_epochs=20, patience=5, ema_decay=0.9999),
+        ),
+    ),
     # Adam at a constant 1e-3, as the tutorial has it, gets stuck at every word equally likely. In a deep post-norm
     # stack the gradient at the start is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's
     # first steps all have the size of the learning rate, whatever the gradient: full steps then throw the upper layers
     # into saturation before the lower ones have learnt to carry the source. So the rate warms up linearly, over 8
     # updates to a peak of 1e-4, and the norm of the gradient is clipped at 1. Of rates twice as high one seed in three
     # ended at a cost of 0.02 (`benchmarks/LOG.md`).
-    return TranslatorConfig(
-        recipe="classic",
-        tokenizer=TokenizerConfig(
-            kind="word", joint=False, pad_piece="P", bos_piece="S", eos_piece="E", source_end="pad"
+    "classic": Recipe(
+        "The tutorial's network, word for word: words as tokens with P, S and E as pad, start and end, d_model 512, "
+        "d_ff 2048, 6+6 layers, 8 heads of 64, post-norm, dropout 0.1 on the embeddings alone, an unmasked source of "
+        "words and one P.",
+        TranslatorConfig(
+            recipe="classic",
+            tokenizer=TokenizerConfig(
+                kind="word", joint=False, pad_piece="P", bos_piece="S", eos_piece="E", source_end="pad"
+            ),
+            network={"embedding_dropout": 0.1, "residual_dropout": 0.0},
+            label_smoothing=0.0,
+            optimizer=OptimizerConfig(learning_rate=1e-4, schedule="constant", warmup_updates=8, clip_norm=1.0),
+            loop=LoopConfig(max_epochs=20),
+            cleaning=CleaningConfig(least_pairs=1),  # the tutorial's whole corpus is one sentence
         ),
-        network={"embedding_dropout": 0.1, "residual_dropout": 0.0},
-        label_smoothing=0.0,
-        optimizer=OptimizerConfig(learning_rate=1e-4, schedule="constant", warmup_updates=8, clip_norm=1.0),
-        loop=LoopConfig(max_epochs=20),
-        cleaning=CleaningConfig(least_pairs=1),  # the tutorial's whole corpus is one sentence
-    )
-
-
-TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
-    "tiny": tiny_translator,
-    "small": small_translator,
-    "base": base_translator,
-    "classic": classic_translator,
+    ),
 }
 
 MEDIUM_TEXT = 300_000  # characters
@@ -144,6 +124,13 @@ _TUTORIAL = LyricsConfig(
     optimizer=OptimizerConfig(learning_rate=1e-3, betas=(0.9, 0.999), epsilon=1e-8, clip_norm=0.01),
     loop=LoopConfig(max_epochs=250),
 )
+_CONSECUTIVE = replace(
+    _TUTORIAL,
+    recipe="d2l-consecutive",
+    network={**_TUTORIAL.network, "recurrent_bias": False},
+    init_std=0.01,
+    optimizer=OptimizerConfig(name="sgd", learning_rate=100.0, clip_norm=0.01),
+)
 
 
 def lyricist_for(characters: int) -> str:
@@ -151,57 +138,47 @@ def lyricist_for(characters: int) -> str:
     return "medium" if characters >= MEDIUM_TEXT else "small"
 
 
-@recipe("A text of 10,000 to a few 100,000 characters; the last tenth is held out and chooses the weights.")
-def small_lyricist() -> LyricsConfig:
-    return LyricsConfig(
-        recipe="small",
-        network={"embedding": 128, "hidden": 256, "layers": 1, "dropout": 0.4},
-        bptt=64,
-        batch_size=16,
-        optimizer=replace(_ADAMW, learning_rate=4e-3, warmup_updates=50, weight_decay=0.05),
-        loop=LoopConfig(max_epochs=40, patience=8),
-    )
-
-
-@recipe("About a million characters, or what comes near it: 2.6 million parameters with a Latin alphabet.")
-def medium_lyricist() -> LyricsConfig:
-    shape = {"embedding": 128, "hidden": 512, "layers": 2}
-    dropout = {"embedding_dropout": 0.1, "dropout": 0.4, "recurrent_dropout": 0.2, "locked_dropout": True}
-    return LyricsConfig(
-        recipe="medium",
-        network={**shape, **dropout},
-        bptt=128,
-        batch_size=16,
-        optimizer=replace(_ADAMW, learning_rate=2e-3, warmup_updates=100, final_fraction=0.03, weight_decay=0.1),
-        loop=LoopConfig(max_epochs=12, ema_decay=0.99),
-    )
-
-
-@recipe("From scratch, random sampling: one-hot input, one bias vector, N(0, 0.01) weights, SGD at 100.")
-def d2l_random() -> LyricsConfig:
-    return replace(d2l_consecutive(), recipe="d2l-random", sampling="random")
-
-
-@recipe("From scratch, consecutive sampling, the hidden state carried over and detached.")
-def d2l_consecutive() -> LyricsConfig:
-    return replace(
-        _TUTORIAL,
-        recipe="d2l-consecutive",
-        network={**_TUTORIAL.network, "recurrent_bias": False},
-        init_std=0.01,
-        optimizer=OptimizerConfig(name="sgd", learning_rate=100.0, clip_norm=0.01),
-    )
-
-
-@recipe("The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3.")
-def d2l_adam() -> LyricsConfig:
-    return _TUTORIAL
-
-
 LYRICISTS: dict[str, Recipe[LyricsConfig]] = {
-    "small": small_lyricist,
-    "medium": medium_lyricist,
-    "d2l-random": d2l_random,
-    "d2l-consecutive": d2l_consecutive,
-    "d2l-adam": d2l_adam,
+    "small": Recipe(
+        "A text of 10,000 to a few 100,000 characters; the last tenth is held out and chooses the weights.",
+        LyricsConfig(
+            recipe="small",
+            network={"embedding": 128, "hidden": 256, "layers": 1, "dropout": 0.4},
+            bptt=64,
+            batch_size=16,
+            optimizer=replace(_ADAMW, learning_rate=4e-3, warmup_updates=50, weight_decay=0.05),
+            loop=LoopConfig(max_epochs=40, patience=8),
+        ),
+    ),
+    "medium": Recipe(
+        "About a million characters, or what comes near it: 2.6 million parameters with a Latin alphabet.",
+        LyricsConfig(
+            recipe="medium",
+            network={
+                "embedding": 128,
+                "hidden": 512,
+                "layers": 2,
+                "embedding_dropout": 0.1,
+                "dropout": 0.4,
+                "recurrent_dropout": 0.2,
+                "locked_dropout": True,
+            },
+            bptt=128,
+            batch_size=16,
+            optimizer=replace(_ADAMW, learning_rate=2e-3, warmup_updates=100, final_fraction=0.03, weight_decay=0.1),
+            loop=LoopConfig(max_epochs=12, ema_decay=0.99),
+        ),
+    ),
+    "d2l-random": Recipe(
+        "From scratch, random sampling: one-hot input, one bias vector, N(0, 0.01) weights, SGD at 100.",
+        replace(_CONSECUTIVE, recipe="d2l-random", sampling="random"),
+    ),
+    "d2l-consecutive": Recipe(
+        "From scratch, consecutive sampling, the hidden state carried over and detached.",
+        _CONSECUTIVE,
+    ),
+    "d2l-adam": Recipe(
+        "The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3.",
+        _TUTORIAL,
+    ),
 }

@@ -54,7 +54,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
 
 
 def demo_lyricist() -> LyricsConfig:
-    small = recipes.small_lyricist()
+    small = recipes.LYRICISTS["small"].config
     return replace(small, recipe="demo", network={**small.network, "cell": "gru"})
 
 

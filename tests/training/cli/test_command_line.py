@@ -15,6 +15,7 @@ from training.__main__ import main, parser
 from training.cli.command_options import build_request
 from training.config import recipes
 
+TINY = recipes.TRANSLATORS["tiny"]
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
@@ -85,7 +86,7 @@ def test_thread_count_must_be_positive(here: Path, capsys: pytest.CaptureFixture
 def test_a_vocabulary_too_small(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", recipes.tiny_translator)
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", TINY)
     message = refused(capsys, *TRANSLATE, "--vocab-size", size)
     assert message.startswith(f"A vocabulary of {size} pieces cannot hold every character")
 

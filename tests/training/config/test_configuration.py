@@ -139,10 +139,10 @@ def test_later_override_wins(here: Path) -> None:
 def test_a_file_names_its_base(here: Path) -> None:
     Path("my.toml").write_text('recipe = "base"\n[network]\nheads = 4\n')
     config = of("--config", "my.toml")
-    wanted = recipes.base_translator()
+    wanted = recipes.TRANSLATORS["base"].config
     assert config.network == {**wanted.network, "heads": 4}
     assert (config.recipe, config.optimizer, config.tokenizer) == ("base", wanted.optimizer, wanted.tokenizer)
-    assert of("--config", "my.toml", "--recipe", "small").optimizer == recipes.small_translator().optimizer
+    assert of("--config", "my.toml", "--recipe", "small").optimizer == recipes.TRANSLATORS["small"].config.optimizer
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_wrong_type_error_names_allowed_values(value: Any, annotation: Any, want
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [*recipes.TRANSLATORS.values(), *recipes.LYRICISTS.values()])
 def test_printed_recipe_is_parsed_back(recipe: Any) -> None:
-    config = recipe()
+    config = recipe.config
     content = tomllib.loads(explained_config(config))
     network = content.pop("network")
     assert network.items() >= dict(config.network).items()
@@ -207,7 +207,9 @@ def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[st
     assert all(len(line.split()) > 4 for line in listed[: len(names)])
     assert main(["recipes", "--show", "tiny"]) == 0
     shown = capsys.readouterr().out
-    assert tomllib.loads(shown)["optimizer"]["learning_rate"] == recipes.tiny_translator().optimizer.learning_rate
+    assert (
+        tomllib.loads(shown)["optimizer"]["learning_rate"] == recipes.TRANSLATORS["tiny"].config.optimizer.learning_rate
+    )
     assert 'precision = "auto"  # auto | fp32 | bf16 | fp16; ' in shown
     assert main(["recipes", "--show", "small"]) == 2
     assert "say translator/small or lyrics/small" in capsys.readouterr().err
@@ -223,10 +225,14 @@ def test_every_option_has_a_help_text(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "recipe"), [(TranslatorConfig, recipes.tiny_translator), (LyricsConfig, recipes.medium_lyricist)]
+    ("kind", "config"),
+    [
+        (TranslatorConfig, recipes.TRANSLATORS["tiny"].config),
+        (LyricsConfig, recipes.LYRICISTS["medium"].config),
+    ],
 )
-def test_former_keys_are_read_and_recorded(kind: Any, recipe: Any) -> None:
-    options, config = options_of(kind), recipe()
+def test_former_keys_are_read_and_recorded(kind: Any, config: Any) -> None:
+    options = options_of(kind)
     former = {key: option.formerly for key, option in options.items() if option.formerly}
     assert len(former) >= 5
     assert not set(former.values()) & options.keys()
@@ -245,7 +251,10 @@ def test_former_keys_are_read_and_recorded(kind: Any, recipe: Any) -> None:
 
 def test_snapshots_of_older_runs_are_still_of_the_same_run() -> None:
     recorded_before_the_renames = "1bf9833b5ab8442029de33f399afa6de43aabc4cd74357d81488b3f32b2adc35"
-    assert snapshot.fingerprint(recorded(recipes.d2l_adam()), [["a", "b"]]) == recorded_before_the_renames
+    assert (
+        snapshot.fingerprint(recorded(recipes.LYRICISTS["d2l-adam"].config), [["a", "b"]])
+        == recorded_before_the_renames
+    )
 
 
 def test_former_names_of_options_are_noted_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,7 +347,7 @@ def test_a_recipe_that_chooses_by_bleu_trains_on_few_pairs_too(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choosing = translator(loop=LoopConfig(max_epochs=1, choose_by="bleu"))
-    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", lambda: choosing)
+    monkeypatch.setitem(recipes.TRANSLATORS, "tiny", recipes.Recipe("", choosing))
     assert main(TRANSLATE) == 0
     said = "Too few pairs to hold some out: nothing is validated, and the last weights are kept."
     assert said in capsys.readouterr().err.splitlines()

@@ -25,7 +25,7 @@ def test_chosen_recipe_is_noted_and_trained(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipes, "MEDIUM_TEXT", 400)
-    monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
+    monkeypatch.setitem(recipes.LYRICISTS, "medium", recipes.Recipe("", lyricist(recipe="medium")))
     assert main([*SING, *SHORT]) == 0
     assert "Recipe small, a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
     Path("song.txt").write_text(text(400))
@@ -37,7 +37,7 @@ def test_chosen_recipe_is_noted_and_trained(
 def test_named_recipe_overrides_choice_by_size(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(recipes.LYRICISTS, "medium", lambda: lyricist(recipe="medium"))
+    monkeypatch.setitem(recipes.LYRICISTS, "medium", recipes.Recipe("", lyricist(recipe="medium")))
     assert main([*SING, *SHORT, "--recipe", "medium"]) == 0
     assert "Recipe medium, a text of 300 characters." in capsys.readouterr().err.splitlines()[0]
     assert checkpoints.read(here / "m").config.training["recipe"] == "medium"
@@ -46,7 +46,7 @@ def test_named_recipe_overrides_choice_by_size(
 @pytest.mark.parametrize("cell", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_all_dropout_masks_resume_exactly(tmp_path: Path, cell: str) -> None:
     """The medium recipe's regularisers and average on a tiny network, killed inside an epoch."""
-    medium = LYRICISTS["medium"]()
+    medium = LYRICISTS["medium"].config
     network = {**medium.network, "embedding": 8, "hidden": 8, "cell": cell}
     changes = {"network": network, "optimizer": medium.optimizer}
     sing(tmp_path / "whole", **changes)

@@ -22,7 +22,7 @@ from training.translator_run import train_translator
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_translators_recipe_is_valid(name: str) -> None:
-    config = TRANSLATORS[name]()
+    config = TRANSLATORS[name].config
     assert config.recipe == name
     assert list(filter(None, config.loop.problems())) == []
     size = config.tokenizer.vocab_size
@@ -39,7 +39,7 @@ def test_a_translators_recipe_is_valid(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
     """Made narrow and its warm-up short: what it reads, drops and pulls stays its own."""
-    config = TRANSLATORS[name]()
+    config = TRANSLATORS[name].config
     narrow = {"d_model": 32, "heads": 2, "head_width": 16, "d_ff": 32}
     config = replace(
         config,
@@ -61,7 +61,7 @@ def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LYRICISTS)
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_a_lyricists_recipe_is_valid(name: str, cell: str) -> None:
-    config = LYRICISTS[name]()
+    config = LYRICISTS[name].config
     assert config.recipe == name
     config = replace(config, network={**config.network, "cell": cell})
     network = build_lyricist(config, 50)
@@ -72,7 +72,7 @@ def test_a_lyricists_recipe_is_valid(name: str, cell: str) -> None:
 
 def test_the_tutorials_recipes_start_as_the_tutorial_does() -> None:
     torch.manual_seed(0)
-    network = build_lyricist(LYRICISTS["d2l-random"](), 1000)
+    network = build_lyricist(LYRICISTS["d2l-random"].config, 1000)
     for parameter in network.parameters():
         if parameter.dim() >= 2:
             assert float(parameter.detach().std()) == pytest.approx(0.01, rel=0.02)

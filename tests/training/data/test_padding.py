@@ -11,7 +11,7 @@ import torch
 from benchmarks.mfu import operations
 from benchmarks.training_race import waste
 from models.networks.transformer import Transformer, TransformerConfig
-from training.config.recipes import tiny_translator
+from training.config.recipes import TRANSLATORS
 from training.data.batches import PairBatch, batches_by_length, pair_batch
 from training.kernels import training_backend
 from training.kernels.training_backend import TranslatorBackend
@@ -31,7 +31,7 @@ def test_at_most_a_tenth_of_computed_tokens_is_padding() -> None:
     lengths = multi30k_like(29_000)
     means = [sum(side) / len(lengths) for side in zip(*lengths, strict=True)]
     assert all(14 < mean < 17 for mean in means)
-    groups = batches_by_length(lengths, tiny_translator().tokens_per_batch, seed=1, epoch=0)
+    groups = batches_by_length(lengths, TRANSLATORS["tiny"].config.tokens_per_batch, seed=1, epoch=0)
     assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
     batches = [pair_batch([[5] * lengths[i][0] for i in g], [[5] * (lengths[i][1] + 1) for i in g], 0) for g in groups]
     assert waste(batches, 0)["both"] < 0.10

@@ -78,7 +78,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def disk(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_curves: None
 ) -> Iterator[Disk]:
-    monkeypatch.setitem(recipes.LYRICISTS, "small", lambda: RECIPE)
+    monkeypatch.setitem(recipes.LYRICISTS, "small", recipes.Recipe("", RECIPE))
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
     (tmp_path / "song.txt").write_text(text(300))
     monkeypatch.chdir(tmp_path)
@@ -175,7 +175,7 @@ def test_published_model_survives_a_resume_on_a_full_disk(
 def test_other_disk_errors_are_reported_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(recipes.LYRICISTS, "small", lambda: RECIPE)
+    monkeypatch.setitem(recipes.LYRICISTS, "small", recipes.Recipe("", RECIPE))
     monkeypatch.chdir(tmp_path)
     Path("song.txt").write_text(text(300))
 
