@@ -6,7 +6,6 @@ which are never linked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
@@ -18,6 +17,9 @@ from models.inspection.results import Convention
 
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 Units = Sequence[int | None]
+LinkPairs = frozenset[tuple[int, int]]
+HeadPlace = tuple[int, int]  # the layer and number of a head of cross-attention
+MAX_HEADS, GROWN_SETS = 8, 4  # in a set, and how many sets are grown
 
 
 class Link(NamedTuple):
@@ -34,12 +36,6 @@ class UnitMap(NamedTuple):
     weights: Tensor
     targets: list[int]
     sources: list[int]
-
-
-def token_units(special: Sequence[bool]) -> list[int | None]:
-    """Each token that is not special a unit of its own, numbered from 0."""
-    numbers = iter(range(len(special)))
-    return [None if each else next(numbers) for each in special]
 
 
 def aligning_rows(weights: Tensor, convention: Convention) -> Tensor:
@@ -87,10 +83,6 @@ def strongest_links(found: UnitMap) -> list[Link]:
     return [Link(found.sources[place], target, value) for place, target, value in each if value > 0]
 
 
-LinkPairs = frozenset[tuple[int, int]]
-PHARAOH_PAIR = re.compile(r"(\d+)([-p])(\d+)")
-
-
 class GoldLinks(NamedTuple):
     """Links that must be there and links that may be; `possible` holds the sure ones too."""
 
@@ -107,20 +99,6 @@ def pharaoh(found: Iterable[Link]) -> str:
     return " ".join(f"{source}-{target}" for source, target in sorted(link_pairs(found)))
 
 
-def read_pharaoh(text: str) -> GoldLinks:
-    """One sentence's links: "i-j" sure, "ipj" possible. ValueError names what is neither."""
-    sure, possible = set[tuple[int, int]](), set[tuple[int, int]]()
-    for word in text.split():
-        match = PHARAOH_PAIR.fullmatch(word)
-        if match is None:
-            raise ValueError(f"{word!r} is no link: write source-target, like 0-2, or 0p2 for a possible one.")
-        link = int(match[1]), int(match[3])
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return GoldLinks(frozenset(sure), frozenset(possible))
-
-
 def alignment_error_rate(sentences: Iterable[tuple[LinkPairs, GoldLinks]]) -> float:
     """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences (Och & Ney 2003): 0 where every sure link was found
     and nothing but possible ones. Of nothing at all: 0."""
@@ -129,11 +107,6 @@ def alignment_error_rate(sentences: Iterable[tuple[LinkPairs, GoldLinks]]) -> fl
         agreed += len(found & gold.sure) + len(found & (gold.possible | gold.sure))
         total += len(found) + len(gold.sure)
     return 1 - agreed / total if total else 0.0
-
-
-HeadPlace = tuple[int, int]
-"""The layer and number of a head of cross-attention."""
-MAX_HEADS, GROWN_SETS = 8, 4  # in a set, and how many sets are grown
 
 
 class AlignmentExample(NamedTuple):
@@ -157,13 +130,10 @@ class AlignmentCandidate:
         """Of a sentence's maps, one [H, T, S] a layer."""
         return links(mean_of_heads(maps, self.heads), source_units, target_units, self.convention)
 
-
-@dataclass(frozen=True, slots=True)
-class AlignmentChoice:
-    """The best candidate, and all of them, best first."""
-
-    best: AlignmentCandidate
-    candidates: tuple[AlignmentCandidate, ...]
+    def error_on(self, examples: Iterable[AlignmentExample]) -> float:
+        """The alignment error rate on other sentences."""
+        drawn = ((link_pairs(self.links(e.maps, e.source_units, e.target_units)), e.gold) for e in examples)
+        return alignment_error_rate(drawn)
 
 
 def mean_of_heads(maps: Sequence[Tensor], heads: Sequence[HeadPlace]) -> Tensor:
@@ -171,15 +141,13 @@ def mean_of_heads(maps: Sequence[Tensor], heads: Sequence[HeadPlace]) -> Tensor:
     return torch.stack([maps[layer][head] for layer, head in heads]).double().mean(dim=0)
 
 
-def choose_alignment(examples: Sequence[AlignmentExample]) -> AlignmentChoice:
-    """Among single heads, the mean of each layer, and sets of any layers' heads that grow from the best single ones,
-    each by the head that lowers the error most, as long as one does; by both conventions. Of equal errors the one of
-    fewer heads, then the convention "predicting", then the lower layers and heads."""
+def choose_alignment(examples: Sequence[AlignmentExample]) -> list[AlignmentCandidate]:
+    """All candidates, best first: single heads, the mean of each layer, and sets of any layers' heads that grow from
+    the best single ones, each by the head that lowers the error most, as long as one does; by both conventions. Of
+    equal errors the one of fewer heads, then the convention "predicting", then the lower layers and heads."""
     if not examples:
         raise ValueError("Choosing needs at least one sentence with known links.")
-    found = [candidate for convention in CONVENTIONS for candidate in _candidates(examples, convention)]
-    found.sort(key=_rank_key)
-    return AlignmentChoice(found[0], tuple(found))
+    return sorted((c for convention in CONVENTIONS for c in _candidates(examples, convention)), key=_rank_key)
 
 
 def _rank_key(candidate: AlignmentCandidate) -> tuple[float, int, int, tuple[HeadPlace, ...]]:
@@ -187,11 +155,11 @@ def _rank_key(candidate: AlignmentCandidate) -> tuple[float, int, int, tuple[Hea
 
 
 def _candidates(examples: Sequence[AlignmentExample], convention: Convention) -> Iterator[AlignmentCandidate]:
-    sentences = [_UnitSentence.of(example, convention) for example in examples]
+    sentences = [(_unit_maps(example, convention), example.gold) for example in examples]
     layers = [[(layer, head) for head in range(len(maps))] for layer, maps in enumerate(examples[0].maps)]
 
     def candidate(heads: Sequence[HeadPlace]) -> AlignmentCandidate:
-        drawn = ((sentence.pairs(heads), sentence.gold) for sentence in sentences)
+        drawn = ((link_pairs(strongest_links(_mean_map(maps, heads))), gold) for maps, gold in sentences)
         return AlignmentCandidate(tuple(sorted(heads)), convention, alignment_error_rate(drawn))
 
     singles = [candidate([place]) for layer in layers for place in layer]
@@ -208,20 +176,10 @@ def _candidates(examples: Sequence[AlignmentExample], convention: Convention) ->
             yield (best := better)
 
 
-class _UnitSentence(NamedTuple):
-    """A sentence's maps by units, and its known links."""
+def _unit_maps(example: AlignmentExample, convention: Convention) -> list[UnitMap]:
+    rows = [aligning_rows(maps.cpu(), convention) for maps in example.maps]
+    return [map_over_units(weights, example.source_units, example.target_units) for weights in rows]
 
-    layers: list[UnitMap]
-    gold: GoldLinks
 
-    @classmethod
-    def of(cls, example: AlignmentExample, convention: Convention) -> _UnitSentence:
-        layers = [
-            map_over_units(aligning_rows(maps.cpu(), convention), example.source_units, example.target_units)
-            for maps in example.maps
-        ]
-        return cls(layers, example.gold)
-
-    def pairs(self, heads: Sequence[HeadPlace]) -> LinkPairs:
-        weights = mean_of_heads([each.weights for each in self.layers], heads)
-        return link_pairs(strongest_links(self.layers[0]._replace(weights=weights)))
+def _mean_map(layers: Sequence[UnitMap], heads: Sequence[HeadPlace]) -> UnitMap:
+    return layers[0]._replace(weights=mean_of_heads([layer.weights for layer in layers], heads))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from models.tokenizer.base import Piece, SpecialTokens, Tokenizer
 from models.tokenizer.marian_tokenizer import MarianTokenizer, is_language
-from models.tokenizer.protocol import Piece, SpecialTokens, Tokenizer
 from models.tokenizer.sentencepiece_tokenizer import SentencePieceTokenizer
 from models.tokenizer.vocabulary_tokenizer import VocabularyTokenizer
 

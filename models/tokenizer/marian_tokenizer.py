@@ -15,7 +15,7 @@ from typing import Any
 
 import sentencepiece
 
-from models.tokenizer.protocol import Piece, SpecialTokens
+from models.tokenizer.base import ListedTokenizer, Piece, SpecialTokens, pieces_of_model
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
 LANGUAGE = re.compile(r">>(?s:.*?)<<")  # at the start of a text: into which language it is to be translated
@@ -25,7 +25,7 @@ def is_language(piece: str) -> bool:
     return LANGUAGE.fullmatch(piece) is not None
 
 
-class MarianTokenizer:
+class MarianTokenizer(ListedTokenizer):
     """One side of a translator.
 
     vocabulary: the piece of each id.  model: the SentencePiece model that cuts texts.
@@ -48,10 +48,9 @@ class MarianTokenizer:
     ) -> None:
         if special.unknown is None:
             raise ValueError("A Marian vocabulary needs an unknown token.")
-        if len(set(vocabulary)) != len(vocabulary):
-            raise ValueError("A vocabulary must not name a token twice.")
+        super().__init__(vocabulary, special)
         specials = {vocabulary[i]: i for i in special.ids()}
-        self.vocabulary, self.special, self._unknown = tuple(vocabulary), special, special.unknown
+        self._unknown = special.unknown
         self._added = {**(added or {}), **specials}
         self._hidden = frozenset(hidden)
         self._ids = {piece: i for i, piece in enumerate(self.vocabulary)} | self._added
@@ -61,10 +60,6 @@ class MarianTokenizer:
         longest_first = sorted(self._added, key=len, reverse=True)
         self._spelt = re.compile("|".join(re.escape(piece) for piece in longest_first))
         self._silent = special.ids() | self._hidden
-
-    @property
-    def size(self) -> int:
-        return len(self.vocabulary)
 
     def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Where the parts of a text begin and end that are cut by themselves, and whether each is one token as it is
@@ -85,15 +80,9 @@ class MarianTokenizer:
     def pieces(self, text: str) -> list[Piece]:
         found = []
         for begin, end, whole in self._parts(text):
-            if whole:
-                found.append(self._piece(text[begin:end], begin, end))
-                continue
-            mapping: Any = self._cut.encode(text[begin:end], return_type="offset_mapping")
-            for piece, (first, last) in zip(mapping["pieces"], mapping["offsets"], strict=True):
-                stretch = text[begin + first : begin + last]
-                # SentencePiece counts the space before a word into its first piece
-                blank = len(stretch) - len(stretch.lstrip())
-                found.append(self._piece(piece, begin + first + blank, begin + last))
+            part = text[begin:end]
+            parts = [Piece(0, part, 0, len(part))] if whole else pieces_of_model(self._cut, part)
+            found += [self._piece(each.piece, begin + each.start, begin + each.end) for each in parts]
         return found
 
     def _piece(self, piece: str, start: int, end: int) -> Piece:
@@ -114,32 +103,18 @@ class MarianTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         return self.untrimmed(ids).strip()
 
-    def piece(self, token: int) -> str:
-        if token < 0:  # which Python would count from the end
-            raise IndexError(f"There is no token {token}.")
-        return self.vocabulary[token]
-
-    def unknown(self, text: str) -> list[str]:
-        pieces = self.pieces(text)
-        return list(dict.fromkeys(text[p.start : p.end] for p in pieces if p.id == self._unknown))
-
     @property
     def languages(self) -> tuple[str, ...]:
         """The language tokens of the vocabulary, such as >>deu<<."""
         return tuple(piece for piece in self.vocabulary if is_language(piece))
 
-    def write(self, path: Path) -> None:
-        special = self.special
-        content = {
-            "kind": self.kind,
-            "special": {"pad": special.pad, "unknown": special.unknown, "bos": special.bos, "eos": special.eos},
+    def further(self) -> Mapping[str, Any]:
+        return {
             "added": self._added,
             "hidden": sorted(self._hidden),
             "model": base64.b64encode(self._model).decode(),
             "writer": None if self._writer is None else base64.b64encode(self._writer).decode(),
-            "vocabulary": self.vocabulary,
         }
-        path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> MarianTokenizer:

@@ -13,54 +13,27 @@ import math
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 import sentencepiece
 
-from models.tokenizer.protocol import Piece, SpecialTokens
+from models.tokenizer.base import Piece, SpecialTokens, Tokenizer, pieces_of_model
 
 UNKNOWN_PENALTY = 10.0  # by so much an unknown character scores less than the least likely piece, as in SentencePiece
-
-
 MAX_CACHED = 200_000  # words, or places where a merge is decided: of so many it is kept what they come to, some 60 MB
-
-
-class WordCutter(Protocol):
-    def cut(self, word: str, generator: random.Random) -> tuple[str, ...]: ...
+NORMALIZED_WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
 
 
 class MergeChoice:
-    """Parts of a word, and the merge of two of them that comes up next; what follows from doing it and from leaving it
-    out is worked out once, when somebody comes that way. rank_of: of a merged piece; none is -inf."""
+    """Parts of a word, the ranks of what two neighbours merge to (-inf: nothing), and the place of the merge that comes
+    up next. after: what follows from doing it and from leaving it out, once that was worked out."""
 
-    __slots__ = ("_at", "_parts", "_rank_of", "_ranks", "done", "left_out")
+    __slots__ = ("after", "at", "parts", "ranks")
 
-    def __init__(self, parts: list[str], ranks: list[float], rank_of: Callable[[str], float]) -> None:
-        self._parts, self._ranks, self._rank_of, self._at = parts, ranks, rank_of, ranks.index(max(ranks))
-        self.done: MergeChoice | tuple[str, ...] | None = None
-        self.left_out: MergeChoice | tuple[str, ...] | None = None
-
-    def merge(self) -> MergeChoice | tuple[str, ...]:
-        parts, ranks, at = self._parts.copy(), self._ranks.copy(), self._at
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        del ranks[at]
-        for changed in range(max(at - 1, 0), min(at + 1, len(ranks))):
-            ranks[changed] = self._rank_of(parts[changed] + parts[changed + 1])
-        return merge_choice(parts, ranks, self._rank_of)
-
-    def leave_out(self) -> MergeChoice | tuple[str, ...]:
-        ranks = self._ranks.copy()
-        ranks[self._at] = -math.inf
-        return merge_choice(self._parts, ranks, self._rank_of)
-
-
-def merge_choice(
-    parts: list[str], ranks: list[float], rank_of: Callable[[str], float]
-) -> MergeChoice | tuple[str, ...]:
-    """The parts themselves where no merge comes up."""
-    return MergeChoice(parts, ranks, rank_of) if max(ranks, default=-math.inf) > -math.inf else tuple(parts)
+    def __init__(self, parts: list[str], ranks: list[float], at: int) -> None:
+        self.parts, self.ranks, self.at = parts, ranks, at
+        self.after: list[MergeChoice | tuple[str, ...] | None] = [None, None]
 
 
 class BpeDropout:
@@ -82,47 +55,49 @@ class BpeDropout:
         """drawn < (1 - share)^n: the first n merges are done. Then one is not, and the generator decides about the
         others."""
         found: MergeChoice | tuple[str, ...] = self._forks.get(word) or self._first(word)
-        kept, share = 1.0 - self.share, self.share
         if isinstance(found, MergeChoice) and len(self._forks) < MAX_CACHED:
             self._forks[word] = found
-        reached = kept
-        while isinstance(found, MergeChoice) and drawn < reached:
-            found, reached = found.done or self._done(found), reached * kept
-        if isinstance(found, MergeChoice):
-            found = found.left_out or self._left_out(found)
+        reached = kept = 1.0 - self.share
+        left_out = False
         while isinstance(found, MergeChoice):
-            if generator.random() < share:
-                found = found.left_out or self._left_out(found)
-            else:
-                found = found.done or self._done(found)
+            leave_out = generator.random() < self.share if left_out else drawn >= reached
+            left_out, reached = left_out or leave_out, reached * kept
+            found = found.after[leave_out] or self._kept(found, leave_out)
         return found
 
-    def _done(self, at: MergeChoice) -> MergeChoice | tuple[str, ...]:
-        found = at.merge()
+    def _kept(self, choice: MergeChoice, leave_out: bool) -> MergeChoice | tuple[str, ...]:
+        after = self._after(choice, leave_out)
         if self._made < MAX_CACHED:
-            at.done, self._made = found, self._made + 1
-        return found
+            choice.after[leave_out], self._made = after, self._made + 1
+        return after
 
-    def _left_out(self, at: MergeChoice) -> MergeChoice | tuple[str, ...]:
-        found = at.leave_out()
-        if self._made < MAX_CACHED:
-            at.left_out, self._made = found, self._made + 1
-        return found
+    def _after(self, choice: MergeChoice, leave_out: bool) -> MergeChoice | tuple[str, ...]:
+        parts, ranks, at = choice.parts.copy(), choice.ranks.copy(), choice.at
+        if leave_out:
+            ranks[at] = -math.inf
+        else:
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+            del ranks[at]
+            for changed in range(max(at - 1, 0), min(at + 1, len(ranks))):
+                ranks[changed] = self.scores.get(parts[changed] + parts[changed + 1], -math.inf)
+        return self._next_choice(parts, ranks)
 
     def _merged(self, word: str) -> tuple[tuple[str, ...], float]:
         at, reached = self._first(word), 1.0
         while isinstance(at, MergeChoice):
-            at, reached = at.merge(), reached * (1.0 - self.share)
+            at, reached = self._after(at, False), reached * (1.0 - self.share)
         if len(self._whole) < MAX_CACHED:
             self._whole[word] = at, reached
         return at, reached
 
     def _first(self, word: str) -> MergeChoice | tuple[str, ...]:
-        parts = list(word)
-        return merge_choice(parts, [self._rank(a + b) for a, b in itertools.pairwise(parts)], self._rank)
+        ranks = [self.scores.get(a + b, -math.inf) for a, b in itertools.pairwise(word)]
+        return self._next_choice(list(word), ranks)
 
-    def _rank(self, piece: str) -> float:
-        return self.scores.get(piece, -math.inf)
+    def _next_choice(self, parts: list[str], ranks: list[float]) -> MergeChoice | tuple[str, ...]:
+        """The parts themselves where no merge comes up."""
+        best = max(ranks, default=-math.inf)
+        return MergeChoice(parts, ranks, ranks.index(best)) if best > -math.inf else tuple(parts)
 
 
 StartChoices = tuple[list[float], list[int]]
@@ -139,7 +114,11 @@ class UnigramSampler:
         self._ends: dict[str, list[StartChoices]] = {}
 
     def cut(self, word: str, generator: random.Random) -> tuple[str, ...]:
-        ends = self._ends.get(word) or self._kept(word)
+        ends = self._ends.get(word)
+        if ends is None:
+            ends = self._choices(word)
+            if len(self._ends) < MAX_CACHED:
+                self._ends[word] = ends
         parts, end = list[str](), len(word)
         while end:
             reached, starts = ends[end]
@@ -147,12 +126,6 @@ class UnigramSampler:
             parts.append(word[start:end])
             end = start
         return tuple(parts[::-1])
-
-    def _kept(self, word: str) -> list[StartChoices]:
-        found = self._choices(word)
-        if len(self._ends) < MAX_CACHED:
-            self._ends[word] = found
-        return found
 
     def _choices(self, word: str) -> list[StartChoices]:
         total, choices = [0.0], list[StartChoices]([([], [])])
@@ -173,40 +146,21 @@ class UnigramSampler:
         return self.scores.get(piece, self.unknown if len(piece) == 1 else None)
 
 
-NORMALIZED_WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
-
-
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(Tokenizer):
     """A trained SentencePiece model (Kudo and Richardson 2018, arXiv 1808.06226)."""
 
     kind = "sentencepiece"
-    trims = False
 
     def __init__(self, model: bytes) -> None:
         self._model = model
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        ids = (
-            self._processor.pad_id(),
-            self._processor.unk_id(),
-            self._processor.bos_id(),
-            self._processor.eos_id(),
-        )
+        self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
         self.special = SpecialTokens(*(i if i >= 0 else None for i in ids))
-        self._specials = self.special.ids()
-        self._cutters: dict[tuple[str, float], tuple[WordCutter, dict[str, int]]] = {}
-
-    @property
-    def size(self) -> int:
-        return int(self._processor.get_piece_size())
+        self._specials, self.size = self.special.ids(), int(processor.get_piece_size())
+        self._cutters: dict[tuple[str, float], tuple[BpeDropout | UnigramSampler, dict[str, int]]] = {}
 
     def pieces(self, text: str) -> list[Piece]:
-        mapping: Any = self._processor.encode(text, return_type="offset_mapping")
-        found = []
-        for token, piece, (start, end) in zip(mapping["ids"], mapping["pieces"], mapping["offsets"], strict=True):
-            # SentencePiece counts the space before a word into its first piece
-            blank = len(text[start:end]) - len(text[start:end].lstrip())
-            found.append(Piece(token, piece, start + blank, end))
-        return found
+        return list(pieces_of_model(self._processor, text))
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._processor.encode(text)
@@ -228,7 +182,7 @@ class SentencePieceTokenizer:
             drawn.append(ids)
         return drawn
 
-    def _cutter(self, share: float, algorithm: str) -> tuple[WordCutter, dict[str, int]]:
+    def _cutter(self, share: float, algorithm: str) -> tuple[BpeDropout | UnigramSampler, dict[str, int]]:
         """Kept from one epoch to the next with what it knows of words, and the id of each piece."""
         if (algorithm, share) not in self._cutters:
             known = {self._processor.id_to_piece(i): i for i in range(self.size) if self._is_text(i)}
@@ -245,14 +199,8 @@ class SentencePieceTokenizer:
         text: str = self._processor.decode([i for i in ids if i not in self._specials])
         return text
 
-    untrimmed = decode
-
     def piece(self, token: int) -> str:
         return str(self._processor.id_to_piece(token))
-
-    def unknown(self, text: str) -> list[str]:
-        pieces = self.pieces(text)
-        return list(dict.fromkeys(text[p.start : p.end] for p in pieces if p.id == self.special.unknown))
 
     def write(self, path: Path) -> None:
         path.write_bytes(self._model)

@@ -8,35 +8,27 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from models.tokenizer.protocol import Piece, SpecialTokens
+from models.tokenizer.base import ListedTokenizer, Piece, SpecialTokens
 
 
-class VocabularyTokenizer:
+class VocabularyTokenizer(ListedTokenizer):
     """Tokens from a fixed list: the characters of a text, or its words between white space.
 
     A text part outside the list becomes the unknown token; without one, `encode` raises ValueError.
     """
 
-    trims = False
-
     def __init__(self, kind: str, vocabulary: Sequence[str], special: SpecialTokens) -> None:
         if kind not in ("character", "word"):
             raise ValueError(f"A vocabulary holds characters or words, not {kind!r}.")
-        if len(set(vocabulary)) != len(vocabulary):
-            raise ValueError("A vocabulary must not name a token twice.")
+        super().__init__(vocabulary, special)
         specials = special.ids()
         if any(not 0 <= i < len(vocabulary) for i in specials):
             raise ValueError("A special token must be one of the vocabulary.")
-        self.kind, self.special = kind, special
-        self.vocabulary = tuple(vocabulary)
+        self.kind = kind
         self._ids = {piece: i for i, piece in enumerate(self.vocabulary) if i not in specials}
         self._parts = re.compile(r"\S+") if kind == "word" else re.compile(r"(?s).")
         self._joint = " " if kind == "word" else ""
         self._specials = specials
-
-    @property
-    def size(self) -> int:
-        return len(self.vocabulary)
 
     def pieces(self, text: str) -> list[Piece]:
         found = []
@@ -47,40 +39,13 @@ class VocabularyTokenizer:
             found.append(Piece(token, self.vocabulary[token], match.start(), match.end()))
         return found
 
-    def encode(self, text: str) -> list[int]:
-        return [piece.id for piece in self.pieces(text)]
-
     def decode(self, ids: Iterable[int]) -> str:
         shown = [i for i in ids if i not in self._specials]
-        self._check(min(shown, default=0))
-        return self._joint.join([self.vocabulary[i] for i in shown])
-
-    untrimmed = decode
-
-    def piece(self, token: int) -> str:
-        self._check(token)
-        return self.vocabulary[token]
-
-    def _check(self, token: int) -> None:
-        if token < 0:  # which Python would count from the end
-            raise IndexError(f"There is no token {token}.")
+        return self._joint.join([self.piece(i) for i in shown])
 
     def unknown(self, text: str) -> list[str]:
         parts = dict.fromkeys(match.group() for match in self._parts.finditer(text))
         return [part for part in parts if part not in self._ids]
-
-    def write(self, path: Path) -> None:
-        content = {
-            "kind": self.kind,
-            "special": {
-                "pad": self.special.pad,
-                "unknown": self.special.unknown,
-                "bos": self.special.bos,
-                "eos": self.special.eos,
-            },
-            "vocabulary": self.vocabulary,
-        }
-        path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> VocabularyTokenizer:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from models.tokenizer.base import Tokenizer
 from models.tokenizer.marian_tokenizer import SPACE
-from models.tokenizer.protocol import Tokenizer
 
 UNSPACED = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x1100, 0x11FF)),  # Thai, Lao; Burmese; Khmer; Hangul

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 
 from models.checkpoint import Checkpoint
 from models.inspection.forced_pass import forced_pass
-from models.inspection.word_alignment import (
-    AlignmentExample,
-    GoldLinks,
-    alignment_error_rate,
-    choose_alignment,
-    link_pairs,
-)
+from models.inspection.word_alignment import AlignmentExample, GoldLinks, choose_alignment
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
@@ -43,15 +37,11 @@ def choose_alignment_heads(
             f"An alignment is chosen and measured on at least {MIN_SENTENCES} sentences, not on {len(sample)}."
         )
     examples = list(_examples(checkpoint, network, sample))
-    best = choose_alignment(examples[::2]).best
-    error = alignment_error_rate(
-        (link_pairs(best.links(example.maps, example.source_units, example.target_units)), example.gold)
-        for example in examples[1::2]
-    )
+    best = choose_alignment(examples[::2])[0]
     return {
         "heads": [list(head) for head in best.heads],
         "convention": best.convention,
-        "error": round(error, 4),
+        "error": round(best.error_on(examples[1::2]), 4),
         "sentences": len(examples[1::2]),
     }
 

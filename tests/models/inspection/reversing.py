@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from models.backends.torch.transformer_step import pad_rows
 from models.inspection.forced_pass import forced_pass
-from models.inspection.word_alignment import AlignmentExample, GoldLinks, token_units
+from models.inspection.word_alignment import AlignmentExample, GoldLinks
 from models.networks.transformer import Transformer, TransformerConfig
 
 PAD, BOS, EOS, WORDS = 0, 1, 2, range(3, 15)
@@ -60,6 +60,6 @@ def examples(network: Transformer, count: int, seed: int) -> list[AlignmentExamp
         words = sentence(chance)
         maps = forced_pass(network, [*words, EOS], [BOS, *words[::-1]], ["cross"]).maps["cross"]
         links = frozenset((len(words) - 1 - j, j) for j in range(len(words)))
-        units = token_units([False] * len(words) + [True])
+        units = [*range(len(words)), None]
         found.append(AlignmentExample(maps, units, units, GoldLinks(links, links)))
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from models import checkpoint as checkpoints
-from models.inspection.word_alignment import AlignmentCandidate, alignment_error_rate, link_pairs
+from models.inspection.word_alignment import AlignmentCandidate
 from models.networks.loading import load_network
 from training.demo.demo_models import aligned_phrases
 from training.evaluation import alignment_heads
@@ -33,9 +33,5 @@ def errors(folder: Path) -> Errors:
     given = list(alignment_heads._examples(checkpoint, load_network(checkpoint), unseen))
     chosen = AlignmentCandidate(tuple((layer, head) for layer, head in config.alignment["heads"]), "predicting", 0.0)
 
-    def rate(candidate: AlignmentCandidate) -> float:
-        return alignment_error_rate(
-            (link_pairs(candidate.links(each.maps, each.source_units, each.target_units)), each.gold) for each in given
-        )
-
-    return Errors(config.alignment["error"], rate(chosen), rate(replace(chosen, convention="input")))
+    shifted = replace(chosen, convention="input")
+    return Errors(config.alignment["error"], chosen.error_on(given), shifted.error_on(given))
