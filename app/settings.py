@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
@@ -24,7 +25,7 @@ PREFIX = "PARLANCE_"
 Section = TypeVar("Section", bound="DataclassInstance")
 
 # Of a page, or of an extension: a browser makes its origin of the extension's id.
-_ORIGIN = re.compile(r"(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
+_ORIGIN = re.compile(r"\*|(https?|(chrome|moz|safari-web|edge)-extension|extension)://[^/\s?#@]+")
 
 
 def _check_devices(value: str) -> str:
@@ -45,16 +46,6 @@ def _check_key(value: SecretStr) -> SecretStr:
     return value
 
 
-def _check_rates(value: str) -> str:
-    parse_rates(value)
-    return value
-
-
-def _check_quotas(value: str) -> str:
-    parse_quotas(value)
-    return value
-
-
 def _check_redis_url(value: SecretStr) -> SecretStr:
     if value.get_secret_value() and not re.match(r"(rediss?|unix)://\S", value.get_secret_value()):
         raise ValueError("it takes an address such as redis://redis:6379/0")
@@ -67,33 +58,40 @@ def _check_web_address(value: str) -> str:
     return value.rstrip("/")
 
 
-def _check_networks(value: str) -> str:
-    """uvicorn takes a wrong address for a host name, which no client has, and says nothing."""
-    networks = [network.strip() for network in value.split(",") if network.strip()]
-    for network in networks:
+def _parsed_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Refuses a text that `parse` raises ValueError for."""
+
+    def check(value: str) -> str:
+        parse(value)
+        return value
+
+    return AfterValidator(check)
+
+
+def _list_of(parse: Callable[[str], object], takes: str) -> AfterValidator:
+    """A list with commas between its items. parse: of a wrong item it is None, or raises ValueError."""
+
+    def check(value: str) -> str:
+        items = [item.strip() for item in value.split(",") if item.strip()]
         try:
-            ipaddress.ip_network(network)
+            if not any(parse(item) is None for item in items):
+                return ",".join(items)
         except ValueError:
-            raise ValueError("it takes addresses and networks such as 127.0.0.1,10.0.0.0/8") from None
-    return ",".join(networks)
+            pass
+        raise ValueError(f"it takes {takes}")
 
-
-def _check_origins(value: str) -> str:
-    origins = [origin.strip() for origin in value.split(",") if origin.strip()]
-    for origin in origins:
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
-            raise ValueError('it takes "*" or origins such as "https://example.org", without a path')
-    return ",".join(origins)
+    return AfterValidator(check)
 
 
 Devices = Annotated[str, AfterValidator(_check_devices)]
 SecretKey = Annotated[SecretStr, AfterValidator(_check_key)]
-RateLimits = Annotated[str, AfterValidator(_check_rates)]
-Quotas = Annotated[str, AfterValidator(_check_quotas)]
+RateLimits = Annotated[str, _parsed_by(parse_rates)]
+Quotas = Annotated[str, _parsed_by(parse_quotas)]
 RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis_url)]
 WebAddress = Annotated[str, AfterValidator(_check_web_address)]
-Networks = Annotated[str, AfterValidator(_check_networks)]
-Origins = Annotated[str, AfterValidator(_check_origins)]
+# uvicorn takes a wrong address for a host name, which no client has, and says nothing
+Networks = Annotated[str, _list_of(ipaddress.ip_network, "addresses and networks such as 127.0.0.1,10.0.0.0/8")]
+Origins = Annotated[str, _list_of(_ORIGIN.fullmatch, '"*" or origins such as "https://example.org", without a path')]
 
 
 class SettingsError(ValueError):
@@ -103,178 +101,110 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """Read from PARLANCE_* environment variables; an empty variable counts as not set."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 is every IPv4 one.")
-    port: int = Field(default=8000, ge=1, le=65_535, description="Port to listen on.")
-    checkpoints: Path = Field(
-        default=Path("checkpoints"), description="Folder whose sub-folders are the checkpoints to load."
-    )
-    devices: Devices = Field(
-        default="auto",
-        description='Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list'
-        ' such as "cpu" or "cuda:0,cuda:1".',
-    )
-    cpu_threads: int = Field(
-        default=0,
-        ge=0,
-        le=1024,
-        description="Threads of each CPU device process; 0 shares out all cores, of which a look inside a model takes"
-        " all. Native steps use one.",
-    )
-    cpu_workers: int = Field(
-        default=0,
-        ge=0,
-        le=256,
-        description="Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each"
-        " core, at most 4.",
-    )
-    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = Field(
-        default="auto",
-        description='Number format that models compute in: "auto" measures which is fastest when a model loads;'
-        " int8 is for CPUs, fp16 for GPUs; also fp32, bf16.",
-    )
-    slots_per_model: int = Field(
-        default=64, ge=1, le=4096, description="Sequences that one model works on at once on one device."
-    )
-    prefill_tokens: int = Field(
-        default=2048, ge=16, description="Tokens, padding included, that one model reads between two steps."
-    )
-    max_inflight_requests: int = Field(
-        default=1024, ge=1, description="Requests waiting or in work; beyond that the answer is 429."
-    )
-    max_queued_source_tokens: int = Field(
-        default=65_536,
-        ge=1,
-        description="Tokens to read of all requests waiting or in work; beyond that the answer is 429.",
-    )
-    max_queue_age_s: float = Field(
-        default=30,
-        gt=0,
-        le=3600,
-        description="Seconds that a request may wait for a slot, expected or measured; beyond that it is 429.",
-    )
-    request_timeout_s: float = Field(
-        default=60,
-        gt=0,
-        le=3600,
-        description="Seconds until a request without an answer is given up (504), a stream that nobody reads, or a body"
-        " of which nothing comes (408).",
-    )
-    stream_interval_ms: float = Field(
-        default=20,
-        ge=0,
-        le=10_000,
-        description="Milliseconds in which a stream's tokens are collected, except the first and last; 0: each token.",
-    )
-    max_body_bytes: int = Field(
-        default=2_000_000, ge=1024, description="Largest request body in bytes; beyond that the answer is 413."
-    )
-    max_batch_texts: int = Field(default=512, ge=1, description="Texts in one POST /translate.")
-    max_text_characters: int = Field(
-        default=100_000, ge=1, description="Characters (code points) of one text or prompt."
-    )
-    max_alternatives: int = Field(default=8, ge=0, description="Alternatives per text in POST /translate.")
-    max_new_tokens: int = Field(default=1024, ge=1, description="Tokens that one POST /generate may write.")
-    max_samples: int = Field(default=16, ge=1, description="Continuations (n) in one POST /generate.")
-    max_attention_values: int = Field(
-        default=262_144,
-        ge=1,
-        description="Numbers (attention weights, gate values) in one answer of POST /attention or /gates.",
-    )
-    beam_size: int = Field(
-        default=4, ge=1, le=64, description="Hypotheses that the beam search of a translator keeps; 1 is greedy."
-    )
-    length_penalty: float = Field(
-        default=1.0, ge=0, le=5, description="Exponent of the length by which the beam search divides scores."
-    )
-    cache_mb: int = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="Megabytes of memory for translations of sentences that were asked for before; 0 keeps none.",
-    )
-    log_level: Literal["critical", "error", "warning", "info", "debug"] = Field(
-        default="info", description="Least severe level that is logged."
-    )
-    log_format: Literal["text", "json"] = Field(
-        default="text", description="How log lines are written: for people, or each as a JSON object."
-    )
-    request_log: bool = Field(
-        default=True,
-        description="Log each request: method, route, status, milliseconds, id, the key's name; never texts, keys or"
-        " addresses.",
-    )
-    cors_origins: Origins = Field(
-        default="",
-        description='Comma-separated origins whose pages may call this service, such as "https://example.org" or'
-        ' "chrome-extension://ID", or "*" for all; empty allows none.',
-    )
-    drain_timeout_s: float = Field(
-        default=20, ge=0, le=3600, description="Seconds that running requests have to finish after SIGTERM."
-    )
-    worker_start_timeout_s: float = Field(
-        default=60, gt=0, le=3600, description="Seconds a device process has to load its models before it is restarted."
-    )
-    worker_hang_timeout_s: float = Field(
-        default=10,
-        ge=0.1,
-        le=3600,
-        description="Seconds without a sign of life after which a device process is ended and started again.",
-    )
-    data: Path = Field(
-        default=Path("data"),
-        description="Folder, made where it is missing, for what callers leave: glossaries, files, suggestions.",
-    )
-    suggestions: bool = Field(default=False, description="Whether POST /suggest keeps better translations there.")
-    max_file_bytes: int = Field(
-        default=10_000_000,
-        ge=1024,
-        description="Largest form with a file to translate, in bytes; beyond that it is 413.",
-    )
-    max_kept_files_bytes: int = Field(
-        default=1_000_000_000, ge=1024, description="Bytes of all translated files kept; beyond that it is 429."
-    )
-    file_retention_s: float = Field(
-        default=1800, gt=0, le=604_800, description="Seconds for which a translated file can be fetched."
-    )
-    public_url: WebAddress = Field(
-        default="", description="How clients reach this server, as https://example.org/mt; empty: as they called it."
-    )
-    admin_key: SecretKey = Field(
-        default=SecretStr(""),
-        description="Key of the endpoints that load, reload and unload models; empty switches them off.",
-    )
-    keys_file: str = Field(
-        default="",
-        description="File of API keys, made by `python -m app.keys add`; empty: everybody may use the service.",
-    )
-    key_required: bool = Field(
-        default=True, description="With a keys file, refuse requests without a key; a wrong key is always refused."
-    )
-    rate_limit: RateLimits = Field(
-        default="",
-        description="Requests of each key and, without one, of each address, such as 60/minute;1000/hour; each text of"
-        " a batch counts. Empty: no limit.",
-    )
-    quota: Quotas = Field(
-        default="", description="Characters of each key, such as 500000/month;50000/day, in UTC; empty: no limit."
-    )
-    redis_url: RedisUrl = Field(
-        default=SecretStr(""),
-        description="Redis in which servers share limits and quotas, such as redis://redis:6379/0; empty: each server"
-        " counts for itself until it ends.",
-    )
-    trusted_proxies: Networks = Field(
-        default="",
-        description="Comma-separated addresses and networks of proxies whose X-Forwarded-For is believed, such as"
-        " 127.0.0.1,10.0.0.0/8; empty: nobody's.",
-    )
-    otlp_endpoint: WebAddress = Field(
-        default="",
-        description="OpenTelemetry collector that gets a span of each request over OTLP/HTTP, such as"
-        " http://localhost:4318/v1/traces; needs the extra `otel`. Empty: none.",
-    )
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 is every IPv4 one."""
+    port: int = Field(8000, ge=1, le=65_535)
+    """Port to listen on."""
+    checkpoints: Path = Path("checkpoints")
+    """Folder whose sub-folders are the checkpoints to load."""
+    devices: Devices = "auto"
+    """Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list such as "cpu" or
+    "cuda:0,cuda:1"."""
+    cpu_threads: int = Field(0, ge=0, le=1024)
+    """Threads of each CPU device process; 0 shares out all cores, of which a look inside a model takes all. Native
+    steps use one."""
+    cpu_workers: int = Field(0, ge=0, le=256)
+    """Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each core, at most
+    4."""
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
+    """Number format that models compute in: "auto" measures which is fastest when a model loads; int8 is for CPUs, fp16
+    for GPUs; also fp32, bf16."""
+    slots_per_model: int = Field(64, ge=1, le=4096)
+    """Sequences that one model works on at once on one device."""
+    prefill_tokens: int = Field(2048, ge=16)
+    """Tokens, padding included, that one model reads between two steps."""
+    max_inflight_requests: int = Field(1024, ge=1)
+    """Requests waiting or in work; beyond that the answer is 429."""
+    max_queued_source_tokens: int = Field(65_536, ge=1)
+    """Tokens to read of all requests waiting or in work; beyond that the answer is 429."""
+    max_queue_age_s: float = Field(30, gt=0, le=3600)
+    """Seconds that a request may wait for a slot, expected or measured; beyond that it is 429."""
+    request_timeout_s: float = Field(60, gt=0, le=3600)
+    """Seconds until a request without an answer is given up (504), a stream that nobody reads, or a body of which
+    nothing comes (408)."""
+    stream_interval_ms: float = Field(20, ge=0, le=10_000)
+    """Milliseconds in which a stream's tokens are collected, except the first and last; 0: each token."""
+    max_body_bytes: int = Field(2_000_000, ge=1024)
+    """Largest request body in bytes; beyond that the answer is 413."""
+    max_batch_texts: int = Field(512, ge=1)
+    """Texts in one POST /translate."""
+    max_text_characters: int = Field(100_000, ge=1)
+    """Characters (code points) of one text or prompt."""
+    max_alternatives: int = Field(8, ge=0)
+    """Alternatives per text in POST /translate."""
+    max_new_tokens: int = Field(1024, ge=1)
+    """Tokens that one POST /generate may write."""
+    max_samples: int = Field(16, ge=1)
+    """Continuations (n) in one POST /generate."""
+    max_attention_values: int = Field(262_144, ge=1)
+    """Numbers (attention weights, gate values) in one answer of POST /attention or /gates."""
+    beam_size: int = Field(4, ge=1, le=64)
+    """Hypotheses that the beam search of a translator keeps; 1 is greedy."""
+    length_penalty: float = Field(1.0, ge=0, le=5)
+    """Exponent of the length by which the beam search divides scores."""
+    cache_mb: int = Field(0, ge=0, le=1_000_000)
+    """Megabytes of memory for translations of sentences that were asked for before; 0 keeps none."""
+    log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
+    """Least severe level that is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """How log lines are written: for people, or each as a JSON object."""
+    request_log: bool = True
+    """Log each request: method, route, status, milliseconds, id, the key's name; never texts, keys or addresses."""
+    cors_origins: Origins = ""
+    """Comma-separated origins whose pages may call this service, such as "https://example.org" or
+    "chrome-extension://ID", or "*" for all; empty allows none."""
+    drain_timeout_s: float = Field(20, ge=0, le=3600)
+    """Seconds that running requests have to finish after SIGTERM."""
+    worker_start_timeout_s: float = Field(60, gt=0, le=3600)
+    """Seconds a device process has to load its models before it is restarted."""
+    worker_hang_timeout_s: float = Field(10, ge=0.1, le=3600)
+    """Seconds without a sign of life after which a device process is ended and started again."""
+    data: Path = Path("data")
+    """Folder, made where it is missing, for what callers leave: glossaries, files, suggestions."""
+    suggestions: bool = False
+    """Whether POST /suggest keeps better translations there."""
+    max_file_bytes: int = Field(10_000_000, ge=1024)
+    """Largest form with a file to translate, in bytes; beyond that it is 413."""
+    max_kept_files_bytes: int = Field(1_000_000_000, ge=1024)
+    """Bytes of all translated files kept; beyond that it is 429."""
+    file_retention_s: float = Field(1800, gt=0, le=604_800)
+    """Seconds for which a translated file can be fetched."""
+    public_url: WebAddress = ""
+    """How clients reach this server, as https://example.org/mt; empty: as they called it."""
+    admin_key: SecretKey = SecretStr("")
+    """Key of the endpoints that load, reload and unload models; empty switches them off."""
+    keys_file: str = ""
+    """File of API keys, made by `python -m app.keys add`; empty: everybody may use the service."""
+    key_required: bool = True
+    """With a keys file, refuse requests without a key; a wrong key is always refused."""
+    rate_limit: RateLimits = ""
+    """Requests of each key and, without one, of each address, such as 60/minute;1000/hour; each text of a batch counts.
+    Empty: no limit."""
+    quota: Quotas = ""
+    """Characters of each key, such as 500000/month;50000/day, in UTC; empty: no limit."""
+    redis_url: RedisUrl = SecretStr("")
+    """Redis in which servers share limits and quotas, such as redis://redis:6379/0; empty: each server counts for
+    itself until it ends."""
+    trusted_proxies: Networks = ""
+    """Comma-separated addresses and networks of proxies whose X-Forwarded-For is believed, such as
+    127.0.0.1,10.0.0.0/8; empty: nobody's."""
+    otlp_endpoint: WebAddress = ""
+    """OpenTelemetry collector that gets a span of each request over OTLP/HTTP, such as http://localhost:4318/v1/traces;
+    needs the extra `otel`. Empty: none."""
 
     def section(self, kind: type[Section]) -> Section:
         """The settings that one part of the service takes: `kind` is a dataclass whose fields have their names."""

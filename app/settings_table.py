@@ -24,7 +24,7 @@ def table() -> str:
     """A row for each setting, in the order of `app/settings.py`."""
     rows = ["| variable | default | meaning |", "|---|---|---|"]
     for name, field in Settings.model_fields.items():
-        meaning = (field.description or "").replace("|", "\\|")
+        meaning = " ".join((field.description or "").split()).replace("|", "\\|")
         rows.append(f"| `{PREFIX}{name.upper()}` | `{field.default}` | {meaning} |")
     return "\n".join(rows) + "\n"
 
