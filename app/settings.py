@@ -107,56 +107,56 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 is every IPv4 one."""
-    port: int = Field(8000, ge=1, le=65_535)
+    port: int = Field(default=8000, ge=1, le=65_535)
     """Port to listen on."""
     checkpoints: Path = Path("checkpoints")
     """Folder whose sub-folders are the checkpoints to load."""
     devices: Devices = "auto"
     """Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list such as "cpu" or
     "cuda:0,cuda:1"."""
-    cpu_threads: int = Field(0, ge=0, le=1024)
+    cpu_threads: int = Field(default=0, ge=0, le=1024)
     """Threads of each CPU device process; 0 shares out all cores, of which a look inside a model takes all. Native
     steps use one."""
-    cpu_workers: int = Field(0, ge=0, le=256)
+    cpu_workers: int = Field(default=0, ge=0, le=256)
     """Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each core, at most
     4."""
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Number format that models compute in: "auto" measures which is fastest when a model loads; int8 is for CPUs, fp16
     for GPUs; also fp32, bf16."""
-    slots_per_model: int = Field(64, ge=1, le=4096)
+    slots_per_model: int = Field(default=64, ge=1, le=4096)
     """Sequences that one model works on at once on one device."""
-    prefill_tokens: int = Field(2048, ge=16)
+    prefill_tokens: int = Field(default=2048, ge=16)
     """Tokens, padding included, that one model reads between two steps."""
-    max_inflight_requests: int = Field(1024, ge=1)
+    max_inflight_requests: int = Field(default=1024, ge=1)
     """Requests waiting or in work; beyond that the answer is 429."""
-    max_queued_source_tokens: int = Field(65_536, ge=1)
+    max_queued_source_tokens: int = Field(default=65_536, ge=1)
     """Tokens to read of all requests waiting or in work; beyond that the answer is 429."""
-    max_queue_age_s: float = Field(30, gt=0, le=3600)
+    max_queue_age_s: float = Field(default=30, gt=0, le=3600)
     """Seconds that a request may wait for a slot, expected or measured; beyond that it is 429."""
-    request_timeout_s: float = Field(60, gt=0, le=3600)
+    request_timeout_s: float = Field(default=60, gt=0, le=3600)
     """Seconds until a request without an answer is given up (504), a stream that nobody reads, or a body of which
     nothing comes (408)."""
-    stream_interval_ms: float = Field(20, ge=0, le=10_000)
+    stream_interval_ms: float = Field(default=20, ge=0, le=10_000)
     """Milliseconds in which a stream's tokens are collected, except the first and last; 0: each token."""
-    max_body_bytes: int = Field(2_000_000, ge=1024)
+    max_body_bytes: int = Field(default=2_000_000, ge=1024)
     """Largest request body in bytes; beyond that the answer is 413."""
-    max_batch_texts: int = Field(512, ge=1)
+    max_batch_texts: int = Field(default=512, ge=1)
     """Texts in one POST /translate."""
-    max_text_characters: int = Field(100_000, ge=1)
+    max_text_characters: int = Field(default=100_000, ge=1)
     """Characters (code points) of one text or prompt."""
-    max_alternatives: int = Field(8, ge=0)
+    max_alternatives: int = Field(default=8, ge=0)
     """Alternatives per text in POST /translate."""
-    max_new_tokens: int = Field(1024, ge=1)
+    max_new_tokens: int = Field(default=1024, ge=1)
     """Tokens that one POST /generate may write."""
-    max_samples: int = Field(16, ge=1)
+    max_samples: int = Field(default=16, ge=1)
     """Continuations (n) in one POST /generate."""
-    max_attention_values: int = Field(262_144, ge=1)
+    max_attention_values: int = Field(default=262_144, ge=1)
     """Numbers (attention weights, gate values) in one answer of POST /attention or /gates."""
-    beam_size: int = Field(4, ge=1, le=64)
+    beam_size: int = Field(default=4, ge=1, le=64)
     """Hypotheses that the beam search of a translator keeps; 1 is greedy."""
-    length_penalty: float = Field(1.0, ge=0, le=5)
+    length_penalty: float = Field(default=1.0, ge=0, le=5)
     """Exponent of the length by which the beam search divides scores."""
-    cache_mb: int = Field(0, ge=0, le=1_000_000)
+    cache_mb: int = Field(default=0, ge=0, le=1_000_000)
     """Megabytes of memory for translations of sentences that were asked for before; 0 keeps none."""
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
     """Least severe level that is logged."""
@@ -167,21 +167,21 @@ class Settings(BaseSettings):
     cors_origins: Origins = ""
     """Comma-separated origins whose pages may call this service, such as "https://example.org" or
     "chrome-extension://ID", or "*" for all; empty allows none."""
-    drain_timeout_s: float = Field(20, ge=0, le=3600)
+    drain_timeout_s: float = Field(default=20, ge=0, le=3600)
     """Seconds that running requests have to finish after SIGTERM."""
-    worker_start_timeout_s: float = Field(60, gt=0, le=3600)
+    worker_start_timeout_s: float = Field(default=60, gt=0, le=3600)
     """Seconds a device process has to load its models before it is restarted."""
-    worker_hang_timeout_s: float = Field(10, ge=0.1, le=3600)
+    worker_hang_timeout_s: float = Field(default=10, ge=0.1, le=3600)
     """Seconds without a sign of life after which a device process is ended and started again."""
     data: Path = Path("data")
     """Folder, made where it is missing, for what callers leave: glossaries, files, suggestions."""
     suggestions: bool = False
     """Whether POST /suggest keeps better translations there."""
-    max_file_bytes: int = Field(10_000_000, ge=1024)
+    max_file_bytes: int = Field(default=10_000_000, ge=1024)
     """Largest form with a file to translate, in bytes; beyond that it is 413."""
-    max_kept_files_bytes: int = Field(1_000_000_000, ge=1024)
+    max_kept_files_bytes: int = Field(default=1_000_000_000, ge=1024)
     """Bytes of all translated files kept; beyond that it is 429."""
-    file_retention_s: float = Field(1800, gt=0, le=604_800)
+    file_retention_s: float = Field(default=1800, gt=0, le=604_800)
     """Seconds for which a translated file can be fetched."""
     public_url: WebAddress = ""
     """How clients reach this server, as https://example.org/mt; empty: as they called it."""

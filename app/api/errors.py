@@ -112,26 +112,26 @@ class ErrorSchema(Protocol):
     def from_error(cls, status: int, error: ErrorAnswer) -> BaseModel: ...
 
 
-INSPECTION_ERRORS: Mapping[str, str] = {  # of every inspection, for `documented`
-    "s413": "The body is too large.",
-    "s415": "The body is not JSON.",
-    "s429": "The queue is full; Retry-After says when to try again.",
-    "s503": "No device can answer right now; Retry-After says when to try again.",
-    "s504": "The answer took too long.",
-}
+def common_errors(work: str, result: str) -> dict[str, str]:
+    """For `documented`: of every route with a body, whose devices `work` to get a `result`."""
+    return {
+        "s413": "The body is too large.",
+        "s415": "The body is not JSON.",
+        "s429": "The queue is full; Retry-After says when to try again.",
+        "s503": f"No device can {work} right now; Retry-After says when to try again.",
+        "s504": f"The {result} took too long.",
+    }
+
+
 TEXT_ERRORS = {  # of texts in the form of a page's translator
     "s400": "The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
-    "s413": "The body is too large.",
-    "s415": "The body is not JSON.",
-    "s429": "The queue is full; Retry-After says when to try again.",
-    "s503": "No device can translate right now; Retry-After says when to try again.",
-    "s504": "The translation took too long.",
+    **common_errors("translate", "translation"),
 }
 
 
 def text_errors(**others: str) -> dict[str, str]:
     """`TEXT_ERRORS` and others, by status, for `documented`."""
-    return dict(sorted((TEXT_ERRORS | others).items()))
+    return TEXT_ERRORS | others
 
 
 Responses = dict[int | str, dict[str, object]]
@@ -144,7 +144,7 @@ def documented(**meanings: str) -> Responses:
 
 def documented_as(schema: type[BaseModel], **meanings: str) -> Responses:
     """The same for a family whose errors have another body."""
-    texts: dict[int | str, str] = {int(status[1:]): text for status, text in meanings.items()}
+    texts: dict[int | str, str] = {int(status[1:]): text for status, text in sorted(meanings.items())}
     texts["default"] = "Any other error, in the same form."
     return {status: {"model": schema, "description": text} for status, text in texts.items()}
 

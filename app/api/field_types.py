@@ -21,6 +21,11 @@ def doc(description: str, *examples: object, **constraints: Any) -> Any:
     return Field(description=description, examples=list(examples), **constraints)
 
 
+def example_of(schema: type[BaseModel], **changes: object) -> dict[str, object]:
+    """The first example of each field of a schema, but for `changes`."""
+    return {name: (field.examples or [None])[0] for name, field in schema.model_fields.items()} | changes
+
+
 # pydantic's error types; {thing} is the field and what it is now, the rest comes from the error's own context.
 _SENTENCES = {
     "string_type": "{thing}; it takes a text.",
@@ -145,7 +150,19 @@ def _model_name(text: str) -> str:
     return text
 
 
+def not_empty(advice: str, *, blank: bool = False) -> AfterValidator:
+    """Refuses a text of no characters. blank: also one of white space alone."""
+
+    def check(text: str) -> str:
+        if not (text.strip() if blank else text):
+            raise field_error(f"is empty; {advice}")
+        return text
+
+    return AfterValidator(check)
+
+
 EncodableText = Annotated[str, AfterValidator(check_encodable)]
+NonBlankText = Annotated[EncodableText, not_empty("send at least one character that is not white space.", blank=True)]
 ModelName = Annotated[EncodableText, AfterValidator(_model_name)]
 KeyField = Annotated[
     object,  # of any type: `app.api.access_control` checks it
@@ -175,13 +192,6 @@ def parse_number(value: object) -> object:
 def parse_bool(value: object) -> object:
     """The boolean of a form's or query's "true" or "false"."""
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
-
-
-def check_not_blank(text: str) -> str:
-    """`text` with at least one character that is not white space."""
-    if not text.strip():
-        raise field_error("is empty; send at least one character that is not white space.")
-    return text
 
 
 class RequestFields(BaseModel):

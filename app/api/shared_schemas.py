@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Self
 
+import msgspec
 from pydantic import BaseModel
 
-from app.api.field_types import doc
+from app.api.field_types import doc, example_of
 from app.engine.interface import TokenExpectation, Usage
 from app.engine.output.text_stream import WrittenToken
 
 NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within 1e-4
-
-TOP = [{"id": 21, "piece": "开", "text": "开", "logprob": -0.21}]
 
 
 class Likely(BaseModel):
@@ -30,7 +29,7 @@ class Step(BaseModel):
     logprob: float | None = doc("Log-probability in nats of the token that came; null where none came.", -0.21)
     rank: int | None = doc("1 and the number of likelier tokens: 1 is the likeliest. Null where none came.", 1)
     entropy: float | None = doc("Entropy in nats of all that might have come.", 1.74)
-    top: list[Likely] | None = doc("The `top_k` likeliest tokens, best first.", TOP)
+    top: list[Likely] | None = doc("The `top_k` likeliest tokens, best first.", [example_of(Likely)])
 
     @staticmethod
     def fields_of(step: TokenExpectation | None) -> dict[str, object]:
@@ -93,6 +92,19 @@ class TimingAnswer(BaseModel):
 
 def round_nats(value: float) -> float:
     return round(value, NATS_DECIMALS) + 0.0  # no -0.0
+
+
+def round_floats(value: object, decimals: int) -> object:
+    """`value` as JSON has it, with every float rounded, and structs and named tuples as objects."""
+    if isinstance(value, float):
+        return round(value, decimals) + 0.0
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    elif as_dict := getattr(value, "_asdict", None):
+        value = as_dict()
+    if isinstance(value, dict):
+        return {name: round_floats(each, decimals) for name, each in value.items()}
+    return [round_floats(each, decimals) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _ms(seconds: float | None) -> float | None:

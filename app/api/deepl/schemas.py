@@ -12,9 +12,9 @@ from app.api.document_jobs import DocumentJob
 from app.api.errors import ErrorAnswer
 from app.api.field_types import (
     EncodableText,
+    NonBlankText,
     RequestFields,
     check_encodable,
-    check_not_blank,
     describe_value,
     doc,
     field_error,
@@ -111,9 +111,7 @@ class DeepLTranslateRequest(RequestFields):
         ["Ich möchte ein Bier"],
         min_length=1,
     )
-    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
-        "Language to translate to; EN-GB and EN-US are EN here.", "EN-GB"
-    )
+    target_lang: NonBlankText = doc("Language to translate to; EN-GB and EN-US are EN here.", "EN-GB")
     source_lang: Code = doc("Language of the texts; without it that of each is detected.", "DE", default=None)
     context: EncodableText | None = doc(
         "Text around the texts. Accepted and not used: these models read a sentence at a time.",
@@ -234,7 +232,7 @@ class DeepLUsage(BaseModel):
 class DeepLDocumentRequest(OneFile):
     """One file."""
 
-    target_lang: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc("Language to translate to.", "EN-GB")
+    target_lang: NonBlankText = doc("Language to translate to.", "EN-GB")
     source_lang: Code = doc("Language of the file; without it, it is detected.", "DE", default=None)
     glossary_id: Code = doc("A stored glossary of yours; needs source_lang.", None, default=None)
     formality: Formality = doc("As of texts.", "default", default=None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.deepl.schemas import check_text_list
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, RequestFields, check_not_blank, doc, field_error
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, field_error
 
 Texts = Annotated[list[str], BeforeValidator(check_text_list)]
-Target = Annotated[EncodableText, AfterValidator(check_not_blank)]
+Target = NonBlankText
 
 
 def _null_as_empty(value: object) -> object:

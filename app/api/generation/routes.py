@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.errors import documented
+from app.api.errors import common_errors, documented
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.generation.schemas import GenerateAnswer, GenerateDone, GenerateRequest
 from app.api.route import ApiRoute
@@ -36,12 +36,8 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
     responses=documented_stream(_EVENTS)
     | documented(
         s404="No model of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
         s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can generate right now; Retry-After says when to try again.",
-        s504="The generation took too long.",
+        **common_errors("generate", "generation"),
     ),
 )
 async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Response | GenerateAnswer:

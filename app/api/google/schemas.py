@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator
 
 from app.api.deepl.schemas import check_text_list
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, RequestFields, check_not_blank, doc
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc
 
 Queries = Annotated[list[str], BeforeValidator(check_text_list)]
 _STATUS_NAMES = {
@@ -31,7 +31,7 @@ class GoogleTranslateRequest(RequestFields):
     q: Queries = doc(
         "A text, or a list; in a form or query the field is there once for each.", ["Ich möchte ein Bier"], min_length=1
     )
-    target: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc("Language to translate to.", "en")
+    target: NonBlankText = doc("Language to translate to.", "en")
     source: EncodableText | None = doc("Language of the texts; nothing: that of each is detected.", "de", default=None)
     format: Annotated[Literal["html", "text"], BeforeValidator(lambda value: value or "html")] = doc(
         "What the texts are.", "text", default="html"

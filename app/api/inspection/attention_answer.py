@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Literal
 
 import numpy as np
 from msgspec import structs
 from pydantic import BaseModel
 
-from app.api.field_types import doc
-from app.api.inspection.attention_request import AttentionRequest, HeadChoice
+from app.api.field_types import doc, example_of
+from app.api.inspection.attention_request import BINARY_FACTOR, AttentionRequest, HeadChoice
 from app.api.inspection.encoded_arrays import encode_array
-from app.api.shared_schemas import Token, round_nats
+from app.api.shared_schemas import NATS_DECIMALS, Token, round_floats, round_nats
 from app.engine.interface import AttentionResult, InspectionTimings
 from models.inspection import results
 from models.inspection.selection import AttentionKind
 
-BINARY_FACTOR = 4  # times as many weights fit into an answer of bytes as into one of digits
 SHARE_DECIMALS = 6  # of means of weights, and of scores: a network's float32 has no more
 MAX_DISAGREEMENT_NATS = 1e-3  # a token, between the search and the pass shown, before the answer warns of it
-
-
-def round_share(value: float) -> float:
-    return round(value, SHARE_DECIMALS) + 0.0  # no -0.0
 
 
 class Source(BaseModel):
@@ -31,8 +27,7 @@ class Source(BaseModel):
 
     text: str = doc("The text that the offsets count in.", "ich möchte ein bier")
     tokens: list[Token] = doc(
-        "Its tokens, as the encoder read them: the keys of `encoder` and `cross`.",
-        [{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}],
+        "Its tokens, as the encoder read them: the keys of `encoder` and `cross`.", [example_of(Token)]
     )
 
 
@@ -56,17 +51,6 @@ class Target(BaseModel):
         [{"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "word": 0, "special": False}],
     )
 
-    @staticmethod
-    def fields_of(result: AttentionResult) -> dict[str, object]:
-        return {
-            "text": result.target_text,
-            "forced": result.forced,
-            "finished": result.finished,
-            "logprob_sum": round_nats(result.findings.logprob_sum),
-            "input_tokens": result.input_tokens,
-            "output_tokens": result.output_tokens,
-        }
-
 
 class Network(BaseModel):
     """The translator's measures."""
@@ -78,11 +62,6 @@ class Network(BaseModel):
     head_width: int = doc("Of queries, keys and values.", 64)
     norm: str = doc('"pre" or "post".', "post")
     dtype: Literal["float32"] = doc("What a look inside is computed in.", "float32")
-
-    @staticmethod
-    def fields_of(result: AttentionResult) -> dict[str, object]:
-        names = ("sha256", "encoder_layers", "decoder_layers", "heads", "head_width", "norm")
-        return {**{name: getattr(result.network, name) for name in names}, "dtype": "float32"}
 
 
 class HeadStatistics(BaseModel):
@@ -98,10 +77,6 @@ class HeadStatistics(BaseModel):
     next: float = doc("On the token behind.", 0.02)
     argmax_coverage: float = doc("Share of the keys that some row looks at most.", 0.75)
     role: str = doc("What it seems to do, by stated thresholds.", "diagonal")
-
-    @staticmethod
-    def fields_of(head: results.HeadStatistics) -> dict[str, object]:
-        return {name: value if name == "role" else round_share(value) for name, value in head._asdict().items()}
 
 
 class Rollout(BaseModel):
@@ -148,11 +123,6 @@ class Alignment(BaseModel):
         "Alignment error rate of this choice on held-out sentences; null where none was measured.", 0.07
     )
 
-    @staticmethod
-    def fields_of(alignment: results.Alignment) -> dict[str, object]:
-        links = [(source, target, round_share(weight)) for source, target, weight in alignment.links]
-        return {**structs.asdict(alignment), "links": links}
-
 
 class Candidate(BaseModel):
     """A token that might have been written."""
@@ -173,15 +143,6 @@ class DecoderStep(BaseModel):
         "The likeliest tokens, `top_k` of them.", [{"id": 7, "piece": "▁would", "text": "would", "logprob": -2.99}]
     )
 
-    @staticmethod
-    def fields_of(step: results.OutputStep) -> dict[str, object]:
-        return {
-            "logprob": round_nats(step.logprob),
-            "rank": step.rank,
-            "entropy_nats": round_nats(step.entropy_nats),
-            "top": [{**structs.asdict(each), "logprob": round_nats(each.logprob)} for each in step.top],
-        }
-
 
 class Ablation(BaseModel):
     """Without the heads."""
@@ -194,15 +155,6 @@ class Ablation(BaseModel):
     per_step_delta: list[float] = doc("After minus before, nats a step.", [-0.1, -1.2])
     tokens: list[int] = doc("Ids of what the model writes without them.", [5, 9])
     text_after: str = doc("What the model writes without them.", "i want beer")
-
-    @staticmethod
-    def fields_of(ablation: results.Ablation) -> dict[str, object]:
-        return {
-            **structs.asdict(ablation),
-            "logprob_sum_before": round_nats(ablation.logprob_sum_before),
-            "logprob_sum_after": round_nats(ablation.logprob_sum_after),
-            "per_step_delta": [round_nats(delta) for delta in ablation.per_step_delta],
-        }
 
 
 class WorkedRow(BaseModel):
@@ -223,7 +175,7 @@ class WorkedRow(BaseModel):
         return {
             **structs.asdict(row),
             "scale": float(f"{row.scale:.9g}"),
-            "scores": [round_share(score) for score in row.scores],
+            "scores": round_floats(row.scores, SHARE_DECIMALS),
             "softmax": encode_array(np.array(row.softmax, dtype=np.float32), "json", decimals=decimals)["values"],
         }
 
@@ -312,9 +264,12 @@ class TimingMs(BaseModel):
     @staticmethod
     def fields_of(timings: InspectionTimings, serialise_s: float) -> dict[str, float]:
         """A given target is not decoded, and has no time of it."""
-        decode = {} if timings.decode_s is None else {"decode": timings.decode_s}
-        parts = {"encode": timings.encode_s, **decode, "attention": timings.attention_s, "serialise": serialise_s}
-        return {name: round(1000 * seconds, 3) for name, seconds in parts.items()}
+        parts = {"encode": timings.encode_s, "decode": timings.decode_s, "attention": timings.attention_s}
+        return {
+            name: round(1000 * seconds, 3)
+            for name, seconds in (parts | {"serialise": serialise_s}).items()
+            if seconds is not None
+        }
 
 
 class AttentionAnswer(BaseModel):
@@ -371,9 +326,16 @@ class AttentionAnswer(BaseModel):
         return {
             "schema": SCHEMA,
             "model": result.model,
-            "network": Network.fields_of(result),
+            "network": {**asdict(result.network), "dtype": "float32"},
             "source": {"text": result.source_text, "tokens": result.source_tokens},
-            "target": Target.fields_of(result),
+            "target": {
+                "text": result.target_text,
+                "forced": result.forced,
+                "finished": result.finished,
+                "logprob_sum": round_nats(result.findings.logprob_sum),
+                "input_tokens": result.input_tokens,
+                "output_tokens": result.output_tokens,
+            },
             "attention": {kind: Attention.fields_of(kind, each, request) for kind, each in result.maps.items()},
             **_findings_fields(result.findings, request.decimals),
             "limits": Limits.fields_of(result, limit),
@@ -381,25 +343,19 @@ class AttentionAnswer(BaseModel):
         }
 
 
-def _findings_fields(found: results.AttentionFindings, decimals: int) -> dict[str, object]:
+def _findings_fields(findings: results.AttentionFindings, decimals: int) -> dict[str, object]:
     """The findings that were requested."""
-    fields: dict[str, object] = {}
-    if found.stats is not None:
-        fields["stats"] = {
-            kind: [[HeadStatistics.fields_of(head) for head in layer] for layer in layers]
-            for kind, layers in found.stats.items()
-        }
-    if found.rollout is not None:
-        fields["rollout"] = Rollout.fields_of(found.rollout, decimals)
-    if found.alignment is not None:
-        fields["alignment"] = Alignment.fields_of(found.alignment)
-    if found.steps is not None:
-        fields["steps"] = [DecoderStep.fields_of(step) for step in found.steps]
-    if found.ablation is not None:
-        fields["ablation"] = Ablation.fields_of(found.ablation)
-    if found.qk is not None:
-        fields["qk"] = WorkedRow.fields_of(found.qk, decimals)
-    return fields
+    alignment = findings.alignment
+    links = alignment and round_floats(alignment.links, SHARE_DECIMALS)
+    fields = {
+        "stats": round_floats(findings.stats, SHARE_DECIMALS),
+        "rollout": findings.rollout and Rollout.fields_of(findings.rollout, decimals),
+        "alignment": alignment and {**structs.asdict(alignment), "links": links},
+        "steps": round_floats(findings.steps, NATS_DECIMALS),
+        "ablation": round_floats(findings.ablation, NATS_DECIMALS),
+        "qk": findings.qk and WorkedRow.fields_of(findings.qk, decimals),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _warnings(result: AttentionResult) -> list[str]:

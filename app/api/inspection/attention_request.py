@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from app.api.field_types import (
     EncodableText,
     ModelName,
+    NonBlankText,
     RequestFields,
-    check_not_blank,
     describe_value,
     doc,
     field_error,
+    not_empty,
 )
+from app.engine.interface import AttentionQuery
 from models.decoding.options import DecodingOptions
-from models.inspection.selection import AttentionKind
+from models.inspection.selection import KINDS, AttentionKind, AttentionSelection, Head, Row
 
-_MAX_INDICES, LARGEST_INDEX = 256, 9999
-KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
-PARTS = ("alignment", "rollout", "stats", "steps")
+_MAX_NUMBERS, LARGEST_INDEX = 256, 9999
+BINARY_FACTOR = 4  # times as many weights fit into an answer of bytes as into one of digits
 Part = Literal["alignment", "rollout", "stats", "steps"]
 
 
-def _check_indices(value: object) -> object:
-    """Said in one sentence here: pydantic would report on each branch of the union."""
-    if value == "all" and isinstance(value, str):
-        return value
-    takes = 'it takes "all" or a list of whole numbers, such as [0, 1] or [-1] for the last.'
-    if not isinstance(value, list):
-        raise field_error(f"is {describe_value(value)}; {takes}")
-    if not 1 <= len(value) <= _MAX_INDICES:
-        raise field_error(f"has {len(value)} numbers; it takes 1 to {_MAX_INDICES}.")
-    for index in value:
-        if type(index) is not int or abs(index) > LARGEST_INDEX:
-            raise field_error(f"holds {describe_value(index)}; {takes}")
-    return value
+def list_of(
+    takes: str,
+    *,
+    names: tuple[str, ...] = (),
+    largest: int = 0,
+    instead: Callable[[object], bool] = lambda value: False,
+    empty: bool = False,
+) -> BeforeValidator:
+    """A list of some of the names, each once, or of 1 to 256 numbers from -largest to largest. instead: of a value that
+    may stand in place of the list. takes: the end of a sentence; pydantic would report on each branch of a union."""
+
+    def check(value: object) -> object:
+        if instead(value):
+            return value
+        if not isinstance(value, list):
+            raise field_error(f"is {describe_value(value)}; {takes}")
+        if largest and not 1 <= len(value) <= _MAX_NUMBERS:
+            raise field_error(f"has {len(value)} numbers; it takes 1 to {_MAX_NUMBERS}.")
+        if not (value or empty):
+            raise field_error(f"is empty; {takes}")
+        for item in value:
+            if item not in names if names else type(item) is not int or abs(item) > largest:
+                raise field_error(f"holds {describe_value(item)}; {takes}")
+        return list(dict.fromkeys(value)) if names else value
+
+    return BeforeValidator(check)
 
 
-def _one_of(names: tuple[str, ...], *, empty: bool) -> BeforeValidator:
-    shown = ", ".join(f'"{name}"' for name in names[:-1]) + f' and "{names[-1]}"'
-
-    def checked(value: object) -> object:
-        takes = f"it takes a list of {shown}."
-        if not isinstance(value, list) or not (value or empty):
-            raise field_error(f"is {'empty' if value == [] else describe_value(value)}; {takes}")
-        for name in value:
-            if name not in names:
-                raise field_error(f"holds {describe_value(name)}; {takes}")
-        return list(dict.fromkeys(value))
-
-    return BeforeValidator(checked)
+def is_all(value: object) -> bool:
+    return value == "all"
 
 
-Indices = Annotated[Literal["all"] | list[int], BeforeValidator(_check_indices)]
-Kinds = Annotated[list[AttentionKind], _one_of(KINDS, empty=False)]
-Parts = Annotated[list[Part], _one_of(PARTS, empty=True)]
+_INDICES = 'it takes "all" or a list of whole numbers, such as [0, 1] or [-1] for the last.'
+_KINDS = 'it takes a list of "encoder", "decoder" and "cross".'
+_PARTS = 'it takes a list of "alignment", "rollout", "stats" and "steps".'
+Indices = Annotated[Literal["all"] | list[int], list_of(_INDICES, largest=LARGEST_INDEX, instead=is_all)]
+Kinds = Annotated[list[AttentionKind], list_of(_KINDS, names=KINDS)]
+Parts = Annotated[list[Part], list_of(_PARTS, names=get_args(Part), empty=True)]
 Index = Annotated[int, Field(ge=-LARGEST_INDEX, le=LARGEST_INDEX)]
+GivenTarget = Annotated[EncodableText, not_empty("leave it out to see the model's own translation.", blank=True)]
 
 
 class InspectionFields(RequestFields):
@@ -104,12 +112,6 @@ class Search(RequestFields):
     )
     max_new_tokens: int | None = doc("Tokens at most; null: twice the source and 20.", 100, default=None, ge=1)
 
-    @property
-    def decoding(self) -> DecodingOptions:
-        return DecodingOptions(
-            beam_size=self.beam_size, length_penalty=self.length_penalty, max_new_tokens=self.max_new_tokens
-        )
-
 
 MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
 
@@ -117,9 +119,7 @@ MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
 class AttentionRequest(InspectionFields):
     """Which attention of which sentence."""
 
-    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
-        "The sentence that the encoder reads.", "ich möchte ein bier", default=None
-    )
+    source: NonBlankText | None = doc("The sentence that the encoder reads.", "ich möchte ein bier", default=None)
     source_ids: list[Annotated[int, Field(ge=0)]] | None = doc(
         "Instead of `source`: the ids of its tokens, without the end token that the model adds.",
         [17, 9],
@@ -127,12 +127,12 @@ class AttentionRequest(InspectionFields):
         min_length=1,
         max_length=MOST_SOURCE_IDS,
     )
-    target: EncodableText | None = doc(
+    target: GivenTarget | None = doc(
         "The sentence that the decoder is made to write; null lets it write its own translation.",
         "i want a beer",
         default=None,
     )
-    prefix: EncodableText | None = doc(
+    prefix: GivenTarget | None = doc(
         "What the model's own translation is made to begin with; it goes on from there.", "i would", default=None
     )
     decode: Search | None = doc(
@@ -178,9 +178,28 @@ class AttentionRequest(InspectionFields):
         "Name of the translator (GET /models); null takes the only one.", "tiny-de-en", default=None
     )
 
-    @field_validator("target", "prefix")
-    @classmethod
-    def _written_or_null(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise field_error("is empty; leave it out to see the model's own translation.")
-        return value
+    def query(self, limit: int, *, as_text: bool) -> AttentionQuery:
+        """limit: of numbers as digits. as_text: whether the answer is a text, all of digits."""
+        digits = as_text or self.encoding == "json"
+        return AttentionQuery(
+            source=self.source,
+            target=self.target,
+            model=self.model,
+            selection=AttentionSelection(
+                kinds=tuple(self.kinds),
+                layers=None if self.layers == "all" else tuple(self.layers),
+                heads=None if self.heads == "all" else tuple(self.heads),
+                reduce_heads=self.reduce.heads,
+                reduce_layers=self.reduce.layers,
+                include=tuple(self.include),
+                top_k=self.top_k,
+                masked=tuple(Head(**dict(head)) for head in self.mask_heads),
+                row=None if self.qk is None else Row(**dict(self.qk)),
+            ),
+            max_values=limit if digits else limit * BINARY_FACTOR,
+            max_bytes=0 if as_text else limit * BINARY_FACTOR,
+            max_digits=limit,
+            source_ids=None if self.source_ids is None else tuple(self.source_ids),
+            prefix=self.prefix,
+            decoding=DecodingOptions() if self.decode is None else DecodingOptions(**dict(self.decode)),
+        )

@@ -22,80 +22,55 @@ LEVELS: dict[str, int] = {"u8": 2**8 - 1, "u16": 2**16 - 1}
 ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32: two operations and the scale itself
 
 
-class NotFiniteError(ValueError):
-    """NaN and infinity have no place among whole numbers."""
-
-
 def encode_array(
     values: Floats, encoding: Encoding, *, decimals: int = 4, bounds: tuple[float, float] | None = None
 ) -> dict[str, Any]:
     """The array as the fields of an answer. bounds: between which all values lie, None where the values themselves say
-    (the smallest and the largest). NotFiniteError for u8 and u16 of what is not finite."""
-    shape = list(values.shape)
+    (the smallest and the largest). ValueError for u8 and u16 of NaN and infinity."""
+    fields = {"encoding": encoding, "shape": list(values.shape)}
     if encoding == "json":
         rounded = np.round(values.astype(np.float64), decimals) + 0.0  # + 0.0: no number is written as -0.0
-        error = 0.5 * 10.0**-decimals + _rounding_error(values)
-        return {
-            "encoding": encoding,
-            "shape": shape,
-            "decimals": decimals,
-            "max_abs_error": _round_up(error),
-            "values": rounded.tolist(),
-        }
-    if encoding == "f32":
-        return _binary_fields(encoding, shape, "float32", (1.0, 0.0), 0.0, values.astype("<f4", copy=False))
-    return _quantize(values, encoding, bounds)
-
-
-def _quantize(values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[float, float] | None) -> dict[str, Any]:
-    """Levels that are equally far apart, the first and the last on the bounds. Bounds on both sides of 0 lose the last
-    level if they are equally far from it, so that 0 stays exactly 0."""
-    wide = values.astype(np.float64)
-    if not np.isfinite(wide).all():
-        raise NotFiniteError(f"These values are not all finite; ask for json or f32, not {encoding}.")
-    low, high = bounds or ((float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0))
-    levels = LEVELS[encoding] - (low == -high != 0.0)
-    scale = (high - low) / levels
-    numbers = np.clip(np.rint((wide - low) / scale), 0, levels) if scale else np.zeros_like(wide)
-    measured = float(np.abs(low + scale * numbers - wide).max(initial=0.0))
-    error = max(scale / 2, measured) + ROUNDING * max(abs(low), abs(high))
-    kind = "uint8" if encoding == "u8" else "uint16"
-    return _binary_fields(
-        encoding, list(values.shape), kind, (scale, low), error, numbers.astype("<u1" if encoding == "u8" else "<u2")
-    )
-
-
-def _round_up(error: float) -> float:
-    """To three digits: nobody needs more of an error."""
-    if error == 0:
-        return 0.0
-    last = 10.0 ** (math.floor(math.log10(error)) - 2)
-    return float(f"{math.ceil(error / last) * last:.3g}")
-
-
-def _rounding_error(values: Floats) -> float:
-    return ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-
-
-def _binary_fields(
-    encoding: Encoding,
-    shape: list[int],
-    dtype: str,
-    mapping: tuple[float, float],
-    error: float,
-    numbers: npt.NDArray[np.generic],
-) -> dict[str, Any]:
-    scale, offset = mapping
+        rounding_error = ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        error = _round_up(0.5 * 10.0**-decimals + rounding_error)
+        return {**fields, "decimals": decimals, "max_abs_error": error, "values": rounded.tolist()}
+    numbers: npt.NDArray[np.generic] = values.astype("<f4", copy=False)
+    scale, offset, error = 1.0, 0.0, 0.0
+    if encoding != "f32":
+        numbers, scale, offset, error = _quantize(values, encoding, bounds)
     return {
-        "encoding": encoding,
-        "shape": shape,
-        "dtype": dtype,
+        **fields,
+        "dtype": numbers.dtype.name,
         "byte_order": "little",
         "scale": scale,
         "offset": offset,
         "max_abs_error": _round_up(error),
         "data": base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode("ascii"),
     }
+
+
+def _quantize(
+    values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[float, float] | None
+) -> tuple[npt.NDArray[np.generic], float, float, float]:
+    """Numbers, scale, offset and error. Levels are equally far apart, the first and the last on the bounds. Bounds on
+    both sides of 0 lose the last level if they are equally far from it, so that 0 stays exactly 0."""
+    wide = values.astype(np.float64)
+    if not np.isfinite(wide).all():
+        raise ValueError(f"These values are not all finite; ask for json or f32, not {encoding}.")
+    low, high = bounds or ((float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0))
+    levels = LEVELS[encoding] - (low == -high != 0.0)
+    scale = (high - low) / levels
+    numbers = np.clip(np.rint((wide - low) / scale), 0, levels) if scale else np.zeros_like(wide)
+    measured = float(np.abs(low + scale * numbers - wide).max(initial=0.0))
+    error = max(scale / 2, measured) + ROUNDING * max(abs(low), abs(high))
+    return numbers.astype("<u1" if encoding == "u8" else "<u2"), scale, low, error
+
+
+def _round_up(error: float) -> float:
+    """To three digits: more of an error is of no use."""
+    if error == 0:
+        return 0.0
+    last = 10.0 ** (math.floor(math.log10(error)) - 2)
+    return float(f"{math.ceil(error / last) * last:.3g}")
 
 
 ENCODING: Any = doc(

@@ -8,14 +8,16 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 from msgspec import structs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator
+from pydantic import BaseModel
 
-from app.api.field_types import EncodableText, ModelName, check_not_blank, describe_value, doc, field_error
-from app.api.inspection.attention_request import Index, Indices, InspectionFields
+from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty
+from app.api.inspection.attention_request import GivenTarget, Index, Indices, InspectionFields, is_all, list_of
 from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
-from app.api.shared_schemas import TOP, Step, Token, round_nats
-from app.engine.interface import GateName, GatesResult, ScoreResult, WalkthroughResult
+from app.api.shared_schemas import Likely, Step, Token, round_nats
+from app.engine.interface import GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
+from app.errors import InvalidRequest
 from models.inspection.results import GateSummary, WalkthroughStep
+from models.inspection.selection import GateSelection
 from models.networks.cells import CellKind
 
 WALKTHROUGH_SCHEMA = "walkthrough/1"
@@ -24,50 +26,35 @@ MAX_EXPONENT = 700.0  # e to that power is still a float
 GateAxis = Literal["layer", "step", "unit"]
 GATE_AXES: list[GateAxis] = ["layer", "step", "unit"]
 
-_GATE_NAMES: tuple[str, ...] = get_args(GateName)
-_MAX_TOP_UNITS, _MAX_UNITS, _LARGEST_UNIT = 64, 256, 99_999
+_MAX_TOP_UNITS, _LARGEST_UNIT = 64, 99_999
 _GATES_TOKEN = {"id": 20, "piece": "分", "text": "分", "start": 0, "end": 1, "special": False}
 
 
-def _check_gates(value: object) -> object:
-    takes = f'it takes "all" or a list of {", ".join(_GATE_NAMES[:-1])} and {_GATE_NAMES[-1]}, those that the cell has.'
-    if value == "all" and isinstance(value, str):
-        return value
-    if not isinstance(value, list) or not value:
-        raise field_error(f"is {'empty' if value == [] else describe_value(value)}; {takes}")
-    for name in value:
-        if name not in _GATE_NAMES:
-            raise field_error(f"holds {describe_value(name)}; {takes}")
-    return list(dict.fromkeys(value))
+_GATES = 'it takes "all" or a list of r, z, n, i, f, g, o, c and h, those that the cell has.'
+_UNITS = f"it takes 1 to {_MAX_TOP_UNITS}, for so many that vary most, or a list of units, such as [0, 7]."
 
 
-def _check_units(value: object) -> object:
-    takes = f"it takes 1 to {_MAX_TOP_UNITS}, for so many that vary most, or a list of units, such as [0, 7]."
-    if type(value) is int:
-        if not 1 <= value <= _MAX_TOP_UNITS:
-            raise field_error(f"is {describe_value(value)}; {takes}")
-        return value
-    if not isinstance(value, list):
-        raise field_error(f"is {describe_value(value)}; {takes}")
-    if not 1 <= len(value) <= _MAX_UNITS:
-        raise field_error(f"has {len(value)} numbers; it takes 1 to {_MAX_UNITS}.")
-    for index in value:
-        if type(index) is not int or abs(index) > _LARGEST_UNIT:
-            raise field_error(f"holds {describe_value(index)}; {takes}")
-    return value
+def _is_count(value: object) -> bool:
+    return type(value) is int and 1 <= value <= _MAX_TOP_UNITS
+
+
+Gates = Annotated[Literal["all"] | list[GateName], list_of(_GATES, names=get_args(GateName), instead=is_all)]
+Units = Annotated[int | list[int], list_of(_UNITS, largest=_LARGEST_UNIT, instead=_is_count)]
 
 
 class GatesRequest(InspectionFields):
     """Which gates of which units, over which text."""
 
-    text: EncodableText = doc("The text that the model reads, character by character.", "分开")
-    gates: Annotated[Literal["all"] | list[GateName], BeforeValidator(_check_gates)] = doc(
+    text: Annotated[EncodableText, not_empty("give at least one character.")] = doc(
+        "The text that the model reads, character by character.", "分开"
+    )
+    gates: Gates = doc(
         '"all", or some of those that the cell has: r, z, n (gru), i, f, g, o, c (lstm), n (rnn), and h.',
         ["z", "h"],
         default="all",
     )
     layers: Indices = doc('"all", or the layers to return, counted from 0; -1 is the last.', [-1], default="all")
-    units: Annotated[int | list[int], BeforeValidator(_check_units)] = doc(
+    units: Units = doc(
         "How many units, those of each layer whose state h varies most over the text; or a list of units.",
         16,
         default=16,
@@ -79,12 +66,13 @@ class GatesRequest(InspectionFields):
         "Name of the lyricist (GET /models); null takes the only one.", "lyrics-zh", default=None
     )
 
-    @field_validator("text")
-    @classmethod
-    def _begun(cls, value: str) -> str:
-        if not value:
-            raise field_error("is empty; give at least one character.")
-        return value
+    def query(self, max_values: int) -> GatesQuery:
+        selection = GateSelection(
+            gates=None if self.gates == "all" else tuple(self.gates),
+            layers=None if self.layers == "all" else tuple(self.layers),
+            units=self.units if isinstance(self.units, int) else tuple(self.units),
+        )
+        return GatesQuery(self.text, self.model, selection, self.top_k, max_values)
 
 
 class GatesModel(BaseModel):
@@ -98,6 +86,9 @@ class GatesModel(BaseModel):
         "The cell's formulae, which say what a gate of 1 does.",
         "h' = (1 - z) n + z h with n = tanh(W x + b + r (U h + d)), PyTorch's: z = 1 keeps, …",
     )
+
+
+_BYTES = ("dtype", "byte_order", "scale", "offset", "data")  # the fields of an array that is not JSON
 
 
 class GateValues(EncodedArray):
@@ -151,18 +142,7 @@ class GatesAnswer(BaseModel):
     tokens: list[Token] = doc("Its tokens, one a step.", [_GATES_TOKEN])
     gates: dict[GateName, GateValues] = doc(
         "Those that were asked for.",
-        {
-            "z": {
-                "axes": GATE_AXES,
-                "layers": [0],
-                "units": [[117]],
-                "encoding": "json",
-                "shape": [1, 2, 1],
-                "decimals": 4,
-                "max_abs_error": 0.00005,
-                "values": [[[0.9137], [0.0871]]],
-            }
-        },
+        {"z": {name: value for name, value in example_of(GateValues).items() if name not in _BYTES}},
     )
     summaries: list[GateSummaries] = doc(
         "One for each layer that was asked for.",
@@ -170,7 +150,7 @@ class GatesAnswer(BaseModel):
     )
     steps: list[Step] = doc(
         "After tokens[t], what was expected next; `logprob` and `rank` are of tokens[t + 1].",
-        [{"logprob": -0.21, "rank": 1, "entropy": 1.74, "top": TOP}],
+        [{"logprob": -0.21, "rank": 1, "entropy": 1.74, "top": [example_of(Likely)]}],
     )
 
     @staticmethod
@@ -200,13 +180,9 @@ _SCORED = {**_SCORE_TOKEN, "logprob": -0.12, "rank": 1, "entropy": 0.43, "top": 
 class ScoreRequest(InspectionFields):
     """A source and its translation for a translator, or a text for a lyricist."""
 
-    source: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
-        "What is translated; with `target`.", "ich möchte ein bier", default=None
-    )
-    target: Annotated[EncodableText, AfterValidator(check_not_blank)] | None = doc(
-        "The translation to be scored.", "i want a beer", default=None
-    )
-    text: EncodableText | None = doc(
+    source: NonBlankText | None = doc("What is translated; with `target`.", "ich möchte ein bier", default=None)
+    target: NonBlankText | None = doc("The translation to be scored.", "i want a beer", default=None)
+    text: Annotated[EncodableText, not_empty("give at least two characters.")] | None = doc(
         "For a lyricist: the text to be scored, alone. Its first character is given, not predicted.",
         None,
         "分开后的街道",
@@ -223,12 +199,24 @@ class ScoreRequest(InspectionFields):
         "Name of the model (GET /models); null takes the only one of its kind.", "tiny-de-en", default=None
     )
 
-    @field_validator("text")
-    @classmethod
-    def _begun(cls, value: str | None) -> str | None:
-        if value is not None and not value:
-            raise field_error("is empty; give at least two characters.")
-        return value
+    def query(self) -> ScoreQuery:
+        """InvalidRequest for texts that do not go together."""
+        match self.source, self.target, self.text:
+            case (None, None, str(text)) | (str(), str(text), None):
+                by_rules = self.distribution == "decoding"
+                return ScoreQuery(text, self.source, self.model, self.top_k, by_rules=by_rules)
+            case (None, None, None):
+                field, message = "text", 'There is nothing to score; send a "source" and its "target" to a translator,'
+                message += ' or a "text" to a lyricist.'
+            case (_, None, None):
+                field, message = "target", '"target" is missing; send the translation that is to be scored.'
+            case (_, _, None):
+                field, message = "source", '"source" is missing; send what "target" translates,'
+                message += ' or send a lyricist its "text" alone.'
+            case _:
+                field, message = "text", '"text" stands alone, for a lyricist; leave it out,'
+                message += ' or leave out "source" and "target".'
+        raise InvalidRequest(message, field=field)
 
 
 class ScoredToken(Token, Step):
@@ -286,19 +274,11 @@ class ScoreAnswer(BaseModel):
 MOST_VALUES, MOST_KEYS = 64, 256
 
 
-def _check_target(text: str | None) -> str | None:
-    if text is not None and not text.strip():
-        raise field_error("is empty; leave it out to see the model's own translation.")
-    return text
-
-
 class WalkthroughRequest(InspectionFields):
     """Which place of which forward pass."""
 
-    source: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
-        "The sentence that the encoder reads.", "ich möchte ein bier"
-    )
-    target: Annotated[EncodableText | None, AfterValidator(_check_target)] = doc(
+    source: NonBlankText = doc("The sentence that the encoder reads.", "ich möchte ein bier")
+    target: GivenTarget | None = doc(
         "What the decoder is made to write; null lets it write its own translation.", "i want a beer", default=None
     )
     side: Literal["encoder", "decoder"] = doc("Whose layers.", "decoder", default="decoder")
@@ -381,11 +361,11 @@ class WalkthroughAnswer(BaseModel):
     forced: bool = doc("Whether the request gave it.", False)
     source_tokens: list[Token] = doc(
         "The encoder's input.",
-        [{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}],
+        [example_of(Token)],
     )
     input_tokens: list[Token] = doc(
         "The decoder's input, its start token first.",
-        [{"id": 17, "piece": "▁bier", "text": "bier", "start": 15, "end": 19, "word": 3, "special": False}],
+        [example_of(Token)],
     )
     steps: list[WalkedStep] = doc(
         "In the order in which they are computed.", [{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]

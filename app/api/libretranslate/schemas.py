@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Annotated, ClassVar, get_args
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     InstanceOf,
@@ -20,9 +19,9 @@ from pydantic import (
 from app.api.field_types import (
     EncodableText,
     KeyField,
+    NonBlankText,
     RequestFields,
     check_encodable,
-    check_not_blank,
     check_texts,
     describe_value,
     doc,
@@ -423,10 +422,8 @@ class SuggestRequest(RequestFields):
 
     starts_work: ClassVar[bool] = False
 
-    q: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc("The text.", "Ich möchte ein Bier")
-    s: Annotated[EncodableText, AfterValidator(check_not_blank)] = doc(
-        "What its translation should be.", "I would like a beer"
-    )
+    q: NonBlankText = doc("The text.", "Ich möchte ein Bier")
+    s: NonBlankText = doc("What its translation should be.", "I would like a beer")
     source: EncodableText = doc('Language code of the text, or "auto".', "de")
     target: EncodableText = doc("Language code of the translation.", "en")
     api_key: KeyField = None

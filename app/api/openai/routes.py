@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from app.access.authorization import KeyWrong
-from app.api.errors import Statuses, documented_as
+from app.api.errors import Statuses, common_errors, documented_as
 from app.api.event_stream import documented_stream, while_connected
 from app.api.field_types import ModelName, quotable
 from app.api.openai.completion_output import Completion, CompletionStream
@@ -61,11 +61,7 @@ data: [DONE]
         s400="The request cannot be answered as it is: a field is wrong or beyond a limit.",
         s401="The key is missing or wrong.",
         s404="No lyricist of that name is loaded.",
-        s413="The body is too large.",
-        s415="The body is not JSON.",
-        s429="The queue is full; Retry-After says when to try again.",
-        s503="No device can write right now; Retry-After says when to try again.",
-        s504="The answer took too long.",
+        **common_errors("write", "answer"),
     ),
 )
 async def completions(body: CompletionRequest, request: Request, services: ServicesDependency) -> Response | Fields:

@@ -10,7 +10,6 @@ import pytest
 
 from app import errors
 from app.api.inspection.attention_request import AttentionRequest
-from app.api.inspection.routes import _attention_request
 from app.engine.input_processor import check_attention_size
 from app.engine.interface import AttentionQuery, GatesQuery
 from app.engine.tasks import gates_task
@@ -25,8 +24,7 @@ MEANS = {"reduce": {"heads": "mean", "layers": "mean"}}
 
 
 def asked(fields: dict[str, Any], limit: int) -> AttentionQuery:
-    body = AttentionRequest(source="ich", **fields)
-    return _attention_request(body, limit, digits=body.encoding == "json", encodes=True)
+    return AttentionRequest(source="ich", **fields).query(limit, as_text=False)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def test_a_form_of_one_map_is_suggested_one(
     tiny_checkpoints: Path, fields: dict[str, Any], suggest: dict[str, Any]
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
-    job = _attention_request(AttentionRequest(source="ich", **fields), S * T, digits=True, encodes=False)
+    job = AttentionRequest(source="ich", **fields).query(S * T, as_text=True)
     with pytest.raises(errors.AnswerTooLarge) as refused:
         check_attention_size(config, replace(job, one_map=True), S, T)
     assert refused.value.suggest == suggest
