@@ -10,7 +10,7 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -42,7 +42,6 @@ from app.api.route import ApiRouting
 from app.api.services import KeylessUsage, Services
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_work import CountingEngine
 from app.settings import Settings, SettingsError, load_settings
 from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
@@ -97,8 +96,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     access = _access_control(settings, metrics)
     engine = engine or _engine(settings, metrics)
     metrics.watch(engine)
-    if (spans := _request_spans(settings)) is not None:
-        engine = cast(Engine, CountingEngine(engine))
+    spans = _request_spans(settings)
     app = FastAPI(
         title="Parlance",
         version=VERSION,

@@ -30,6 +30,7 @@ from starlette.types import Receive, Scope, Send
 from app.api.errors import HttpError, Responses, http_error, internal_error
 from app.api.request_body import ClientDisconnected
 from app.api.shared_schemas import WrittenTokenAnswer
+from app.engine.metrics.request_work import CURRENT_WORK
 from app.engine.output.text_stream import TextDelta, TextStream
 from app.errors import EngineError
 
@@ -181,9 +182,11 @@ class EventStream(Response, Generic[T]):
     def _last_events(self, scope: Scope, stream: TextStream[T]) -> bytes:
         try:
             return self._done_events(stream.result)
-        except EngineError as error:
-            return self._error_events(http_error(scope, error))
-        except Exception:
+        except Exception as error:
+            if (work := CURRENT_WORK.get()) is not None:
+                work.broken = True
+            if isinstance(error, EngineError):
+                return self._error_events(http_error(scope, error))
             logger.exception("request %s failed in its stream", scope["state"]["request_id"])
             return self._error_events(HttpError(500, internal_error(scope), {}))
 

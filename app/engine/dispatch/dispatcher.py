@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -43,7 +43,7 @@ class PendingRequest:
 
     device: str
     model: str
-    future: asyncio.Future[m.Finished | m.Inspected | None]
+    future: asyncio.Future[m.Answer | None]
     metrics: RequestMetrics
     output: OutputProcessor | None = None
 
@@ -73,34 +73,9 @@ class Dispatcher:
         """Messages whose answers are awaited."""
         return len(self._pending)
 
-    @overload
     async def ask(
-        self, message: m.Decode, work: int, output: OutputProcessor | None = None, part: Part = "whole"
-    ) -> m.Finished | None: ...
-
-    @overload
-    async def ask(self, message: m.InspectAttention, work: int, *, part: Part = "whole") -> m.AttentionInspected: ...
-
-    @overload
-    async def ask(
-        self, message: m.InspectWalkthrough, work: int, *, part: Part = "whole"
-    ) -> m.WalkthroughInspected: ...
-
-    @overload
-    async def ask(self, message: m.InspectGates, work: int) -> m.GatesInspected: ...
-
-    @overload
-    async def ask(self, message: m.ScoreTokens, work: int) -> m.TokensScored: ...
-
-    @overload
-    async def ask(self, message: m.AlignPairs, work: int, *, part: Part = "whole") -> m.PairsAligned: ...
-
-    @overload
-    async def ask(self, message: m.Inspection, work: int, *, part: Part = "whole") -> m.Inspected: ...
-
-    async def ask(
-        self, message: m.Decode | m.Inspection, work: int, output: OutputProcessor | None = None, part: Part = "whole"
-    ) -> m.Finished | m.Inspected | None:
+        self, message: m.Request[T], work: int, output: OutputProcessor | None = None, part: Part = "whole"
+    ) -> T:
         """Send to the device with the least work and wait for the answer, up to the time limit; leaving early frees
         the slots. None: a stop string has ended the text of `output`; with an answer that text is finished. work:
         tokens to read and, probably, to write. The id and the deadline of the message are set here.
@@ -109,23 +84,24 @@ class Dispatcher:
         model right now; it does not wait for a process that may not come back. part: an inspection of a translation
         that was searched for first is one request of two messages, and is counted so.
         """
-        siblings, deadline = _siblings.get(), time.monotonic() + self._timeout_s
+        siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self._timeout_s}
         if siblings is not None and isinstance(message, m.Decode):
-            message = msgspec.structs.replace(message, siblings=siblings.number)
+            changes["siblings"] = siblings.number
+        message = msgspec.structs.replace(message, **changes)
         tokens = 0 if part == "look" else read_tokens(message)
         final = part != "search"
         with RequestMetrics(self._series, message.model, tokens, final=final, siblings=siblings) as metrics:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     try:
-                        answer = await self._exchange(message, deadline, work, output, metrics)
+                        answer = await self._exchange(message, work, output, metrics)
                     except WorkerLost:
                         if self._supervisor.least_busy(message.model) is None:
                             raise
                         if output is not None and not output.restart():
                             raise
                         log.info("a request for %s goes to another device", m.plain_name(message.model))
-                        answer = await self._exchange(message, deadline, work, output, metrics)
+                        answer = await self._exchange(message, work, output, metrics)
             except TimeoutError:
                 raise errors.DeadlineExceeded(
                     f"The answer did not come within {self._timeout_s:g} seconds;"
@@ -137,28 +113,23 @@ class Dispatcher:
                 if output.stopped:  # within the tokens that came with the answer
                     metrics.stopped(len(output.tokens))
             metrics.answered(answer)
-            return answer
+            return cast(T, answer)
 
     async def _exchange(
-        self,
-        message: m.Decode | m.Inspection,
-        deadline: float,
-        work: int,
-        output: OutputProcessor | None,
-        metrics: RequestMetrics,
-    ) -> m.Finished | m.Inspected | None:
+        self, message: m.Request[T], work: int, output: OutputProcessor | None, metrics: RequestMetrics
+    ) -> m.Answer | None:
         device = self._supervisor.least_busy(message.model)
         if device is None or device.process is None:
             name = m.plain_name(message.model)
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, process = next(self._ids), device.process
-        future: asyncio.Future[m.Finished | m.Inspected | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[m.Answer | None] = asyncio.get_running_loop().create_future()
         self._pending[request] = PendingRequest(device.name, message.model, future, metrics, output)
         device.outstanding_tokens += work
         answer = None
         metrics.sent(device.name)
         try:
-            process.send([msgspec.structs.replace(message, id=request, deadline=deadline)])
+            process.send([cast(m.ToDevice, msgspec.structs.replace(message, id=request))])
             answer = await future
             return answer
         finally:
@@ -180,14 +151,7 @@ class Dispatcher:
             case m.Failed():
                 if pending := self._pending.get(message.id):
                     pending.fail(self._error(message, pending.model))
-            case (
-                m.Finished()
-                | m.AttentionInspected()
-                | m.WalkthroughInspected()
-                | m.GatesInspected()
-                | m.TokensScored()
-                | m.PairsAligned()
-            ):
+            case m.Answer():
                 pending = self._pending.get(message.id)
                 if pending is not None and not pending.future.done():
                     pending.future.set_result(message)
@@ -243,7 +207,7 @@ async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def read_tokens(message: m.Decode | m.Inspection) -> int:
+def read_tokens(message: m.Request[object]) -> int:
     """How many tokens of given texts a device reads for it."""
     match message:
         case m.Decode():
@@ -256,3 +220,4 @@ def read_tokens(message: m.Decode | m.Inspection) -> int:
             return len(message.source) + len(message.target)
         case m.AlignPairs():
             return sum(len(pair.source) + len(pair.target) for pair in message.pairs)
+    raise AssertionError(message)

@@ -129,7 +129,7 @@ class RequestMetrics:
         answer."""
         self._written, self._stopped = tokens, True
 
-    def answered(self, answer: m.Finished | m.Inspected | None) -> None:
+    def answered(self, answer: m.Answer | None) -> None:
         """None: a stop string has ended the text, and the rest is not wanted."""
         assert self._series is not None, "the sequence was never sent"
         series, timing = self._series, None

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-from app.engine.interface import (
-    Engine,
-    GenerationRequest,
-    GenerationResult,
-    TranslationRequest,
-    TranslationResult,
-    Usage,
-)
-from app.engine.output.text_stream import TextStream
+from app.engine.interface import GenerationResult, TranslationResult, Usage
 
-R = TypeVar("R", TranslationResult, GenerationResult)
+P = ParamSpec("P")
+R = TypeVar("R", list[TranslationResult], GenerationResult)
 
 
 @dataclass(slots=True)
@@ -54,65 +47,23 @@ class RequestWork:
 CURRENT_WORK: ContextVar[RequestWork | None] = ContextVar("work", default=None)  # of this task's HTTP request
 
 
-class CountingEngine:
-    """Adds translations and generations to the request's work; everything else is the engine's own."""
+def recorded(task: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """A task of the engine, each answer of which is added to the work of the HTTP request that it is for."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    @wraps(task)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        work = CURRENT_WORK.get()
+        if work is None:
+            return await task(*args, **kwargs)
+        try:
+            answer = await task(*args, **kwargs)
+        except Exception as error:
+            work.failed = str(getattr(error, "code", type(error).__name__))
+            raise
+        if isinstance(answer, GenerationResult):
+            work.add(answer.model, len(answer.continuations), [answer.usage])
+        elif answer:
+            work.add(answer[0].model, len(answer), [translation.usage for translation in answer])
+        return answer
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._engine, name)
-
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        with _counted_work() as work:
-            results = await self._engine.translate(jobs)
-            if results:
-                work.add(results[0].model, len(jobs), [result.usage for result in results])
-            return results
-
-    async def generate(self, job: GenerationRequest) -> GenerationResult:
-        with _counted_work() as work:
-            result = await self._engine.generate(job)
-            work.add(result.model, job.n, [result.usage])
-            return result
-
-    @asynccontextmanager
-    async def stream_translation(self, job: TranslationRequest) -> AsyncIterator[TextStream[TranslationResult]]:
-        async with _counted_stream(1, self._engine.stream_translation(job)) as stream:
-            yield stream
-
-    @asynccontextmanager
-    async def stream_generation(self, job: GenerationRequest) -> AsyncIterator[TextStream[GenerationResult]]:
-        async with _counted_stream(job.n, self._engine.stream_generation(job)) as stream:
-            yield stream
-
-
-@contextmanager
-def _counted_work() -> Iterator[RequestWork]:
-    work = CURRENT_WORK.get() or RequestWork()  # outside a request there is nothing to record
-    try:
-        yield work
-    except Exception as error:
-        work.failed = _error_code(error)
-        raise
-
-
-@asynccontextmanager
-async def _counted_stream(
-    sequences: int, opened: AbstractAsyncContextManager[TextStream[R]]
-) -> AsyncIterator[TextStream[R]]:
-    with _counted_work() as work:
-        async with opened as stream:
-            yield stream
-            if not stream.ended:
-                return
-            try:  # an error that ended a stream late has reached its reader, and is not raised a second time
-                result = stream.result
-            except Exception as error:
-                work.failed, work.broken = _error_code(error), True
-            else:
-                work.add(result.model, sequences, [result.usage])
-
-
-def _error_code(error: Exception) -> str:
-    return str(getattr(error, "code", type(error).__name__))
+    return run

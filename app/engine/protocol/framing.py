@@ -28,25 +28,21 @@ class FrameSplitter:
     """The bodies of the frames in a stream of bytes that comes in parts of any size."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []  # of a frame that is not whole yet; large ones come in many
-        self._length = 0
+        self._unread = bytearray()
 
     def bodies(self, data: bytes) -> Iterator[bytes]:
         """Of the frames that are whole now. ValueError if one is announced that is too long."""
-        self._parts.append(data)
-        self._length += len(data)
-        while self._length >= HEADER.size:
-            if len(self._parts[0]) < HEADER.size:
-                self._parts = [b"".join(self._parts)]
-            (length,) = HEADER.unpack_from(self._parts[0])
+        self._unread += data
+        while len(self._unread) >= HEADER.size:
+            (length,) = HEADER.unpack_from(self._unread)
             if length > MAX_FRAME_BYTES:
                 raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
             end = HEADER.size + length
-            if self._length < end:
+            if len(self._unread) < end:
                 return
-            whole = b"".join(self._parts)
-            self._parts, self._length = [whole[end:]], len(whole) - end
-            yield whole[HEADER.size : end]
+            body = bytes(self._unread[HEADER.size : end])
+            del self._unread[:end]
+            yield body
 
 
 class FrameProtocol(asyncio.Protocol):

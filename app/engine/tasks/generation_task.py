@@ -10,6 +10,7 @@ from app.engine import input_processor
 from app.engine.admission import Demand
 from app.engine.dispatch.dispatcher import gather
 from app.engine.interface import Continuation, FinishReason, GenerationRequest, GenerationResult, Usage
+from app.engine.metrics.request_work import recorded
 from app.engine.output.output_processor import OutputProcessor, combined_usage, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
@@ -22,6 +23,7 @@ class GenerationTask(Task):
     def stream(self, request: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         return TextStream.opened(lambda show: self.generate(request, show))
 
+    @recorded
     async def generate(self, request: GenerationRequest, show: ShowText | None = None) -> GenerationResult:
         """show: hears each text as it grows."""
         checkpoint = self.registry.named(request.model, "lyrics")

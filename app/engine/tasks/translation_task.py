@@ -11,6 +11,7 @@ from app.engine import input_processor
 from app.engine.dispatch.dispatcher import Part, gather
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
+from app.engine.metrics.request_work import recorded
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
@@ -41,6 +42,7 @@ class TranslationTask(Task):
 
         return TextStream.opened(work)
 
+    @recorded
     async def translate(
         self, requests: Sequence[TranslationRequest], show: Callable[[str], None] | None = None
     ) -> list[TranslationResult]:

@@ -52,7 +52,7 @@ class CannotInspect(ValueError):
         self.field = field
 
 
-def inspect(model: LoadedModel, request: m.Inspection) -> m.Inspected | AblationSearch:
+def inspect(model: LoadedModel, request: m.Inspections) -> m.Inspected | AblationSearch:
     """CannotInspect if the network does not have what the request names, or the answer would hold too many values;
     NonFiniteOutput where it computes no numbers."""
     name = plain_name(request.model)

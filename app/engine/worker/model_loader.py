@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from app.engine.protocol import messages as m
@@ -37,24 +36,12 @@ class ModelLoader:
 
     def __init__(self, read: Callable[[m.Load], PreparedModel], on_result: Callable[[LoadResult], None]) -> None:
         self._read, self._on_result = read, on_result
-        self._messages: queue.SimpleQueue[m.Load] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._begun = self._ended = 0
+        self._thread = ThreadPoolExecutor(1, "loading")
+        self._last: Future[None] | None = None
 
     def begin(self, message: m.Load) -> None:
-        self._begun += 1
-        self._messages.put(message)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._read_all, name="loading", daemon=True)
-            self._thread.start()
+        self._last = self._thread.submit(lambda: self._on_result(LoadResult.of(message, self._read)))
 
     @property
     def busy(self) -> bool:
-        return self._ended < self._begun
-
-    def _read_all(self) -> None:
-        while True:
-            result = LoadResult.of(self._messages.get(), self._read)
-            self._on_result(result)
-            del result  # or it would keep a network that may be unloaded meanwhile
-            self._ended += 1
+        return self._last is not None and not self._last.done()

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
@@ -14,7 +15,7 @@ import torch
 
 from app.engine.protocol.messages import Load, plain_name
 from models import checkpoint as checkpoints
-from models.backends.select import Network, candidates, fastest, select
+from models.backends.select import Network, Selection, candidates, fastest, select, step_ms
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
@@ -35,23 +36,24 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class PreparedModel(NamedTuple):
-    """A checkpoint in memory. network: as it was trained, for inspection. decodable: None while the network is still to
-    be brought to its device. precision: what it decodes in, such as "bf16" or "int8 native". parts: which tokens of a
-    translator join to words."""
+    """A checkpoint in memory. network: as it was trained, for inspection. selection: None while the network is still to
+    be brought to its device. parts: which tokens of a translator join to words."""
 
     network: Network
-    decodable: Any
+    selection: Selection | None
     checkpoint: checkpoints.Checkpoint
-    precision: str
     parts: WordParts | None = None
 
 
 class LoadedModel:
     """One loaded network, ready for decoding, and its slots. beam: the width of most searches, which a GPU records
-    graphs for ahead of them. gradual: see `ModelQueue`."""
+    graphs for ahead of them. gradual: see `ModelQueue`. precision: what it decodes in, such as "bf16" or "int8 native".
+    """
 
     def __init__(self, prepared: PreparedModel, slots: int, beam: int = 1, inspection_threads: int = 0) -> None:
-        self.network, self.decodable, self.precision = prepared.network, prepared.decodable, prepared.precision
+        selection = prepared.selection
+        assert selection is not None, "the network is on its device"
+        self.network, self.decodable, self.precision = prepared.network, selection.decodable, selection.label
         self.config = config = prepared.checkpoint.config
         self.slots, self.inspection_threads, self._parts = slots, inspection_threads, prepared.parts
         self._beam = min(beam, slots) if config.max_source_tokens else 1
@@ -69,7 +71,7 @@ class LoadedModel:
             target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
             parts=self._parts,
         )
-        if self.decodable.device.type == "cuda":
+        if isinstance(self.decodable, Graphed):
             self.decodable.warm_up(decoder.state, sorted({1, self._beam}))
         return decoder
 
@@ -100,7 +102,7 @@ class ModelRunner:
 
     def load(self, name: str, folder: str, files: Mapping[str, str] | None = None) -> None:
         """CheckpointError if the folder cannot be used or holds other `files`; the models loaded before stay."""
-        self.install(name, self._read_folder(name, folder, files))
+        self.install(name, self.read(Load(name, folder, None if files is None else dict(files))))
 
     def read(self, load: Load) -> PreparedModel:
         """What takes long of a load, fit for another thread: it uses the CPU alone, and nothing that is running. The
@@ -123,44 +125,51 @@ class ModelRunner:
         if files is not None and files != checkpoint.config.files:
             raise checkpoints.CheckpointError(f"{folder} has changed since the server read it: reload the model.")
         network = load_network(checkpoint)
-        later = None, ""
-        decodable, precision = self._decodable(name, network, checkpoint) if self.device.type == "cpu" else later
+        selection = self._select(name, network, checkpoint) if self.device.type == "cpu" else None
         parts = word_parts(checkpoint.tokenizers["target"]) if checkpoint.config.kind == "translator" else None
-        return PreparedModel(network, decodable, checkpoint, precision, parts)
+        return PreparedModel(network, selection, checkpoint, parts)
 
     def install(self, name: str, prepared: PreparedModel) -> None:
         """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
         being recorded."""
-        if prepared.decodable is None:
+        if prepared.selection is None:
             network: Network = cast(Any, prepared.network).to(self.device)
-            decodable, precision = self._decodable(name, network, prepared.checkpoint)
-            prepared = prepared._replace(network=network, decodable=decodable, precision=precision)
+            selection = self._select(name, network, prepared.checkpoint)
+            if self.device.type == "cuda":
+                selection = replace(selection, decodable=Graphed(cast(Recordable, selection.decodable)))
+            prepared = prepared._replace(network=network, selection=selection)
         self.models[name] = LoadedModel(prepared, self.slots, self.beam, self.inspection_threads)
 
-    def _decodable(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> tuple[Any, str]:
-        """In the precision asked for, or in the fastest one here, which is measured once for each architecture; and how
-        that is called, native kernels by name."""
-        shape = json.dumps(checkpoint.config.architecture, sort_keys=True)
-        used = cast(Precision, self.precision)
-        if self.precision == "auto" and shape in self._fastest:
-            used = self._fastest[shape]
-            selection = select(network, used)
-            log.info("%s computes in %s on %s, as its like does", name, used, self.device)
-        elif self.precision == "auto":
-            selection, times = fastest(network, self.device)
-            used = self._fastest[shape] = next(iter(times))
-            shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
-            log.info("%s computes in %s on %s (a step of 1 row and one of 16: %s)", name, used, self.device, shown)
+    def _select(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Selection:
+        """In the precision that is set, or in the fastest one here, which is measured once for each architecture."""
+        if self.precision == "auto":
+            selection = self._fastest_selection(name, network, checkpoint)
         else:
-            selection = select(network, used)
-            log.info("%s computes in %s on %s", name, used, self.device)
+            selection = select(network, cast(Precision, self.precision))
+            log.info("%s computes in %s on %s", name, self.precision, self.device)
             if self.precision == "fp16" and self.device.type == "cpu":
                 others = ", ".join(candidates(self.device))
                 log.warning("fp16 is slow on CPUs: set PARLANCE_PRECISION to auto, the fastest of %s here", others)
         log.info("%s runs in %s: %s", name, selection.backend, selection.reason)
-        if self.device.type == "cuda":
-            return Graphed(cast(Recordable, selection.decodable)), used
-        return selection.decodable, selection.label
+        return selection
+
+    def _fastest_selection(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Selection:
+        shape = json.dumps(checkpoint.config.architecture, sort_keys=True)
+        if known := self._fastest.get(shape):
+            try:  # one step as well: an edit that its like does not have may not fit the precision
+                selection = select(network, known)
+                step_ms(selection.decodable, rows=1, steps=1)
+            except Exception as error:
+                log.warning("%s fails in %s, in which its like computes: %s", name, known, error)
+            else:
+                log.info("%s computes in %s on %s, as its like does", name, known, self.device)
+                return selection
+        selection, times = fastest(network, self.device)
+        used = next(iter(times))
+        self._fastest.setdefault(shape, used)
+        shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
+        log.info("%s computes in %s on %s (a step of 1 row and one of 16: %s)", name, used, self.device, shown)
+        return selection
 
     def unload(self, name: str) -> None:
         """Free a model; the caller has dropped its own references. Unknown names are harmless."""

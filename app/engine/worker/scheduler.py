@@ -40,7 +40,7 @@ class Scheduler:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.queues: dict[str, ModelQueue] = {}
         self._sender = TokenSender(stream_interval_s)
-        self._inspections: dict[int, m.Inspection] = {}
+        self._inspections: dict[int, m.Inspections] = {}
         self._ablation: AblationSearch | None = None  # at most one at a time: each has slots of its own
         self._loader, self._loading = loader, set[str]()
 
@@ -72,7 +72,7 @@ class Scheduler:
                 return [self._install(message)]
             case m.Unload():
                 return self._unload(message.name)
-            case m.InspectAttention() | m.InspectWalkthrough() | m.InspectGates() | m.ScoreTokens() | m.AlignPairs():
+            case m.Inspection():
                 if message.model not in self.queues:
                     return [self._unknown_model(message)]
                 self._inspections[message.id] = message
@@ -91,7 +91,7 @@ class Scheduler:
             self._sender.send_immediately(message.id)
         return []
 
-    def _unknown_model(self, message: m.Decode | m.Inspection) -> m.Failed:
+    def _unknown_model(self, message: m.Request[object]) -> m.Failed:
         reason = f"There is no model {m.plain_name(message.model)} on this device."
         return m.Failed(message.id, "unknown_model", reason)
 
@@ -259,7 +259,7 @@ class Scheduler:
         self._ablation = None
         return [answer]
 
-    def _inspected(self, message: m.Inspection, work: Callable[[], T]) -> T | m.Failed:
+    def _inspected(self, message: m.Inspections, work: Callable[[], T]) -> T | m.Failed:
         if 0 < message.deadline < time.monotonic():
             return m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE)
         try:

@@ -36,6 +36,7 @@ from app.engine.interface import (
     WalkthroughQuery,
     WalkthroughResult,
 )
+from app.engine.metrics.request_work import recorded
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from app.engine.output.token_views import word_spans
 from app.engine.registry.training_curves import Curve, TrainingCurves
@@ -133,6 +134,7 @@ class FakeEngine:
         points = (50, 100, 111), (0, 0, None), (5.14067, None, 0.691843)
         return TrainingCurves(name, (Curve("loss", "training loss", "nats per token", *points, 3),), 1)
 
+    @recorded
     async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
         self._record(*jobs)
         return [self._translation(job) for job in jobs]
@@ -153,9 +155,13 @@ class FakeEngine:
         self._record(("align", model, source_language, target_language, tuple(pairs)))
         return [word_by_word(*pair) for pair in pairs]
 
+    @recorded
     async def generate(self, job: GenerationRequest) -> GenerationResult:
         self._record(job)
         self._check_model(job.model)
+        return self._generation(job)
+
+    def _generation(self, job: GenerationRequest) -> GenerationResult:
         seed = 1234 if job.decoding.seed is None else job.decoding.seed
         continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(job.n)]
         return GenerationResult(tuple(continuations), job.model or LYRICIST.name)

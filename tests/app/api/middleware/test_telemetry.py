@@ -21,6 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from app.api.middleware import telemetry
 from app.engine.interface import GenerationRequest, GenerationResult, TranslationRequest, TranslationResult, Usage
+from app.engine.metrics.request_work import recorded
 from app.engine.output.text_stream import ShowText, TextStream
 from app.errors import EngineUnavailable, Overloaded
 from tests.app.api.client import Client
@@ -37,8 +38,8 @@ class Timed(FakeEngine):
     def _translation(self, job: TranslationRequest) -> TranslationResult:
         return replace(super()._translation(job), usage=Usage(3, 4, 0.001, 0.002, 0.25))
 
-    async def generate(self, job: GenerationRequest) -> GenerationResult:
-        return replace(await super().generate(job), usage=Usage(2, 8, None, None, 0.5))
+    def _generation(self, job: GenerationRequest) -> GenerationResult:
+        return replace(super()._generation(job), usage=Usage(2, 8, None, None, 0.5))
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_streams_and_generations(exporter: InMemorySpanExporter) -> None:
     assert "parlance.queued_ms" not in told, "the engine has not said it"
     client.post("/translate", json={**TEXTS, "stream": True})
     span, told = only(exporter)
-    assert (span.name, told["parlance.new_tokens"]) == ("POST /translate", len("en:bier"))
+    assert (span.name, told["parlance.new_tokens"]) == ("POST /translate", 4)
 
 
 def test_requests_at_the_same_time_are_not_mixed_up(exporter: InMemorySpanExporter) -> None:
@@ -157,13 +158,10 @@ def test_failures_are_named_and_not_quoted(exporter: InMemorySpanExporter) -> No
 
 def test_successful_retry_is_no_failed_span(exporter: InMemorySpanExporter) -> None:
     class Busy(Timed):
-        calls = 0
-
-        async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-            self.calls += 1
+        def _record(self, *jobs: object) -> None:
+            super()._record(*jobs)
             if self.calls == 2:
                 raise Overloaded("busy", retry_after_s=1)
-            return await super().translate(jobs)
 
     engine = Busy()
     client = traced(engine)
@@ -179,6 +177,7 @@ def test_a_stream_that_broke_off_is_a_failure_whatever_its_status(exporter: InMe
         def stream_generation(
             self, job: GenerationRequest
         ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+            @recorded
             async def work(show: ShowText) -> GenerationResult:
                 show("a", 0)
                 raise EngineUnavailable("secret words")

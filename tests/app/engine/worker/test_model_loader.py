@@ -135,6 +135,40 @@ def test_an_architecture_is_measured_once(
     assert "a@2 computes in bf16 on cpu, as its like does" in caplog.text
 
 
+@pytest.mark.parametrize("fails_in", ["selection", "step"])
+def test_network_that_fails_in_the_precision_of_its_like_is_measured_itself(
+    tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails_in: str
+) -> None:
+    """As an edited network of the same architecture may."""
+    networks, load_network = list[Any](), runner_module.load_network
+
+    def loaded(checkpoint: Any) -> Any:
+        networks.append(load_network(checkpoint))
+        return networks[-1]
+
+    def edited(network: Any, precision: str = "fp32") -> Any:
+        selection = select.select(network, precision)
+        if network is networks[0] or precision == "fp32":
+            return selection
+        if fails_in == "selection":
+            raise select.RefusedError("the edit does not fit bf16")
+        monkeypatch.setattr(selection.decodable, "step", lambda *_: 1 / 0, raising=False)
+        return selection
+
+    def fastest(network: Any, device: Any) -> Any:
+        best = "bf16" if network is networks[0] else "fp32"
+        return edited(network, best), {best: 1.0}
+
+    for name, replacement in (("load_network", loaded), ("select", edited), ("fastest", fastest)):
+        monkeypatch.setattr(runner_module, name, replacement)
+    runner = ModelRunner("cpu", 1, slots=4, precision="auto")
+    with caplog.at_level(logging.INFO, "app.engine.worker.model_runner"):
+        for name in ("a@1", "a@2"):
+            runner.load(name, str(tiny_checkpoints / "tiny-de-en"))
+    assert [runner.models[name].precision for name in ("a@1", "a@2")] == ["bf16", "fp32"]
+    assert "a@2 fails in bf16, in which its like computes" in caplog.text
+
+
 def test_invalid_load_order_does_not_end_the_loader_thread(reading: Reading, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has changed since"):
         reading.runner.load("a@1", str(reading.root / "tiny-lyrics"), {"model.safetensors": "0"})

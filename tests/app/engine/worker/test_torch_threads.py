@@ -10,7 +10,7 @@ import torch
 
 from app.engine.dispatch.placement import cores, worker_config
 from app.engine.interface import EngineSettings
-from app.engine.protocol.inspection_messages import ScoreTokens
+from app.engine.protocol.messages import ScoreTokens
 from app.engine.worker import inspection
 from app.engine.worker.model_runner import LoadedModel, ModelRunner
 
