@@ -30,8 +30,6 @@ from models.decoding.options import DecodingOptions, Hypothesis
 
 NO_TRANSLATOR = "is a lyricist and has no attention to show; name a translator."
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
