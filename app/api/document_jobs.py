@@ -76,10 +76,6 @@ class DocumentJobs:
         job = self._jobs.get(document_id)
         return job if job and secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")) else None
 
-    async def content(self, job: DocumentJob) -> bytes | None:
-        """The translated file; None once it has expired."""
-        return await run_in_threadpool(self.files.read, job.name)
-
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()

@@ -175,11 +175,7 @@ def deepl_delete_multilingual(glossary_id: GlossaryId, request: Request, service
     services.glossaries.delete(owner_of(request), glossary_id)
 
 
-@router.get(
-    "/v3/glossaries/{glossary_id}/entries",
-    summary="Entries of one pair (DeepL)",
-    responses=_PAIR_ERRORS,
-)
+@router.get("/v3/glossaries/{glossary_id}/entries", summary="Entries of one pair (DeepL)", responses=_PAIR_ERRORS)
 def deepl_multilingual_entries(
     glossary_id: GlossaryId,
     request: Request,

@@ -264,5 +264,5 @@ async def deepl_document_result(
         raise InvalidRequest(job.message)
     if job.state != "done":
         raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
-    content = await services.documents.content(job)
+    content = await run_in_threadpool(services.files.read, job.name)  # None: it has expired
     return not_found(request.scope, _NO_DOCUMENT) if content is None else file_response(job.extension, content)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from app.api.field_types import quotable
 from app.api.language_pairs import Pair, find_glossaries, find_pairs
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.services import Services
+from app.documents.text_files import decode_text
 from app.engine.interface import TranslationOptions
 from app.errors import InvalidRequest, Overloaded
 from app.translation import TextFormat, TextRequest
@@ -47,28 +48,19 @@ def check_extension(name: str) -> str:
 
 def file_response(extension: str, content: bytes) -> Response:
     """A translated file, as a download: a browser must not run pages inside it here."""
+    media_type = _MEDIA_TYPES.get(extension, "application/octet-stream")
+    if media_type.startswith("text/"):
+        with suppress(InvalidRequest):  # such a page declares its encoding itself
+            _, encoding, _ = decode_text(content)
+            media_type += f"; charset={encoding.removesuffix('-le').removesuffix('-be')}"
     headers = {
-        "Content-Type": media_type(extension, content),
+        "Content-Type": media_type,
         "Content-Disposition": f'attachment; filename="translation{extension}"',
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, no-store",
     }
     return Response(content, headers=headers)
-
-
-def media_type(extension: str, content: bytes) -> str:
-    """Text files keep their encoding, so it is read from the content."""
-    kind = _MEDIA_TYPES.get(extension, "application/octet-stream")
-    if not kind.startswith("text/"):
-        return kind
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return f"{kind}; charset=utf-16"
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return kind
-    return f"{kind}; charset=utf-8"
 
 
 class DocumentTranslator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, ClassVar
 
@@ -43,7 +42,6 @@ from app.text.language_codes import language_name
 from app.text.language_detection import Detection
 from app.translation import TextRequest
 
-_NO_TERMS: Mapping[str, str] = {}
 _GLOSSARY: dict[str, object] = {"glossary": {"contentType": "application/json"}}
 _FORMS = {URLENCODED: {**_GLOSSARY, "return": {"style": "form", "explode": False}}, MULTIPART: _GLOSSARY}
 _EVENTS = """\
@@ -98,13 +96,13 @@ async def translate(body: TranslateRequest, request: Request, services: Services
         limits.check_texts([body.prefix], "prefix")
     limits.check_search(body.beam_size, body.max_new_tokens)
     pairs, detections = await find_pairs(texts, body.source, body.target, services, body.format)
-    terms = await find_glossaries(body.glossary, pairs, owner_of(request), services) if body.glossary else {}
+    terms = await find_glossaries(body.glossary, pairs, owner_of(request), services)
     options = {
         pair: TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, body.decoding)
         for pair in set(pairs)
     }
     jobs = [
-        TextRequest(text, options[pair], body.format, terms.get(pair, _NO_TERMS), body.split)
+        TextRequest(text, options[pair], body.format, terms[pair], body.split)
         for text, pair in zip(texts, pairs, strict=True)
     ]
     if body.stream:
@@ -182,15 +180,15 @@ async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
     "/translate_file",
     summary="Translate a file",
     responses=documented(
-        s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is not"
-        " there.",
-        s404="No model of that name is loaded, or no such glossary is there.",
-        s413="The file is too large.",
-        s415="The body is no form.",
-        s422="A text is too long: `error` names its length and the limit.",
-        s429="The queue, or the room for files, is full; Retry-After says when to try again.",
-        s503="No device can translate right now; Retry-After says when to try again.",
-        s504="The translation took too long.",
+        **text_errors(
+            s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is"
+            " not there.",
+            s404="No model of that name is loaded, or no such glossary is there.",
+            s413="The file is too large.",
+            s415="The body is no form.",
+            s422="A text is too long: `error` names its length and the limit.",
+            s429="The queue, or the room for files, is full; Retry-After says when to try again.",
+        )
     ),
 )
 async def translate_file(
@@ -222,13 +220,13 @@ async def translate_file(
     responses=documented(s404="There is no such file, or no longer.")
     | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
 )
-async def download_file(
+def download_file(
     name: Annotated[str, Path(description="As `translatedFileUrl` has it.", examples=["6Qn1mS0dO8pYkq2W.txt"])],
     request: Request,
     services: ServicesDependency,
 ) -> Response:
     """A file that POST /translate_file made, to be saved and not shown: pages inside it never run here."""
-    content = await run_in_threadpool(services.files.read, name)
+    content = services.files.read(name)
     if content is None:
         kept = f"translated files are kept for {services.files.retention_s:,.0f} seconds; translate it again."
         return not_found(request.scope, f"There is no such file here: {kept}")

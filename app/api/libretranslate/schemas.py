@@ -169,6 +169,10 @@ def _check_term(term: str) -> None:
 
 
 _WANTED = get_args(TranslationDetail)
+_ONE_TEXT = {
+    "prefix": 'begins a translation, but "q" is a list; send its texts one at a time, or leave it out.',
+    "stream": 'is true, but "q" is a list; stream one text at a time, or leave "stream" out.',
+}
 _ALIGNED = {"target_start": 7, "target_end": 11, "source_start": 15, "source_end": 19, "weight": 0.91}
 _TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a beer", "logprob": -0.05}]
 
@@ -205,18 +209,11 @@ class TranslateRequest(TranslationFields, Texts):
                 raise field_error(f'holds {describe_value(name)}; it takes "scores", "tokens" and "alignment".')
         return frozenset(names)
 
-    @field_validator("prefix")
+    @field_validator("prefix", "stream")
     @classmethod
-    def _of_one_text(cls, value: str, info: ValidationInfo) -> str:
+    def _of_one_text(cls, value: str | bool, info: ValidationInfo) -> str | bool:
         if value and isinstance(info.data.get("q"), list):
-            raise field_error('begins a translation, but "q" is a list; send its texts one at a time, or leave it out.')
-        return value
-
-    @field_validator("stream")
-    @classmethod
-    def _one_text(cls, value: bool, info: ValidationInfo) -> bool:
-        if value and isinstance(info.data.get("q"), list):
-            raise field_error('is true, but "q" is a list; stream one text at a time, or leave "stream" out.')
+            raise field_error(_ONE_TEXT[str(info.field_name)])
         return value
 
 
