@@ -26,7 +26,7 @@ from models.checkpoint import is_checkpoint, read
 from training.config.recipes import lyricist_for
 from training.data.corpus_loading import read_text
 from training.loop import snapshot
-from training.report.progress_report import read_metrics
+from training.report.progress_report import read_rows
 
 TINY_SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"  # SHA-256
 GOAL_NATS = 1.50
@@ -58,7 +58,7 @@ def train(arguments: argparse.Namespace, recipe: str, seed: int, out: Path) -> d
     if not is_checkpoint(out):  # else an earlier run's
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     config = read(out).config
-    held_out, minutes = config.scores[HELD_OUT], read_metrics(out / "metrics.jsonl")[-1]["seconds"] / 60
+    held_out, minutes = config.scores[HELD_OUT], read_rows(out / "metrics.jsonl")[-1]["seconds"] / 60
     row = {"run": f"{arguments.cell} {recipe}", "seed": seed, "parameters": config.parameters}
     row |= figures(held_out["nats_per_character"])
     return row | {"characters": held_out["characters"], "minutes": round(minutes, 1)}

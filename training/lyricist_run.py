@@ -19,7 +19,7 @@ from training.loop import snapshot
 from training.loop.progress import Quality
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
-from training.report.card_writer import lyricist_facts, model_card
+from training.report.card_writer import lyricist_card
 from training.training_run import TrainingRun
 
 
@@ -63,12 +63,10 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
             scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
         characters = pluralize(len(train), "character")
         data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
-        card = replace(
-            lyricist_facts(config, data, scores, metadata.parameters, outcome, run),
-            memorised=measure_memorisation(checkpoint, network, train, valid, config.loop.seed),
-            samples=validator().samples if valid else (),
-        )
-        publish(run.out, replace(metadata, scores=scores), {"target": tokenizer}, network, model_card(card))
+        memorised = measure_memorisation(checkpoint, network, train, valid, config.loop.seed)
+        samples = validator().samples if valid else ()
+        card = lyricist_card(config, data, scores, metadata.parameters, outcome, run, memorised, samples)
+        publish(run.out, replace(metadata, scores=scores), {"target": tokenizer}, network, card)
         return scores
 
 

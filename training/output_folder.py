@@ -19,7 +19,7 @@ from training.config import run_file
 from training.errors import TrainingError
 from training.loop import snapshot
 from training.report.curve_plot import draw_curves
-from training.report.progress_report import read_metrics
+from training.report.progress_report import read_rows
 
 CORPUS_REPORT = "corpus.json"  # what cleaning left out of the corpus
 STAGING_FOLDER = ".staging"  # where the files of a model are made, before they are moved to the folder itself
@@ -93,6 +93,6 @@ def publish(
     """Weights, curves and card are made aside and then moved over; see `models.checkpoint.write`."""
     with staging_folder(out) as folder:
         save_weights(network, folder, out)
-        draw_curves(read_metrics(out / "metrics.jsonl"), folder / "curves.png")
+        draw_curves(read_rows(out / "metrics.jsonl"), folder / "curves.png")
         (folder / "README.md").write_text(card, encoding="utf-8")
         checkpoints.write(folder, out, config, tokenizers)

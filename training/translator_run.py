@@ -28,7 +28,7 @@ from training.evaluation.scores import Scores, score_translator
 from training.loop import snapshot
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
-from training.report.card_writer import model_card, translator_facts
+from training.report.card_writer import translator_card
 from training.training_run import TrainingRun
 
 TEST_BEAM = 5
@@ -88,10 +88,11 @@ def train_translator(
                 name = f"{test.origin} (beam {test_beam})"
                 scores[name] = score_translator(checkpoint, network, test, beam=test_beam)
         scores = with_earlier_scores(scores, network, run)
-        card = translator_facts(config, train, valid, segmentation.report, scores, metadata.parameters, outcome, run)
-        card = replace(card, samples=validator.examples() if validator else ())
+        samples = validator.examples() if validator else ()
+        parameters, report = metadata.parameters, segmentation.report
+        card = translator_card(config, train, valid, report, scores, parameters, outcome, run, samples)
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else None
-        publish(run.out, replace(metadata, scores=scores, alignment=alignment), tokenizers, network, model_card(card))
+        publish(run.out, replace(metadata, scores=scores, alignment=alignment), tokenizers, network, card)
         return scores
 
 

@@ -16,7 +16,7 @@ import torch
 from models import checkpoint as checkpoints
 from tests.training.small import pairs, text, translator
 from training.config.run_config import LoopConfig
-from training.report.progress_report import read_metrics
+from training.report.progress_report import read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
@@ -38,7 +38,7 @@ def test_every_precision_learns(tmp_path: Path, precision: str, compiled: str) -
         pairs(20, seed=1),
         TrainingRun(out=tmp_path, device=torch.device("cuda"), quiet=True),
     )
-    losses = [row["valid_loss"] for row in read_metrics(tmp_path / "metrics.jsonl") if "valid_loss" in row]
+    losses = [row["valid_loss"] for row in read_rows(tmp_path / "metrics.jsonl") if "valid_loss" in row]
     assert len(losses) == 12
     assert losses[-1] < 0.85 * losses[0]
 

@@ -16,7 +16,7 @@ from training.config.run_config import OptimizerConfig
 from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
-from training.report.progress_report import read_metrics
+from training.report.progress_report import read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
@@ -56,7 +56,7 @@ RUNS = [translate, sing, sing_random, sing_unheard]
 
 
 def timeless(folder: Path) -> list[dict[str, Any]]:
-    rows = read_metrics(folder / "metrics.jsonl")
+    rows = read_rows(folder / "metrics.jsonl")
     return [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in rows]
 
 

@@ -7,8 +7,7 @@ import math
 import platform
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
 import torch
 import yaml
@@ -19,7 +18,7 @@ from training.data.sentence_pairs import CorpusReport, Pairs
 from training.errors import pluralize
 from training.evaluation.memorisation import Overlap
 from training.evaluation.scores import Scores
-from training.loop.progress import Outcome
+from training.loop.progress import Outcome, Sample
 from training.report.environment import command_line, hardware_summary, source_revision
 from training.report.progress_report import escape_markdown, shorten_repetition
 from training.training_run import TrainingRun
@@ -31,32 +30,7 @@ KNOWN_LICENCES = re.compile(
 SIGNATURES = {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}  # -> the metric
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardFacts:
-    """training: what ended the run, after how long. backend: which one computed the updates, and why. left_out: of the
-    training data, as a table, or "". languages: codes. task: as the Hub names it. memorised: overlap of generated text
-    with the training text, and that of held-out text. samples: (source, reference, output)."""
-
-    title: str
-    summary: str
-    limits: str
-    data: str
-    config: TranslatorConfig | LyricsConfig
-    command: str
-    scores: Scores
-    parameters: int
-    training: str
-    hardware: str
-    backend: str = ""
-    left_out: str = ""
-    licence: str | None = None
-    languages: Sequence[str] = ()
-    task: str = ""
-    memorised: tuple[Overlap, Overlap | None] | None = None
-    samples: Sequence[tuple[str, str, str]] = ()
-
-
-def translator_facts(
+def translator_card(
     config: TranslatorConfig,
     train: Pairs,
     valid: Pairs | None,
@@ -65,11 +39,12 @@ def translator_facts(
     parameters: int,
     outcome: Outcome,
     run: TrainingRun,
-) -> CardFacts:
-    """Without samples."""
+    samples: Sequence[Sample],
+) -> str:
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
     validation = f"; validation on {valid.origin}" if valid else ""
-    return CardFacts(
+    return model_card(
+        *(config, scores, parameters, outcome, run),
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
         limits=f"For sentences like those of its data. Up to {config.max_tokens} source tokens. It has seen nothing but"
@@ -78,38 +53,31 @@ def translator_facts(
         left_out=report.table(),
         languages=(config.source_language, config.target_language),
         task="translation",
-        **_facts_of_run(config, scores, parameters, outcome, run),
+        samples=samples,
     )
 
 
-def lyricist_facts(
-    config: LyricsConfig, data: str, scores: Scores, parameters: int, outcome: Outcome, run: TrainingRun
-) -> CardFacts:
-    """Without samples and what was memorised."""
-    return CardFacts(
+def lyricist_card(
+    config: LyricsConfig,
+    data: str,
+    scores: Scores,
+    parameters: int,
+    outcome: Outcome,
+    run: TrainingRun,
+    memorised: tuple[Overlap, Overlap | None],
+    samples: Sequence[Sample],
+) -> str:
+    return model_card(
+        *(config, scores, parameters, outcome, run),
         title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
         summary="Continues a text, character by character.",
         limits="For texts in the manner of its corpus. It knows the characters of its text and no others, and may"
         " repeat passages of it.",
         data=data,
         task="text-generation",
-        **_facts_of_run(config, scores, parameters, outcome, run),
+        memorised=memorised,
+        samples=samples,
     )
-
-
-def _facts_of_run(
-    config: TranslatorConfig | LyricsConfig, scores: Scores, parameters: int, outcome: Outcome, run: TrainingRun
-) -> dict[str, Any]:
-    return {
-        "config": config,
-        "command": command_line(),
-        "scores": scores,
-        "parameters": parameters,
-        "training": _outcome_sentence(outcome),
-        "backend": outcome.backend,
-        "hardware": hardware_summary(run.device, run.workers.count, run.workers.machines),
-        "licence": run.licence,
-    }
 
 
 def _outcome_sentence(outcome: Outcome) -> str:
@@ -122,36 +90,53 @@ def _outcome_sentence(outcome: Outcome) -> str:
     )
 
 
-def model_card(facts: CardFacts) -> str:
-    """Markdown."""
-    config = facts.config
-    licence = f"`{facts.licence}`" if facts.licence else "not stated; that of the training data decides"
+def model_card(
+    config: TranslatorConfig | LyricsConfig,
+    scores: Scores,
+    parameters: int,
+    outcome: Outcome,
+    run: TrainingRun,
+    *,
+    title: str,
+    summary: str,
+    limits: str,
+    data: str,
+    left_out: str = "",
+    languages: Sequence[str] = (),
+    task: str = "",
+    memorised: tuple[Overlap, Overlap | None] | None = None,
+    samples: Sequence[Sample] = (),
+) -> str:
+    """Markdown. left_out: of the training data, as a table, or "". languages: codes. task: as the Hub names it.
+    memorised: overlap of generated text with the training text, and that of held-out text."""
+    hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
+    licence = f"`{run.licence}`" if run.licence else "not stated; that of the training data decides"
     timed = config.loop.max_minutes is not None
     again = "Again, but for what a clock decided (`loop.max_minutes`)" if timed else "Again, exactly"
-    left_out = f"\n## Left out of the training data\n\n{facts.left_out}\n" if facts.left_out else ""
-    return f"""{front_matter(facts.licence, facts.languages, facts.task)}
-# {facts.title}
+    left_out = f"\n## Left out of the training data\n\n{left_out}\n" if left_out else ""
+    return f"""{front_matter(run.licence, languages, task)}
+# {title}
 
-{facts.summary}
+{summary}
 
 ## Use and limits
 
-{facts.limits}
+{limits}
 
 ## Scores
 
-{_scores_table(facts.scores)}
+{_scores_table(scores)}
 ## How it was made
 
-- Data: {facts.data}
-- Recipe: `{config.recipe}`, {facts.parameters:,} parameters, seed {config.loop.seed}
-- Command: `{facts.command}`
+- Data: {data}
+- Recipe: `{config.recipe}`, {parameters:,} parameters, seed {config.loop.seed}
+- Command: `{command_line()}`
 - {again}: `{RUN_FILE}` beside this file holds every option
-- {facts.training}
-- Hardware: {facts.hardware}; torch {torch.__version__}, Python {platform.python_version()}
-{f"- Backend: {facts.backend}{chr(10)}" if facts.backend else ""}- Source revision: {source_revision()}
+- {_outcome_sentence(outcome)}
+- Hardware: {hardware}; torch {torch.__version__}, Python {platform.python_version()}
+{f"- Backend: {outcome.backend}{chr(10)}" if outcome.backend else ""}- Source revision: {source_revision()}
 - Licence: {licence}
-{left_out}{_memorisation_section(facts.memorised)}{_samples_section(facts.samples)}
+{left_out}{_memorisation_section(memorised)}{_samples_section(samples)}
 ## Configuration
 
 ```json
@@ -208,7 +193,7 @@ What stands word for word in the training text. Held-out text was copied from no
 {_markdown_table(["text", "longest copied span", *spans], rows)}"""
 
 
-def _samples_section(samples: Sequence[tuple[str, str, str]]) -> str:
+def _samples_section(samples: Sequence[Sample]) -> str:
     if not samples:
         return ""
     with_references = any(reference for _, reference, _ in samples)

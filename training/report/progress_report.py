@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,45 +30,30 @@ EVENT_TAGS = {
 REPETITION = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 MIN_SHORTENED_CHARACTERS = 40  # of a repetition, before it is shortened
 
-Row = dict[str, Any]  # one line of a JSON Lines file
+Row = dict[str, Any]  # one line of a JSON Lines file, with the update that it belongs to
 
 
-class JsonLines:
-    """A file of one JSON object a line, each with the update that it belongs to."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def append(self, row: Row) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-    def rows(self) -> list[Row]:
-        if not self.path.exists():
-            return []
-        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").split("\n") if line]
-
-    def remove(self, unwanted: Callable[[Row], bool]) -> None:
-        """Remove the unwanted rows, and a line that a kill has torn. A kill leaves the old lines or the new ones."""
-        if self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").split("\n")
-            kept = [line for line in lines if (row := _parse_row(line)) is not None and not unwanted(row)]
-            aside = self.path.with_name(f"{self.path.name}.new")
-            aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-            aside.replace(self.path)
+def append_row(path: Path, row: Row) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _parse_row(line: str) -> Row | None:
-    """None for a line that is not whole."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
+def read_rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line] if path.exists() else []
 
 
-def read_metrics(path: Path) -> list[Row]:
-    return JsonLines(path).rows()
+def remove_rows(path: Path, unwanted: Callable[[Row], bool]) -> None:
+    """Remove the unwanted rows, and a line that a kill has torn. A kill leaves the old lines or the new ones."""
+    if not path.exists():
+        return
+    kept = ""
+    for line in path.read_text("utf-8").split("\n"):
+        with contextlib.suppress(ValueError):  # of a torn line
+            row = json.loads(line)
+            kept += f"{line}\n" if isinstance(row, dict) and not unwanted(row) else ""
+    aside = path.with_name(f"{path.name}.new")
+    aside.write_text(kept, encoding="utf-8")
+    aside.replace(path)
 
 
 def samples_markdown(rows: Sequence[Row]) -> str:
@@ -111,48 +96,6 @@ def tensorboard_problems() -> Iterator[str]:
         yield "--tensorboard needs the package tensorboardX: pip install tensorboardX"
 
 
-class TensorBoardEvents:
-    """The rows of metrics.jsonl as scalars, and the samples as texts. tensorboardX writes them: it needs numpy,
-    packaging and protobuf, where TensorBoard's own writer brings a web server and gRPC along."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.writer = folder / EVENTS_FOLDER, None
-
-    def forget_after(self, update: int) -> None:
-        """TensorBoard hides what an earlier session has written about later updates."""
-        self._open(purge_step=update + 1, filename_suffix=f".from-{update + 1}")
-
-    def scalars(self, row: Row) -> None:
-        writer = self.writer or self._open()
-        for name, tag in EVENT_TAGS.items():
-            if name in row:
-                writer.add_scalar(tag, row[name], row["update"])
-
-    def text(self, update: int, text: str) -> None:
-        (self.writer or self._open()).add_text("samples", text, update)
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-
-    def _open(self, **options: Any) -> Any:
-        from tensorboardX import SummaryWriter
-
-        self.writer = SummaryWriter(str(self.folder), **options)
-        return self.writer
-
-
-@dataclass(slots=True)
-class Throughput:
-    """Tokens of this session, and the seconds that training on them took; validations take none."""
-
-    tokens: int = 0
-    seconds: float = 0.0
-
-    def per_second(self) -> float:
-        return self.tokens / max(self.seconds, 1e-9)
-
-
 class ProgressReport:
     """A bar with loss, tokens/s and time left on standard error, and one JSON line a log step in metrics.jsonl.
 
@@ -160,7 +103,8 @@ class ProgressReport:
 
     def __init__(self, folder: Path | None, title: str, *, quiet: bool = False, tensorboard: bool = False) -> None:
         self.folder = folder
-        self.events = TensorBoardEvents(folder) if folder and tensorboard else None
+        self.events_folder = folder / EVENTS_FOLDER if folder and tensorboard else None
+        self._events_writer: Any = None
         terminal = sys.stderr.isatty()
         self.bar = tqdm(
             total=1.0,
@@ -175,7 +119,7 @@ class ProgressReport:
         self.tokens = 0  # since the last line
         self.loss = 0.0  # summed over them
         self.last: Row = {}  # of the last update: what the next line starts with
-        self._since_log, self._session = Throughput(), Throughput()
+        self._trained = self._logged = (0, 0.0)  # tokens of this session, and the seconds that training on them took
         self._started = time.monotonic()
         self._clock: float | None = None  # when training went on last
         self._held_out = ""
@@ -186,26 +130,24 @@ class ProgressReport:
             self._clock = self._started
             self.bar.initial = self.bar.n = fraction  # a resumed run has not done the first part just now
         now = time.monotonic()
-        for throughput in (self._since_log, self._session):
-            throughput.tokens += tokens
-            throughput.seconds += now - self._clock
+        self._trained = self._trained[0] + tokens, self._trained[1] + now - self._clock
         self._clock = now
         self.tokens += tokens
         self.loss += loss * tokens
         self.last = {"update": update, "epoch": epoch, "rate": rate}
-        speed = self._session.per_second()
-        self.bar.set_postfix_str(
-            f"epoch {epoch + 1}, loss {loss:.3f}, {speed:,.0f} tokens/s{self._held_out}", refresh=False
-        )
+        speed = self._trained[0] / max(self._trained[1], 1e-9)
+        state = f"epoch {epoch + 1}, loss {loss:.3f}, {speed:,.0f} tokens/s{self._held_out}"
+        self.bar.set_postfix_str(state, refresh=False)
         self.bar.update(max(0.0, fraction - self.bar.n))
 
     def log(self, seconds: float) -> None:
         """Write a line about the tokens since the last line. seconds: of the run so far."""
         if not self.tokens:
             return
-        loss, speed = self.loss / self.tokens, round(self._since_log.per_second(), 1)
+        tokens, trained_s = self._trained[0] - self._logged[0], self._trained[1] - self._logged[1]
+        loss, speed = self.loss / self.tokens, round(tokens / max(trained_s, 1e-9), 1)
         self._write({**self.last, "loss": loss, "tokens_per_second": speed, "seconds": round(seconds, 2)})
-        self.tokens, self.loss, self._since_log = 0, 0.0, Throughput()
+        self.tokens, self.loss, self._logged = 0, 0.0, self._trained
 
     def validation(self, update: int, loss: float, seconds: float, bleu: float | None = None) -> None:
         self.log(seconds)
@@ -218,11 +160,11 @@ class ProgressReport:
     def samples(self, update: int, samples: Sequence[Sample]) -> None:
         if self.folder is None or not samples:
             return
-        file = JsonLines(self.folder / SAMPLES_FILE)
-        file.append({"update": update, "samples": [list(sample) for sample in samples]})
-        (self.folder / "samples.md").write_text(samples_markdown(file.rows()), encoding="utf-8")
-        if self.events:
-            self.events.text(update, samples_markdown([{"update": update, "samples": samples}]))
+        path, row = self.folder / SAMPLES_FILE, {"update": update, "samples": samples}
+        append_row(path, row)
+        (self.folder / "samples.md").write_text(samples_markdown(read_rows(path)), encoding="utf-8")
+        if self.events_folder:
+            self._events().add_text("samples", samples_markdown([row]), update)
         self._clock = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -246,9 +188,9 @@ class ProgressReport:
 
         if self.folder:
             for name in (METRICS_FILE, SAMPLES_FILE):
-                JsonLines(self.folder / name).remove(happens_again)
-        if self.events:
-            self.events.forget_after(update)
+                remove_rows(self.folder / name, happens_again)
+        if self.events_folder:  # which hides what an earlier session has written about later updates
+            self._events(purge_step=update + 1, filename_suffix=f".from-{update + 1}")
 
     def finished(self) -> None:
         """Fill the bar, whichever limit has ended the run."""
@@ -256,11 +198,21 @@ class ProgressReport:
 
     def close(self) -> None:
         self.bar.close()
-        if self.events:
-            self.events.close()
+        if self._events_writer is not None:
+            self._events_writer.close()
 
     def _write(self, row: Row) -> None:
         if self.folder:
-            JsonLines(self.folder / METRICS_FILE).append(row)
-        if self.events:
-            self.events.scalars(row)
+            append_row(self.folder / METRICS_FILE, row)
+        for name, tag in EVENT_TAGS.items():
+            if self.events_folder and name in row:
+                self._events().add_scalar(tag, row[name], row["update"])
+
+    def _events(self, **options: Any) -> Any:
+        """tensorboardX's writer: it needs numpy, packaging and protobuf, where TensorBoard's own brings a web server
+        and gRPC along."""
+        if self._events_writer is None:
+            from tensorboardX import SummaryWriter
+
+            self._events_writer = SummaryWriter(str(self.events_folder), **options)
+        return self._events_writer

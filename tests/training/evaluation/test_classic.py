@@ -13,7 +13,7 @@ from models.inspection.forced_pass import forced_pass
 from models.networks.loading import load_network
 from training.__main__ import main
 from training.evaluation.scores import translate
-from training.report.progress_report import read_metrics
+from training.report.progress_report import read_rows
 
 
 @pytest.mark.slow  # a quarter of a minute: 44 million weights, twenty times
@@ -23,7 +23,7 @@ def test_classic_learns_the_sentence_by_heart(tmp_path: Path, capsys: pytest.Cap
     arguments = ["--source", "de", "--target", "en", "--train", str(tmp_path / "pair.tsv"), "--out", str(out)]
     assert main(["translator", *arguments, "--recipe", "classic", "--device", "cpu"]) == 0
     assert json.loads(capsys.readouterr().out) == {}
-    rows = read_metrics(out / "metrics.jsonl")
+    rows = read_rows(out / "metrics.jsonl")
     assert rows[-1]["epoch"] < 20
     assert rows[-1]["loss"] < 0.01
     checkpoint = checkpoints.read(out)

@@ -25,7 +25,7 @@ from training.loop import snapshot
 from training.loop.progress import Quality
 from training.loop.tasks import LyricsTask, TranslationTask
 from training.lyricist_run import train_lyricist
-from training.report.progress_report import ProgressReport, read_metrics
+from training.report.progress_report import ProgressReport, read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 
 
 def validations(folder: Path) -> list[int]:
-    return [row["update"] for row in read_metrics(folder / "metrics.jsonl") if "valid_loss" in row]
+    return [row["update"] for row in read_rows(folder / "metrics.jsonl") if "valid_loss" in row]
 
 
 def test_validation_by_updates_and_by_epochs() -> None:
@@ -101,7 +101,7 @@ def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> No
     assert (outcome.progress.best_update, outcome.progress.best_bleu, outcome.progress.best_loss) == (2, 9, 2.0)
     assert outcome.weights["weight"].item() == 2.0
     assert outcome.ended_by == "2 validations without a gain"
-    rows = read_metrics(tmp_path / "metrics.jsonl")
+    rows = read_rows(tmp_path / "metrics.jsonl")
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [5, 9, 8, 9]
     assert said == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
     by_loss = looping(Counting([1.0, 2.0, 3.0, 4.0]), validator=Said(5, 9, 8, 9), **options)
@@ -128,7 +128,7 @@ def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samp
     train_translator(translator(loop=loop), pairs(40), valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
     checkpoint = checkpoints.read(tmp_path)
     outputs = translations(checkpoint, loading.load_network(checkpoint, CPU), valid.sources)
-    rows = read_metrics(tmp_path / "metrics.jsonl")
+    rows = read_rows(tmp_path / "metrics.jsonl")
     wanted = sacrebleu.BLEU().corpus_score(outputs, [valid.targets]).score
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [wanted]
     assert samples == [tuple((valid.sources[i], valid.targets[i], outputs[i]) for i in (0, 5))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,23 @@ import yaml
 
 from tests.training.cli.commands import SHORT, SING, TRANSLATE
 from tests.training.runs import sing
+from tests.training.small import CPU
 from training.__main__ import main
 from training.config.run_config import LoopConfig, LyricsConfig
 from training.evaluation.memorisation import Overlap, corpus_overlap
-from training.report.card_writer import CardFacts, model_card
+from training.loop.progress import Outcome, Progress
+from training.report.card_writer import model_card
+from training.training_run import TrainingRun
 
 pytestmark = pytest.mark.usefixtures("no_curves")
-FACTS = CardFacts(
-    title="T",
-    summary="S.",
-    data="D",
-    config=LyricsConfig(recipe="r", loop=LoopConfig(seed=7)),
-    command="c",
-    scores={},
-    parameters=3,
-    training="Trained.",
-    hardware="a machine",
-    limits="L.",
-)
+
+
+def card_of(*, scores: Any = None, licence: str | None = None, backend: str = "", **facts: Any) -> str:
+    config = LyricsConfig(recipe="r", loop=LoopConfig(seed=7))
+    outcome = Outcome({}, Progress(), "the limit of 1 epoch", backend=backend)
+    run = TrainingRun(out=Path(), device=CPU, licence=licence)
+    texts = {"title": "T", "summary": "S.", "limits": "L.", "data": "D"}
+    return model_card(config, scores or {}, 3, outcome, run, **{**texts, **facts})
 
 
 def head(card: str) -> Any:
@@ -47,13 +45,13 @@ def head(card: str) -> Any:
     ],
 )
 def test_the_head_is_what_the_hub_reads(licence: str | None, wanted: dict[str, str]) -> None:
-    card = model_card(replace(FACTS, licence=licence, languages=("no", "pt-BR"), task="translation"))
+    card = card_of(licence=licence, languages=("no", "pt-BR"), task="translation")
     languages = {"language": ["no", "pt"], "pipeline_tag": "translation", "library_name": "parlance"}
     assert head(card) == {**wanted, **languages}
 
 
 def test_a_bare_card_has_no_empty_sections() -> None:
-    card = model_card(FACTS)
+    card = card_of()
     assert head(card) == {"library_name": "parlance"}
     assert "Not scored: no held-out data was given." in card
     assert "parameters, seed 7\n" in card
@@ -67,20 +65,18 @@ def test_a_bare_card_has_no_empty_sections() -> None:
 
 def test_the_backend_is_named_with_its_reason() -> None:
     said = "PyTorch: a module's forward is changed"
-    assert f"\n- Backend: {said}\n- Source revision: " in model_card(replace(FACTS, backend=said))
-    assert "Backend" not in model_card(FACTS)
+    assert f"\n- Backend: {said}\n- Source revision: " in card_of(backend=said)
+    assert "Backend" not in card_of()
 
 
 def test_table_cells_are_escaped() -> None:
     generated = Overlap("a|b\n", {20: 0.25, 50: None}, 1234)
-    facts = replace(
-        FACTS,
+    card = card_of(
         scores={"x|y": {"bleu": 1.5, "signature": "a|b"}, "z": {"chrf": 2.0}},
         left_out="| left out | pairs |\n|---|---|\n| empty | 3 |",
         memorised=(generated, None),
         samples=[("one|two", "", "three\nfour")],
     )
-    card = model_card(facts)
     assert "| x\\|y | 1.5 |  |\n| z |  | 2.0 |\n" in card
     assert "- bleu: `a|b`\n" in card
     assert "| empty | 3 |\n" in card

@@ -15,7 +15,7 @@ from training.evaluation.scores import translate as translations
 from training.evaluation.scores import validation_sample
 from training.loop import snapshot
 from training.lyricist_run import split_text
-from training.report.progress_report import JsonLines, escape_markdown
+from training.report.progress_report import escape_markdown, read_rows
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -31,7 +31,7 @@ def test_samples_of_a_translator_card(tmp_path: Path) -> None:
     checkpoint, valid = checkpoints.read(tmp_path), pairs(10, seed=1)
     sources = [valid.sources[0], valid.sources[5]]
     made = translations(checkpoint, load_network(checkpoint), sources)
-    given_up = [sample[2] for sample in JsonLines(tmp_path / "samples.jsonl").rows()[-1]["samples"]]
+    given_up = [sample[2] for sample in read_rows(tmp_path / "samples.jsonl")[-1]["samples"]]
     assert made != given_up
     card = (tmp_path / "README.md").read_text()
     for i, source, output in zip((0, 5), sources, made, strict=True):
@@ -45,6 +45,6 @@ def test_samples_of_a_lyricist_card(tmp_path: Path) -> None:
     checkpoint = checkpoints.read(tmp_path)
     train, _ = split_text(lyricist(), text(300))
     [(opening, _, made)] = validation_sample(checkpoint, load_network(checkpoint), train, 1)
-    [(_, _, given_up)] = JsonLines(tmp_path / "samples.jsonl").rows()[-1]["samples"]
+    [(_, _, given_up)] = read_rows(tmp_path / "samples.jsonl")[-1]["samples"]
     assert made != given_up
     assert f"| {escape_markdown(opening)} | {escape_markdown(made)} |" in (tmp_path / "README.md").read_text()

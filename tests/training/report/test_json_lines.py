@@ -10,7 +10,7 @@ import pytest
 from tests.training.runs import Killed
 from training.errors import os_error_reason
 from training.loop import snapshot
-from training.report.progress_report import JsonLines
+from training.report.progress_report import append_row, read_rows, remove_rows
 
 
 def later(row: dict[str, Any]) -> bool:
@@ -18,24 +18,22 @@ def later(row: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> JsonLines:
-    journal = JsonLines(tmp_path / "metrics.jsonl")
+def journal(tmp_path: Path) -> Path:
+    journal = tmp_path / "metrics.jsonl"
     for update in (1, 2, 3):
-        journal.append({"update": update, "text": "{}"})
+        append_row(journal, {"update": update, "text": "{}"})
     return journal
 
 
-def test_torn_line_is_removed_even_if_it_ends_like_a_whole_one(journal: JsonLines) -> None:
-    with journal.path.open("a") as file:
+def test_torn_line_is_removed_even_if_it_ends_like_a_whole_one(journal: Path) -> None:
+    with journal.open("a") as file:
         file.write('{"update": 2, "text": "{}')
-    journal.remove(later)
-    assert [row["update"] for row in journal.rows()] == [1, 2]
+    remove_rows(journal, later)
+    assert [row["update"] for row in read_rows(journal)] == [1, 2]
 
 
 @pytest.mark.parametrize("moment", ["write_text", "replace"])
-def test_kill_while_removing_rows_loses_nothing(
-    journal: JsonLines, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_kill_while_removing_rows_loses_nothing(journal: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """Before the new file has its name, and in the middle of writing it."""
 
     def dying(path: Path, *given: Any, **options: Any) -> None:
@@ -46,11 +44,11 @@ def test_kill_while_removing_rows_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Path, moment, dying)
         with pytest.raises(Killed):
-            journal.remove(later)
-    assert [row["update"] for row in journal.rows()] == [1, 2, 3]
-    journal.remove(later)
-    assert [row["update"] for row in journal.rows()] == [1, 2]
-    assert [path.name for path in journal.path.parent.iterdir()] == ["metrics.jsonl"]
+            remove_rows(journal, later)
+    assert [row["update"] for row in read_rows(journal)] == [1, 2, 3]
+    remove_rows(journal, later)
+    assert [row["update"] for row in read_rows(journal)] == [1, 2]
+    assert [path.name for path in journal.parent.iterdir()] == ["metrics.jsonl"]
 
 
 def test_snapshot_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

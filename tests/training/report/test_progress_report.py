@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from tests.training.small import CPU, pairs, translator
 from training.report.curve_plot import draw_curves
 from training.report.environment import processor_name, source_revision
-from training.report.progress_report import ProgressReport, read_metrics
+from training.report.progress_report import ProgressReport, read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
@@ -48,12 +48,12 @@ def test_resume_removes_lines_of_later_updates(tmp_path: Path) -> None:
     assert path.read_text() == '{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n'
     report.step(3, 0, 1.0, 4, 0.1, 0.0)
     report.log(5.0)
-    assert read_metrics(path)[-1]["loss"] == 2.0  # (12 + 4 * 1) / 8
+    assert read_rows(path)[-1]["loss"] == 2.0  # (12 + 4 * 1) / 8
 
 
 def test_a_resumed_run_without_a_log_starts_one(tmp_path: Path) -> None:
     ProgressReport(tmp_path, "", quiet=True).resumed(2, 0.0, 0)
-    assert read_metrics(tmp_path / "metrics.jsonl") == []
+    assert read_rows(tmp_path / "metrics.jsonl") == []
 
 
 def test_bar_shows_loss_speed_and_validation(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +134,7 @@ def test_a_run_leaves_these_files(model: Path) -> None:
         "target.json",
     ]
     assert len((model / "curves.png").read_bytes()) > 5000
-    rows = read_metrics(model / "metrics.jsonl")
+    rows = read_rows(model / "metrics.jsonl")
     assert [row["epoch"] for row in rows if "loss" in row] == [0, 1, 2, 3]
     assert len([row for row in rows if "valid_loss" in row]) == 4
 

@@ -13,7 +13,7 @@ import pytest
 
 from app.engine.registry import training_curves
 from app.engine.registry.training_curves import Curve, CurveReader, TrainingCurves, read_curves, thinned_indices
-from training.report.progress_report import METRICS_FILE, JsonLines, ProgressReport
+from training.report.progress_report import METRICS_FILE, ProgressReport, append_row, read_rows
 
 TOO_LARGE = (
     "demo/metrics.jsonl has more than 8,000,000 bytes or 100,000 lines, the most that are read; keep fewer lines."
@@ -56,7 +56,7 @@ def test_curves_of_a_training_run_are_read(tmp_path: Path) -> None:
         report.log(float(update))
     report.validation(4, 0.5, 5.0, bleu=12.5)
     report.close()
-    assert len(JsonLines(tmp_path / METRICS_FILE).rows()) == 5
+    assert len(read_rows(tmp_path / METRICS_FILE)) == 5
     loss, valid_loss, bleu, rate = read_curves(tmp_path).curves
     assert (loss.updates, loss.epochs, loss.values) == ((1, 2, 3, 4), (0, 0, 1, 1), (4.0, 2.0, 1.33333, 1.0))
     assert rate.values == (0.001, 0.002, 0.003, 0.004)
@@ -189,8 +189,8 @@ def test_curves_are_read_again_only_after_a_change(tmp_path: Path, monkeypatch: 
     async def scene() -> list[TrainingCurves]:
         journals, made = CurveReader(), folder(tmp_path, {"update": 1, "loss": 1.0})
         together = await asyncio.gather(*(journals.curves(made) for _ in range(5)))
-        JsonLines(made / "metrics.jsonl").append({})  # ends the line
-        JsonLines(made / "metrics.jsonl").append({"update": 2, "loss": 0.5})
+        append_row(made / "metrics.jsonl", {})  # ends the line
+        append_row(made / "metrics.jsonl", {"update": 2, "loss": 0.5})
         return [*together, await journals.curves(made)]
 
     *first, last = asyncio.run(scene())
