@@ -181,10 +181,10 @@ def add_import_marian(commands: Commands) -> None:
 
 
 def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
-    from training.importers.marian.convert_checkpoint import Choice, import_marian
+    from training.importers.marian.convert_checkpoint import import_marian
 
-    choice = Choice(source=arguments.source, target=arguments.target, prefix=arguments.prefix)
-    return import_marian(arguments.folder, arguments.out, choice)
+    languages = {name: getattr(arguments, name) for name in ("source", "target", "prefix")}
+    return import_marian(arguments.folder, arguments.out, **languages)
 
 
 ADD_PARSERS: tuple[Callable[[Commands], None], ...] = (

@@ -6,7 +6,6 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -14,10 +13,8 @@ import yaml
 from models import checkpoint as checkpoints
 from models.checkpoint import MOST_TOKENS, CheckpointConfig
 from models.networks import loading
-from models.networks.transformer import Transformer
-from models.tokenizer import MarianTokenizer
 from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
-from training.importers.marian.hub_folder import JsonObject, marian_folder
+from training.importers.marian.hub_folder import marian_folder
 from training.importers.marian.marian_languages import Languages, choose_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import complete_config, convert_network
@@ -26,23 +23,12 @@ from training.output_folder import check_output_folder, claim_output_folder, sav
 ORIGINAL_CARD_FILE = "README.original.md"
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
 CARD_METRICS = {"bleu": "bleu", "chr-f": "chrf", "chrf": "chrf", "comet": "comet"}
+NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalCard:
-    """What the model's own card says. scores: of each test set."""
-
-    text: str
-    licence: str | None
-    scores: Mapping[str, Mapping[str, float]]
-
-
-def parse_original_card(text: str) -> OriginalCard:
-    return OriginalCard(text, _card_licence(text), dict(_card_scores(text.splitlines())))
-
-
-def _card_licence(text: str) -> str | None:
-    front = FRONT_MATTER.match(text)
+def card_licence(card: str) -> str | None:
+    """Of the front matter."""
+    front = FRONT_MATTER.match(card)
     try:
         values = yaml.safe_load(front[1]) if front else None
     except yaml.YAMLError:
@@ -51,39 +37,38 @@ def _card_licence(text: str) -> str | None:
     return ", ".join(map(str, licence if isinstance(licence, list) else [licence])) if licence else None
 
 
-def _card_scores(lines: list[str]) -> Iterator[tuple[str, dict[str, float]]]:
-    """Of every table that has a column BLEU or chrF and one that names the test set."""
-    heads: list[str] | None = None
-    for line in lines:
+def card_scores(card: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """(test set, scores), of every table that has a column BLEU or chrF and one that names the test set."""
+    heads: list[str] = []
+    for line in card.splitlines():
         if not line.lstrip().startswith("|"):
-            heads = None
+            heads = []
             continue
         cells = [cell.strip(" \t*`") for cell in line.strip().strip("|").split("|")]
-        if heads is None:
+        if not heads:
             heads = [cell.lower() for cell in cells]
             continue
         row = dict(zip(heads, cells, strict=False))
         scores = {
-            CARD_METRICS[head]: number for head, cell in row.items() if head in CARD_METRICS if (number := _score(cell))
+            CARD_METRICS[head]: float(cell)
+            for head, cell in row.items()
+            if head in CARD_METRICS and NUMBER.fullmatch(cell) and float(cell)
         }
         name = " ".join(row[head] for head in ("langpair", "testset") if row.get(head))
         if name and scores:
             yield name, scores
 
 
-def _score(cell: str) -> float | None:
-    return float(cell) if re.fullmatch(r"\d+(\.\d+)?", cell) else None
-
-
 def imported_model_card(
-    name: str,
+    metadata: CheckpointConfig,
     languages: Languages,
     generation: GenerationSettings,
-    own: OriginalCard,
-    config: JsonObject,
-    parameters: int,
+    original: str,
+    scores: Mapping[str, Mapping[str, float]],
 ) -> str:
-    rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in own.scores.items()]
+    """original: the model's own card, "" without one. scores: of each test set, as that card gives them."""
+    origin = metadata.training
+    rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in scores.items()]
     table = (
         "\n".join(["| measured on | scores |", "|---|---|", *rows]) if rows else "The original card gives no scores."
     )
@@ -93,16 +78,16 @@ def imported_model_card(
         else ""
     )
     not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
-    return f"""# {name}
+    return f"""# {origin["imported_from"]}
 
 Translates {languages.source} to {languages.target}, sentence by sentence. {prefix}
 
 ## Origin
 
-- Imported from: {name}
-- Licence: {own.licence or "the original card names none; ask its makers before you pass the model on"}
-- Parameters: {parameters:,}
-- The original card{", `README.original.md`, is kept beside this one" if own.text else " was not in the folder"}.
+- Imported from: {origin["imported_from"]}
+- Licence: {origin["licence"] or "the original card names none; ask its makers before you pass the model on"}
+- Parameters: {metadata.parameters:,}
+- The original card{", `README.original.md`, is kept beside this one" if original else " was not in the folder"}.
 
 ## Scores
 
@@ -112,28 +97,22 @@ As the original card gives them; `python -m training evaluate` measures.
 
 ## Decoding
 
-The folder asks for: `{json.dumps(dict(generation.recorded), ensure_ascii=False)}`. {not_applied}
+The folder asks for: `{json.dumps(origin["generation"], ensure_ascii=False)}`. {not_applied}
 
 ## Configuration
 
 ```json
-{json.dumps(dict(config), ensure_ascii=False, indent=1)}
+{json.dumps(origin["marian"], ensure_ascii=False, indent=1)}
 ```
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The languages and the language token that the user chooses; None: as the folder has them."""
-
-    source: str | None = None
-    target: str | None = None
-    prefix: str | None = None
-
-
-def import_marian(given: str, out: Path, choice: Choice) -> dict[str, object]:
-    """Makes a checkpoint of a folder, or of the model of that name on the hub; a summary. TrainingError names the first
-    thing that cannot be imported."""
+def import_marian(
+    given: str, out: Path, *, source: str | None = None, target: str | None = None, prefix: str | None = None
+) -> dict[str, object]:
+    """Makes a checkpoint of a folder, or of the model of that name on the hub; a summary. source, target, prefix: the
+    languages and the language token; None: as the folder has them. TrainingError names the first thing that cannot be
+    imported."""
     started = time.monotonic()
     check_output_folder(out, resume=False)
     folder = marian_folder(given)
@@ -142,55 +121,20 @@ def import_marian(given: str, out: Path, choice: Choice) -> dict[str, object]:
     network = convert_network(config, folder.tensors())
     shape = network.config
     tokenizers = tokenizers_of(folder, (shape.source_vocabulary, shape.target_vocabulary))
+    reader = tokenizers["source"]
     settings = folder.object("generation_config.json", required=False)
     generation = read_generation_settings(config, settings, shape.pad, shape.target_vocabulary)
-    language_tokens = tokenizers["source"].languages
-    languages = choose_languages(choice.source, choice.target, choice.prefix, options, config, language_tokens)
-    original = parse_original_card(folder.card())
-    metadata = _metadata(config, network, tokenizers["source"], generation, languages)
-    metadata = replace(
-        metadata,
-        training={
-            "imported_from": folder.name,
-            "licence": original.licence,
-            "generation": dict(generation.recorded),
-            "marian": config,
-        },
-        scores={f"published: {name}": dict(values) for name, values in original.scores.items()},
-    )
-    card = imported_model_card(folder.name, languages, generation, original, config, metadata.parameters)
-    with claim_output_folder(out, resume=False), staging_folder(out) as staging:
-        save_weights(network, staging, out)
-        (staging / "README.md").write_text(card, encoding="utf-8")
-        if original.text:
-            (staging / ORIGINAL_CARD_FILE).write_text(original.text, encoding="utf-8")
-        checkpoints.write(staging, out, metadata, tokenizers)
-    return {
-        "model": folder.name,
-        "out": str(out),
-        **languages._asdict(),
-        "parameters": metadata.parameters,
-        "seconds": round(time.monotonic() - started, 2),
-    }
-
-
-def _metadata(
-    config: JsonObject,
-    network: Transformer,
-    source_tokenizer: MarianTokenizer,
-    generation: GenerationSettings,
-    languages: Languages,
-) -> CheckpointConfig:
-    """Without its origin and its published scores."""
-    eos, prefix = source_tokenizer.special.eos, languages.prefix
-    assert eos is not None
-    return CheckpointConfig(
+    languages = choose_languages(source, target, prefix, options, config, reader.languages)
+    original = folder.card()
+    scores = dict(card_scores(original))
+    assert reader.special.eos is not None
+    metadata = CheckpointConfig(
         kind="translator",
-        architecture=loading.architecture("transformer", network.config),
+        architecture=loading.architecture("transformer", shape),
         source_language=languages.source,
         target_language=languages.target,
-        source_prefix=() if prefix is None else (source_tokenizer.vocabulary.index(prefix),),
-        source_suffix=(eos,),
+        source_prefix=() if languages.prefix is None else (reader.vocabulary.index(languages.prefix),),
+        source_suffix=(reader.special.eos,),
         target_prefix=(generation.start,),
         eos=generation.eos,
         suppressed=generation.suppressed,
@@ -199,4 +143,25 @@ def _metadata(
         max_source_tokens=min(config["max_position_embeddings"], MOST_TOKENS),
         max_new_tokens=min(generation.max_new_tokens, MOST_TOKENS),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
+        training={
+            "imported_from": folder.name,
+            "licence": card_licence(original),
+            "generation": generation.recorded,
+            "marian": config,
+        },
+        scores={f"published: {name}": values for name, values in scores.items()},
     )
+    card = imported_model_card(metadata, languages, generation, original, scores)
+    with claim_output_folder(out, resume=False), staging_folder(out) as staging:
+        save_weights(network, staging, out)
+        (staging / "README.md").write_text(card, encoding="utf-8")
+        if original:
+            (staging / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
+        checkpoints.write(staging, out, metadata, tokenizers)
+    return {
+        "model": folder.name,
+        "out": str(out),
+        **languages._asdict(),
+        "parameters": metadata.parameters,
+        "seconds": round(time.monotonic() - started, 2),
+    }

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from training.errors import TrainingError
@@ -51,9 +52,6 @@ class MarianFolder:
             raise TrainingError(f"{path} holds no JSON object.")
         return content
 
-    def data(self, name: str) -> bytes:
-        return self.required(name).read_bytes()
-
     def card(self) -> str:
         """The model card, "" without one."""
         path = self.path / CARD_FILE
@@ -70,8 +68,7 @@ class MarianFolder:
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
 

@@ -14,10 +14,7 @@ LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 NO_PREFIX = "none"
 _CODES = [
     line.split()
-    for line in resources.files("training.importers.marian")
-    .joinpath("language_codes.txt")
-    .read_text("utf-8")
-    .splitlines()
+    for line in (resources.files("training.importers.marian") / "language_codes.txt").read_text("utf-8").splitlines()
     if not line.startswith("#")
 ]
 LANGUAGE_GROUPS = frozenset(code for star, *codes in _CODES if star == "*" for code in codes)

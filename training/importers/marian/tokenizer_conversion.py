@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from models.tokenizer import MarianTokenizer, SpecialTokens
@@ -18,46 +18,53 @@ EXTRA_TOKEN_FIELDS = ("extra_special_tokens", "additional_special_tokens")
 UNSUPPORTED_FLAGS = ("lstrip", "rstrip", "single_word")
 
 
-@dataclass(frozen=True, slots=True)
-class AddedTokens:
-    """Tokens that the folder's tokenizer finds in a text as they are spelt, with ids as transformers 5 counts them.
+def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
+    """{"source": ..., "target": ...}. rows: of the two embeddings. Tokens that are found in a text as they are spelt
+    have the ids that transformers 5 counts."""
+    options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
+    if options.get("sp_model_kwargs"):
+        raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
+    separate = bool(options.get("separate_vocabs", False))
+    special, hidden, ids = _added_tokens(folder, options)
+    names = {"source": VOCABULARY_FILE, "target": TARGET_VOCABULARY_FILE if separate else VOCABULARY_FILE}
+    vocabularies = {side: read_vocabulary(folder, name) for side, name in names.items()}
+    known = vocabularies["source"]  # the ids of special tokens are the same on both sides
+    behind = count(len(known.keys() | ids.keys()))
+    for piece in hidden:
+        if piece not in ids:
+            ids[piece] = known[piece] if piece in known else next(behind)
+    pad, unknown, eos = (ids[special[name]] for name in ("pad_token", "unk_token", "eos_token"))
+    models = {side: folder.required(f"{side}.spm").read_bytes() for side in names}
+    # transformers joins the pieces of a common vocabulary with the source's model
+    common = not separate and models["source"] != models["target"]
+    tokenizers = {}
+    for (side, name), size in zip(names.items(), rows, strict=True):
+        pieces = pieces_by_id(vocabularies[side] | ids, folder.path / name, size)
+        writer = models["source"] if common and side == "target" else None
+        specials, silent = SpecialTokens(pad, unknown, None, eos), [ids[piece] for piece in hidden]
+        try:
+            tokenizers[side] = MarianTokenizer(pieces, specials, models[side], writer, ids, silent)
+        except RuntimeError as error:
+            path = folder.path / f"{side}.spm"
+            raise TrainingError(f"{path} is no SentencePiece model that can be read ({first_line(error)}).") from error
+    return tokenizers
 
-    special: name -> piece. hidden: the pieces that no text shows, special ones included. numbered: ids that the folder
-    itself gives."""
 
-    special: Mapping[str, str]
-    hidden: tuple[str, ...]
-    numbered: Mapping[str, int]
-
-    def ids(self, vocabulary: Mapping[str, int]) -> dict[str, int]:
-        """Of every added token; one that the vocabulary does not have comes behind it."""
-        ids = dict(self.numbered)
-        next_id = len({**vocabulary, **ids})
-        for piece in self.hidden:
-            if piece in ids:
-                continue
-            if piece in vocabulary:
-                ids[piece] = vocabulary[piece]
-            else:
-                ids[piece] = next_id
-                next_id += 1
-        return ids
-
-
-def added_tokens(folder: MarianFolder, options: JsonObject) -> AddedTokens:
-    """options: tokenizer_config.json. Folders of older versions have two files more."""
+def _added_tokens(folder: MarianFolder, options: JsonObject) -> tuple[dict[str, str], list[str], dict[str, int]]:
+    """The special tokens, name -> piece; the pieces that no text shows, special ones included; and the ids that the
+    folder itself gives. options: tokenizer_config.json. Folders of older versions have two files more."""
     options = dict(options)
-    numbered: dict[str, int] = {}
+    ids: dict[str, int] = {}
     if "added_tokens_decoder" in options:
         for number, token in options["added_tokens_decoder"].items():
             if not number.isdecimal():
                 raise TrainingError(
                     f"tokenizer_config.json has {number!r} in added_tokens_decoder, where an id stands."
                 )
-            numbered[piece_of(token)] = int(number)
+            ids[piece_of(token)] = int(number)
     else:
         options |= folder.object("special_tokens_map.json", required=False)
-        numbered |= folder.object("added_tokens.json", required=False)
+        ids |= folder.object("added_tokens.json", required=False)
     special = {
         name: piece_of(token)
         for name in SPECIAL_TOKEN_NAMES
@@ -66,8 +73,7 @@ def added_tokens(folder: MarianFolder, options: JsonObject) -> AddedTokens:
     missing = [name for name in DEFAULT_TOKENS if name not in special]
     if missing:
         raise TrainingError(f"The tokenizer has no {missing[0]}, and Marian's needs one.")
-    hidden = tuple(dict.fromkeys([*special.values(), *_extra_tokens(options)]))
-    return AddedTokens(special, hidden, numbered)
+    return special, list(dict.fromkeys([*special.values(), *_extra_tokens(options)])), ids
 
 
 def _extra_tokens(options: JsonObject) -> Iterator[str]:
@@ -91,38 +97,6 @@ def piece_of(token: object) -> str:
                 raise TrainingError(f"The token {token['content']} has {name} set, which is not supported.")
         return str(token["content"])
     raise TrainingError(f"The tokenizer's settings name a token {token!r}, which is none.")
-
-
-def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
-    """{"source": ..., "target": ...}. rows: of the two embeddings."""
-    options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
-    if options.get("sp_model_kwargs"):
-        raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
-    separate = bool(options.get("separate_vocabs", False))
-    added = added_tokens(folder, options)
-    names = {"source": VOCABULARY_FILE, "target": TARGET_VOCABULARY_FILE if separate else VOCABULARY_FILE}
-    vocabularies = {side: read_vocabulary(folder, name) for side, name in names.items()}
-    ids = added.ids(vocabularies["source"])  # the ids of special tokens are the same on both sides
-    models = {side: folder.data(f"{side}.spm") for side in names}
-    # transformers joins the pieces of a common vocabulary with the source's model
-    common = not separate and models["source"] != models["target"]
-    tokenizers = {}
-    for side, count in zip(names, rows, strict=True):
-        pieces = pieces_by_id(vocabularies[side] | ids, folder.path / names[side], count)
-        writer = models["source"] if common and side == "target" else None
-        tokenizers[side] = _tokenizer(added, ids, pieces, models[side], writer, folder.path / f"{side}.spm")
-    return tokenizers
-
-
-def _tokenizer(
-    added: AddedTokens, ids: Mapping[str, int], pieces: list[str], model: bytes, writer: bytes | None, path: Path
-) -> MarianTokenizer:
-    pad, unknown, eos = (ids[added.special[name]] for name in ("pad_token", "unk_token", "eos_token"))
-    hidden = [ids[piece] for piece in added.hidden]
-    try:
-        return MarianTokenizer(pieces, SpecialTokens(pad, unknown, None, eos), model, writer, ids, hidden)
-    except RuntimeError as error:
-        raise TrainingError(f"{path} is no SentencePiece model that can be read ({first_line(error)}).") from error
 
 
 def read_vocabulary(folder: MarianFolder, name: str) -> dict[str, int]:

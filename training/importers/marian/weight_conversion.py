@@ -99,24 +99,29 @@ SUBLAYERS = {  # ours: theirs
     "feed_forward.narrow": "fc2",
     "around_feed_forward.norm": "final_layer_norm",
 }
-ATTENTION = {"attention": "self_attn"}
-CROSS = {"cross_attention": "encoder_attn"}
-SHARED, SOURCE, TARGET = (f"model.{name}.weight" for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens"))
-OUTPUT, BIAS = "lm_head.weight", "final_logits_bias"
+EMBEDDINGS = SHARED, SOURCE, TARGET, OUTPUT = (
+    *(f"model.{name}.weight" for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")),
+    "lm_head.weight",
+)
+BIAS = "final_logits_bias"
 POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 
 
 def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transformer:
     """Without a second copy of what needs no change. TrainingError names a tensor that is missing, or too many."""
-    given = SourceTensors(tensors)
-    tables = _embedding_tables(config, given)
+    tables = _embedding_tables(config, tensors)
     shape = transformer_config(config, _tying(*tables))
     weights = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
-    weights |= {name: tensor for side in ("encoder", "decoder") for name, tensor in _layer_tensors(config, given, side)}
-    rows = shape.target_vocabulary
-    weights["output_bias"] = given.take(BIAS).reshape(-1) if BIAS in given else torch.zeros(rows)
-    _check_positions(given, shape)
-    given.check_all_used()
+    used = {*EMBEDDINGS, BIAS, *POSITIONS}  # tied tables and computed positions may be there or not
+    for name, theirs in (*_layer_names(config, "encoder"), *_layer_names(config, "decoder")):
+        parts = [_first(tensors, part) for part in theirs]
+        weights[name] = torch.cat(parts) if len(parts) > 1 else parts[0]
+        used.update(theirs)
+    weights["output_bias"] = tensors[BIAS].reshape(-1) if BIAS in tensors else torch.zeros(shape.target_vocabulary)
+    _check_positions(tensors, shape)
+    for name in tensors:
+        if name not in used:
+            raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
     with torch.device("meta"):  # no memory for weights that are replaced at once
         network = Transformer(shape)
     expected = dict(network.named_parameters())  # tied tables once
@@ -128,40 +133,23 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
     return network.eval()
 
 
-class SourceTensors:
-    """Tensors by name, and which of them have not been used yet."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors, self._unused = tensors, dict.fromkeys(tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def take(self, *names: str) -> Tensor:
-        """The first that there is."""
-        for name in names:
-            if name in self._tensors:
-                self._unused.pop(name, None)
-                return self._tensors[name]
-        raise TrainingError(f"The weights hold no tensor {names[0]}.")
-
-    def check_all_used(self) -> None:
-        for name in self._unused:
-            raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
+def _first(tensors: Mapping[str, Tensor], *names: str) -> Tensor:
+    """The first that there is."""
+    for name in names:
+        if name in tensors:
+            return tensors[name]
+    raise TrainingError(f"The weights hold no tensor {names[0]}.")
 
 
-def _embedding_tables(config: JsonObject, given: SourceTensors) -> tuple[Tensor, Tensor, Tensor]:
+def _embedding_tables(config: JsonObject, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Of source, target and output. Where the config says that some are one, the file need hold but one of them."""
     shared = bool(config.get("share_encoder_decoder_embeddings", True))
     tied = bool(config.get("tie_word_embeddings", True))
-    for name in (SHARED, SOURCE, TARGET, OUTPUT):  # present and unused is no mistake: they are the same tensors
-        if name in given:
-            given.take(name)
-    source = given.take(SHARED, SOURCE, TARGET, OUTPUT) if shared and tied else given.take(SOURCE, SHARED)
-    target = source if shared and tied else given.take(TARGET, SHARED)
-    output = target if tied else given.take(OUTPUT)
+    source = _first(tensors, *(EMBEDDINGS if shared and tied else (SOURCE, SHARED)))
+    target = source if shared and tied else _first(tensors, TARGET, SHARED)
+    output = target if tied else _first(tensors, OUTPUT)
     for name, table in ((SOURCE, source), (TARGET, target), (OUTPUT, output)):
-        if name in given and not _same(given.take(name), table):
+        if name in tensors and not _same(tensors[name], table):
             raise TrainingError(f"config.json ties the embeddings, and {name} differs from the table it is tied to.")
     return source, target, output
 
@@ -176,26 +164,28 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one is other or (one.shape == other.shape and torch.equal(one, other))
 
 
-def _layer_tensors(config: JsonObject, given: SourceTensors, side: str) -> Iterator[tuple[str, Tensor]]:
-    decoder = side == "decoder"
-    sublayers = {**SUBLAYERS, **({"around_cross.norm": "encoder_attn_layer_norm"} if decoder else {})}
+def _layer_names(config: JsonObject, side: str) -> Iterator[tuple[str, list[str]]]:
+    """Our parameters, each with the tensors that it is made of."""
+    sublayers, attentions = dict(SUBLAYERS), {"attention": "self_attn"}
+    if side == "decoder":
+        sublayers["around_cross.norm"] = "encoder_attn_layer_norm"
+        attentions["cross_attention"] = "encoder_attn"
     for number in range(config[f"{side}_layers"]):
         ours, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
         for name in ("weight", "bias"):
             for mine, other in sublayers.items():
-                yield f"{ours}.{mine}.{name}", given.take(f"{theirs}.{other}.{name}")
-            for mine, other in {**ATTENTION, **(CROSS if decoder else {})}.items():
-                parts = [given.take(f"{theirs}.{other}.{part}_proj.{name}") for part in "qkv"]
-                yield f"{ours}.{mine}.projection.{name}", torch.cat(parts)
-                yield f"{ours}.{mine}.output.{name}", given.take(f"{theirs}.{other}.out_proj.{name}")
+                yield f"{ours}.{mine}.{name}", [f"{theirs}.{other}.{name}"]
+            for mine, other in attentions.items():
+                yield f"{ours}.{mine}.projection.{name}", [f"{theirs}.{other}.{part}_proj.{name}" for part in "qkv"]
+                yield f"{ours}.{mine}.output.{name}", [f"{theirs}.{other}.out_proj.{name}"]
 
 
-def _check_positions(given: SourceTensors, config: TransformerConfig) -> None:
+def _check_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> None:
     """Older files hold the table of positions; ours is computed, and must be the same."""
     for name in POSITIONS:
-        if name not in given:
+        if name not in tensors:
             continue
-        table = given.take(name).float()
+        table = tensors[name].float()
         computed = sinusoids(len(table), config.d_model, "marian")
         if table.shape != computed.shape or not torch.allclose(table, computed, atol=1e-3):
             raise TrainingError(f"{name} holds other positions than Marian's sinusoids, and only these are supported.")

@@ -12,7 +12,7 @@ from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint
 from models.networks.loading import load_network
 from models.networks.transformer import Transformer
-from training.importers.marian.convert_checkpoint import Choice, import_marian
+from training.importers.marian.convert_checkpoint import import_marian
 
 transformers = pytest.importorskip("transformers", reason="extra dev brings transformers, to which imports are held")
 
@@ -24,7 +24,7 @@ class Imported(NamedTuple):
 
 def ours(folder: Path, **choice: Any) -> Imported:
     out = folder.parent / f"{folder.name}-imported"
-    import_marian(str(folder), out, Choice(**choice))
+    import_marian(str(folder), out, **choice)
     checkpoint = checkpoints.read(out)
     return Imported(checkpoint, load_network(checkpoint))
 

@@ -76,13 +76,13 @@ def test_import_writes_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_scores_are_read_from_tables_of_the_original_card() -> None:
-    assert convert_checkpoint.parse_original_card(CARD).scores == {
+    assert dict(convert_checkpoint.card_scores(CARD)) == {
         "newstest2014-deen.de.en": {"bleu": 34.2, "chrf": 0.576},
         "Tatoeba.de.en": {"bleu": 55.4, "chrf": 0.707},
         "deu-eng flores101-devtest": {"bleu": 40.8, "chrf": 0.68},
     }
-    nothing = convert_checkpoint.parse_original_card("# A model\nlicense: of the text, not of the head")
-    assert (nothing.licence, nothing.scores) == (None, {})
+    text = "# A model\nlicense: of the text, not of the head"
+    assert (convert_checkpoint.card_licence(text), dict(convert_checkpoint.card_scores(text))) == (None, {})
 
 
 def test_unapplied_generation_settings_are_on_the_card(tmp_path: Path) -> None:

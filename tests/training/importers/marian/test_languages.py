@@ -10,7 +10,7 @@ import pytest
 from models import checkpoint as checkpoints
 from tests.training.importers.marian import folders
 from training.errors import TrainingError
-from training.importers.marian.convert_checkpoint import Choice, import_marian
+from training.importers.marian.convert_checkpoint import import_marian
 from training.importers.marian.marian_languages import THREE_LETTERS, TWO_LETTERS, choose_languages, matching_tokens
 
 TOKENS = (">>deu<<", ">>nds<<", ">>cmn_Hans<<", ">>cmn_Hant<<", ">>pt_br<<", ">>pt<<", ">>nob<<", ">>fr<<")
@@ -78,7 +78,7 @@ def test_ambiguous_languages_are_refused(given: tuple[str, ...], sentence: str) 
 
 def test_a_prefix_stands_before_every_text_that_names_no_language(tmp_path: Path) -> None:
     folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
-    import_marian(str(folder), tmp_path / "out", Choice(target="es"))
+    import_marian(str(folder), tmp_path / "out", target="es")
     checkpoint = checkpoints.read(tmp_path / "out")
     reader, config = checkpoint.tokenizers["source"], checkpoint.config
     english, spanish = (reader.encode(f">>{name}<<")[0] for name in ("eng", "spa"))
@@ -93,7 +93,7 @@ def test_a_prefix_stands_before_every_text_that_names_no_language(tmp_path: Path
 
 def test_without_a_choice_each_text_names_its_own(tmp_path: Path) -> None:
     folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
-    import_marian(str(folder), tmp_path / "out", Choice(prefix="none"))
+    import_marian(str(folder), tmp_path / "out", prefix="none")
     checkpoint = checkpoints.read(tmp_path / "out")
     assert checkpoint.config.source_prefix == ()
     assert checkpoint.source_ids("") == checkpoint.config.source_suffix

@@ -23,7 +23,7 @@ from tests.request_builders import attention_query, translation_request
 from tests.training.importers.marian import folders
 from training.__main__ import main
 from training.evaluation.scores import translate
-from training.importers.marian.convert_checkpoint import Choice, import_marian
+from training.importers.marian.convert_checkpoint import import_marian
 
 LINES = folders.lines("de")[10:30]
 
@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """de-es out of a model with two target languages."""
     path = tmp_path_factory.mktemp("marian")
     folder = folders.write(path / "folder", languages=[">>eng<<", ">>spa<<"], eos_bias=4.0)
-    import_marian(str(folder), path / "served" / "de-es", Choice(target="es"))
+    import_marian(str(folder), path / "served" / "de-es", target="es")
     return path / "served"
 
 
