@@ -13,7 +13,7 @@ import hashlib
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TypedDict, TypeVar, cast
 
@@ -70,31 +70,12 @@ class Workers:
     Numbers and objects go over gloo on the CPU, so that none of them waits for a GPU; gradients go over NCCL where they
     lie on GPUs."""
 
-    def __init__(self, rank: int = 0, count: int = 1) -> None:
-        self.rank, self.count = rank, count
+    def __init__(self, rank: int = 0, count: int = 1, store: Store | None = None) -> None:
+        self.rank, self.count, self._store = rank, count, store
         self.local_rank, self.machines = int(os.environ.get("LOCAL_RANK", "0")), 1
         self.synchronize = True  # whether the next backward pass averages gradients over the processes
-        self._store: Store | None = None
-        self._watchdog: Watchdog | None = None
+        self.watchdog: Watchdog | None = None
         self._rank_0_calls = 0
-
-    @classmethod
-    def join(cls, backend: str) -> Workers:
-        """A process of torchrun's group. TrainingError where the processes do not reach each other."""
-        try:
-            store, rank, count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
-            store = join_round(store, rank, count, PEER_TIMEOUT)
-            distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PEER_TIMEOUT)
-        except (RuntimeError, ValueError) as error:
-            raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
-        workers = cls(rank, count)
-        workers._store = store
-        own_connection = store.clone()  # type: ignore[attr-defined]
-        hosts = workers.gather(socket.gethostname())
-        workers.machines = len(set(hosts))
-        workers._watchdog = Watchdog(own_connection, rank, hosts)
-        workers._watchdog.watch()
-        return workers
 
     @property
     def writes(self) -> bool:
@@ -109,14 +90,7 @@ class Workers:
         distributed.broadcast(number, src=0)
         return number.item()
 
-    def sum_numbers(self, values: Sequence[float]) -> list[float]:
-        if self.count == 1:
-            return list(values)
-        numbers = torch.tensor(values, dtype=torch.float64)
-        distributed.all_reduce(numbers)
-        return cast(list[float], numbers.tolist())
-
-    def sum_tensor(self, value: Tensor) -> Tensor:
+    def sum(self, value: Tensor) -> Tensor:
         """The sum over all processes, in place; on a GPU the host does not wait for it."""
         if self.count > 1:
             distributed.all_reduce(value)
@@ -151,10 +125,10 @@ class Workers:
 
     def print_error(self, sentence: str) -> None:
         """Why the run ends, on standard error; of all processes' sentences only the first is printed."""
-        if self._watchdog is None:
+        if self.watchdog is None:
             print(sentence, file=sys.stderr, flush=True)
         else:
-            self._watchdog.print_once(sentence)
+            self.watchdog.print_once(sentence)
 
     def device(self, kind: str) -> torch.device:
         """The CPU, or this process's own GPU. TrainingError where there are fewer GPUs than processes."""
@@ -171,8 +145,8 @@ class Workers:
 
     def exit_after_peer_failure(self) -> None:
         """End this process, after `watchdog.is_peer_failure`."""
-        if self._watchdog is not None:
-            self._watchdog.report_failure()
+        if self.watchdog is not None:
+            self.watchdog.report_failure()
             sys.stdout.flush()
             os._exit(1)  # on the way out PyTorch would wait seconds for a peer that is dead
 
@@ -187,10 +161,22 @@ class Workers:
 
 
 def join_group() -> Workers:
-    """The group that torchrun has started this process in, or this process alone."""
+    """The group that torchrun has started this process in, or this process alone. TrainingError where the processes do
+    not reach each other."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Workers()
-    return Workers.join("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        store, rank, count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
+        store = join_round(store, rank, count, PEER_TIMEOUT)
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PEER_TIMEOUT)
+    except (RuntimeError, ValueError) as error:
+        raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
+    workers, own_connection = Workers(rank, count, store), store.clone()  # type: ignore[attr-defined]
+    hosts = workers.gather(socket.gethostname())
+    workers.machines, workers.watchdog = len(set(hosts)), Watchdog(own_connection, rank, hosts)
+    workers.watchdog.watch()
+    return workers
 
 
 def check_same_run(workers: Workers, fingerprint: str) -> None:

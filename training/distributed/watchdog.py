@@ -84,7 +84,7 @@ class Watchdog:
         """The ranks that do not check in."""
         keys = {rank: f"alive/{rank}" for rank in range(len(self.hosts))}
         try:
-            self._check_in()
+            self.store.set(f"alive/{self.rank}", "")
             until = time.monotonic() + CHECK_IN_S
             while time.monotonic() < until:
                 missing = [rank for rank, key in keys.items() if not self.store.check([key])]
@@ -95,9 +95,6 @@ class Watchdog:
             return []
         return missing
 
-    def _check_in(self) -> None:
-        self.store.set(f"alive/{self.rank}", "")
-
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
         if not self.lock.locked():  # else the process is about to end, and finishes its sentence first
             raise Terminated
@@ -106,7 +103,7 @@ class Watchdog:
         while reader.recv(1)[0] != signal.SIGTERM:
             pass
         with contextlib.suppress(distributed.DistError):
-            self._check_in()  # the main thread may be busy for longer than CHECK_IN_S
+            self.store.set(f"alive/{self.rank}", "")  # the main thread may be busy for longer than CHECK_IN_S
         until = time.monotonic() + GRACE_S
         while time.monotonic() < until and not self._has_printed():
             time.sleep(0.1)

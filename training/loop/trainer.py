@@ -177,7 +177,7 @@ class Trainer:
             self.precision.scaler.scale(loss * count).backward()  # type: ignore[no-untyped-call]
             total, tokens = total + loss.detach() * count, tokens + count
         self.precision.scaler.unscale_(self.optimizer)
-        total, tokens = self.workers.sum_tensor(total), round(self.workers.sum_numbers([tokens])[0])
+        total, tokens = self.workers.sum(total), int(self.workers.sum(torch.tensor(tokens)))
         # DDP has divided the summed gradients by the number of processes already
         norm = clip_gradients(self.network.parameters(), self.optimizer_config.clip_norm, tokens / self.workers.count)
         return total, norm, tokens
