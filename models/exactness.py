@@ -35,6 +35,7 @@ N = TypeVar("N", bound=nn.Module)
 OURS = "models.networks"
 IGNORED_FIELDS = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}
 Name = tuple[Mapping[str, object], str, object]  # a namespace, a name in it, and what it stood for
+OWN_DIGITS = 8
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 DECORATED = torch.no_grad()(lambda: None).__code__  # of every function under PyTorch's decorators of gradient modes
 
@@ -136,24 +137,68 @@ def _changed_code(kind: type[nn.Module]) -> str | None:
         return f"{kind.__qualname__}.forward was patched" if patched else None
     for name in sorted(METHODS.get(kind.__qualname__, set()) | methods(kind)):
         full = f"{kind.__qualname__}.{name}"
-        if fingerprint(inspect.getattr_static(kind, name, None)) != CODE.get(full):
-            return f"{full} was edited"
+        if changed := code_difference(inspect.getattr_static(kind, name, None), full, full):
+            return changed
     return None
+
+
+def code_difference(function: object, known: str, label: str) -> str | None:
+    """What keeps a function from being the one of `CODE[known]`; None: nothing does."""
+    digits = fingerprint(function)
+    if digits and digits == CODE.get(known):
+        return None
+    return f"{label} was edited" if digits else f"the source of {label} cannot be read"
 
 
 def is_known(module: nn.Module, method: str) -> bool:
     """Whether a method of a module is the one whose fingerprint is written down."""
     kind = type(module)
-    known = CODE.get(f"{kind.__qualname__}.{method}")
-    return method not in module.__dict__ and fingerprint(getattr(kind, method)) == known
+    full = f"{kind.__qualname__}.{method}"
+    return method not in module.__dict__ and code_difference(getattr(kind, method, None), full, full) is None
+
+
+WHOLE = {
+    "Transformer": (("forward", "features", "decode"), "encode, decode_over and project"),
+    "RecurrentLanguageModel": (
+        ("forward", "features", "sequence", "_all_layers", "fused_layer"),
+        "inputs, run, scan, dropped and project",
+    ),
+}
+"""Methods that some uses of a network pass by, such as a cached step, and the methods that every use runs."""
+
+
+def require_honoured(network: object) -> None:
+    """ValueError for an edited method, or a hook on the whole network, that not every use of the network runs."""
+    base = next((kind for kind in type(network).__mro__ if kind.__module__.startswith(OURS)), object)
+    names, parts = WHOLE.get(base.__qualname__, ((), ""))
+    edits = [
+        f"{type(network).__qualname__}.{name} was edited" for name in names if _own_code_differs(network, base, name)
+    ]
+    if names and any(network.__dict__[hooks] for hooks in HOOKS):
+        edits.append("The network as a whole has a hook")
+    for edit in edits:
+        raise ValueError(
+            f"{edit}. Training, decoding, scoring and inspection do not all run it; they run {parts}: change these, or"
+            " the modules inside. (After an edit that changes no number: python -m models.backends.native.coverage)"
+        )
+
+
+def _own_code_differs(network: object, base: type, name: str) -> bool:
+    """Of a method, without its helpers, which act wherever they are used. One without a source is the base's own unless
+    it is from another module."""
+    function = getattr(type(network), name)
+    digits = fingerprint(function)
+    if name in vars(network) or not digits:
+        return name in vars(network) or function.__module__ != base.__module__
+    return digits[:OWN_DIGITS] != CODE[f"{base.__qualname__}.{name}"][:OWN_DIGITS]
 
 
 def uncopyable(network: nn.Module) -> str | None:
-    """A module with a closure for its `forward` or another method: in a copy it would go on running the module that it
-    was made for. "the network": the network itself."""
+    """A module with a function of its own for `forward` or another method: in a copy it would go on running the module
+    that it was made for. "the network": the network itself."""
     for name, module in network.named_modules():
         for key, own in module.__dict__.items():
-            if isinstance(own, types.FunctionType) and own.__closure__ and hasattr(type(module), key):
+            if isinstance(own, types.FunctionType) and hasattr(type(module), key):
                 return name or "the network"
     return None
 
@@ -169,8 +214,9 @@ def copied(network: N, memo: dict[int, object]) -> N:
 
 
 def fingerprint(function: object) -> str:
-    """12 hexadecimal digits of what a function does: of its syntax tree without docstrings and annotations, and of the
-    functions and constants of `models.networks` that it names, and of theirs. "": it has no source in Python."""
+    """Hexadecimal digits of what a function does: `OWN_DIGITS` of its syntax tree without docstrings and annotations,
+    then as many of that with the functions and constants of `models.networks` that it names, and theirs. "": it has no
+    source in Python."""
     if isinstance(function, property):
         function = function.fget
     if not isinstance(function, types.FunctionType):
@@ -184,7 +230,8 @@ def fingerprint(function: object) -> str:
         return known[0]
     read: list[Name] = []
     lines = list(_described(function, set(), read))
-    digits = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12] if all(lines) else ""
+    texts = (lines[0], "\n".join(lines)) if all(lines) else ()
+    digits = "".join(hashlib.sha256(text.encode()).hexdigest()[:OWN_DIGITS] for text in texts)
     if function.__closure__ is None:
         _fingerprints[function] = digits, state, read
     return digits

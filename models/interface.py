@@ -81,8 +81,9 @@ class Gated(Protocol):
     @property
     def gate_shape(self) -> GateShape: ...
 
-    def gates(self, tokens: Tensor) -> Mapping[str, Tensor]:
-        """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as the cell's `shown`."""
+    def gates(self, tokens: Tensor) -> tuple[Mapping[str, Tensor], Tensor]:
+        """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as the cell's `shown`; and the
+        features [T, N] from which the output is projected."""
         ...
 
 

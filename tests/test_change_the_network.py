@@ -76,7 +76,7 @@ chosen = select(network, "fp32")
 state = chosen.decodable.allocate(1, 1, 8)
 chosen.decodable.prefill(state, [0], [Prompt((), (3, 4))])
 steps = torch.stack([chosen.decodable.step(state, tokens[0, i : i + 1])[0, :30].clone() for i in range(1, 5)])
-gates = network.gates(tokens[0])
+gates, _ = network.gates(tokens[0])
 f, n, h = gates["f"][0], gates["n"][0], gates["h"][0]
 before = torch.cat([torch.zeros_like(h[:1]), h[:-1]])
 print(json.dumps({

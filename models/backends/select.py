@@ -23,7 +23,7 @@ from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.torch.int8_linear import Int8Linear, exact_int8, quantize
 from models.backends.torch.recurrent_step import EagerRecurrent
 from models.backends.torch.transformer_step import EagerTransformer
-from models.exactness import copied, is_known
+from models.exactness import copied, is_known, require_honoured
 from models.interface import Decodable, Precision, Prompt, TeacherForced
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Projection, Transformer
@@ -79,7 +79,8 @@ def decodable(network: Network, precision: Precision = "fp32") -> Decodable:
 def select(network: Network, precision: Precision = "fp32") -> Selection:
     """The backend for a network as it is now, its weights in `precision`, sharing those that can be shared. A recurrent
     network has no int8 and stays in fp32. RefusedError for a precision that the network's device does not have,
-    ValueError for one that does not exist."""
+    ValueError for one that does not exist and for an edit that steps would pass by."""
+    require_honoured(network)
     if isinstance(network, SelfDecoding):
         return Selection(network.decodable(precision), precision, False, f"{type(network).__name__} brings its own")
     if precision not in PRECISIONS:
@@ -104,11 +105,14 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
     if precision == "int8" and not exact_int8():
         raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
     made = prepared(network, precision)
-    if precision == "int8" and not any(isinstance(module, Int8Linear) for module in made.modules()):
-        precision = "fp32"  # every linear map was edited, or its code cannot be read
+    label: str = precision
+    if precision == "int8":  # an edited map stays as it is, and one whose code cannot be read
+        kinds = {type(module) for module in made.modules()}
+        whole = getattr(made, "output", None) is not None and not any(issubclass(kind, nn.Linear) for kind in kinds)
+        label = "fp32" if Int8Linear not in kinds else "int8" if whole else "int8 in part"
     return Selection(
         EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made),
-        precision,
+        label,
         False,
         reason or "",
     )
@@ -120,6 +124,7 @@ def _dtype(network: nn.Module) -> torch.dtype:
 
 def teacher_forced(network: TeacherForced) -> TeacherForced:
     """A network that reads given texts, in our kernels where they compute it: a GRU in fp32 on a CPU."""
+    require_honoured(network)
     if not isinstance(network, RecurrentLanguageModel) or recurrent_difference(network) is not None:
         return network
     scan = gru_layers(network)[0]

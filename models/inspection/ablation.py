@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import cast
 
-import torch
+from torch import Tensor, nn
 
 from models.decoding.options import TokenRules
 from models.exactness import copied
@@ -36,30 +38,29 @@ def ablation(
 def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
     """The network without these heads, to be decoded like any other (`models.decoding.decoder.decode`).
 
-    A head's context enters its layer through columns h·D..(h+1)·D of the output projection: in the copy these are 0.
-    Every other tensor is the network's own. SelectionError for a head that is not there.
+    A head's context enters its layer through columns h·D..(h+1)·D of the output projection: the copy's reads 0 there.
+    The copy shares all tensors with the network, and a module that the network uses in several places only with the
+    places that keep their heads. SelectionError for a head that is not there.
     """
-    found = {
-        (kind, layer): heads
-        for kind, layers in by_layer(masked, network.config).items()
-        for layer, heads in layers.items()
-    }
-    changed = {id(_attention(network, *place).output.weight) for place in found}
-    tensors = [*network.parameters(), *network.buffers()]
+    shared = {id(each): each for each in (*network.parameters(), *network.buffers())}
     try:
-        without = copied(network, {id(each): each for each in tensors if id(each) not in changed})
-    except ValueError as error:
+        without = copied(network, dict(shared))
+        for kind, layers in by_layer(masked, network.config).items():
+            stack = without.encoder if kind == "encoder" else without.decoder
+            name = "cross_attention" if kind == "cross" else "attention"
+            for number, heads in layers.items():
+                stack[number] = layer = copied(stack[number], dict(shared))
+                attention = copied(cast(MultiHeadAttention, layer.get_submodule(name)), dict(shared))
+                setattr(layer, name, attention)
+                attention.output.register_forward_pre_hook(partial(_without, heads, attention.head_width))
+    except (AttributeError, ValueError) as error:
         raise SelectionError(f"Heads cannot be taken away here: {error}.", "masked") from error
-    for place, heads in found.items():
-        module = _attention(without, *place)
-        with torch.no_grad():
-            for head in heads:
-                module.output.weight[:, head * module.head_width : (head + 1) * module.head_width] = 0.0
     return without
 
 
-def _attention(network: Transformer, kind: str, layer: int) -> MultiHeadAttention:
-    if kind == "encoder":
-        return network.encoder_layers[layer].attention
-    decoder = network.decoder_layers[layer]
-    return decoder.attention if kind == "decoder" else decoder.cross_attention
+def _without(heads: Sequence[int], width: int, _: nn.Module, read: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The joined heads [..., H·D], as the output projection reads them, without some."""
+    x = read[0].clone()
+    for head in heads:
+        x[..., head * width : (head + 1) * width] = 0.0
+    return x, *read[1:]

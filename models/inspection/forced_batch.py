@@ -55,12 +55,9 @@ def forced_batch(
     capture, nats = Capture(layers=by_layer, last=max(by_layer) if rules is None else None), list[Tensor]()
     with contextlib.suppress(PassEnded):
         features = network.decode(inputs, memory, readable, (None, capture))
-        assert rules is not None
-        nats = _log_probabilities(network, features, sentences, rules)
-    total = [
-        weights[:, by_layer[layer]].double().sum(dim=1)
-        for layer, weights in zip(sorted(by_layer), capture.weights, strict=True)
-    ]
+        nats = [] if rules is None else _log_probabilities(network, features, sentences, rules)
+    capture.maps(by_layer)
+    total = [weights[:, by_layer[layer]].double().sum(dim=1) for layer, weights in capture.weights.items()]
     maps = (torch.stack(total).sum(dim=0) / len(heads)).cpu() if heads else None
     return BatchReading(
         [] if maps is None else [maps[i, : len(s.target) - 1, : len(s.source)] for i, s in enumerate(sentences)], nats

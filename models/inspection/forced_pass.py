@@ -14,12 +14,14 @@ from torch import Tensor
 
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
+from models.exactness import require_honoured
 from models.inspection.results import Candidate, OutputStep, WorkedRow
 from models.inspection.selection import (
     KINDS,
     AttentionKind,
     Head,
     Row,
+    SelectionError,
     by_layer,
     known_kinds,
     resolve_head,
@@ -64,7 +66,8 @@ def require_finite(*shown: Tensor, logits: Tensor | None = None) -> None:
 def require_inspectable(network: Transformer) -> None:
     """What is shown of a network is what it computes when it is used, and exactly that."""
     assert not network.training, "a network is looked into in evaluation mode: dropout would show"
-    assert network.source_embedding.weight.dtype in (torch.float32, torch.float64), "and in fp32"
+    require_honoured(network)
+    assert next(network.parameters()).dtype in (torch.float32, torch.float64), "and in fp32"
 
 
 def one_row(ids: Sequence[int], network: Transformer) -> Tensor:
@@ -98,11 +101,20 @@ def forced_pass(
     }
     memory, readable = network.encode(one_row(source, network), captures["encoder"])
     features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
+    depths = {"encoder": len(network.encoder)}
+    try:
+        maps = {
+            kind: captures[kind].maps(range(depths.get(kind, len(network.decoder))))
+            for kind in KINDS
+            if kind in wanted or without[kind]
+        }
+    except ValueError as error:
+        raise SelectionError(f"This network's attention cannot be shown: {error}.", "kinds") from error
     return ForcedPass(
         tuple(source),
         tuple(inputs),
         readable[0].cpu(),
-        {kind: [weights[0].float().cpu() for weights in captures[kind].weights] for kind in wanted},
+        {kind: [weights[0].float().cpu() for weights in maps[kind]] for kind in wanted},
         network.project(features)[0].float().cpu(),
         None if asked is None else _worked(asked, network, captures[asked.kind].trace),
         None if asked is None else captures[asked.kind].trace,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from models.exactness import require_honoured
 from models.inspection.results import GateSummary
 from models.inspection.selection import GateSelection, SelectionError, resolve, selected_gates
 from models.interface import Gated, GateShape
@@ -50,7 +51,8 @@ def gate_trace(network: Gated, tokens: Sequence[int], selection: GateSelection) 
     """What the selection asks for, of one pass over `tokens`. SelectionError for what the network does not have."""
     shape = network.gate_shape
     names, layers, _ = check_gate_selection(shape, selection)
-    whole = network.gates(torch.tensor(list(tokens), dtype=torch.long, device=network.device))
+    require_honoured(network)
+    whole, features = network.gates(torch.tensor(list(tokens), dtype=torch.long, device=network.device))
     units = tuple(_selected_units(whole["h"][layer], selection.units) for layer in layers)
     values = {
         name: torch.stack(
@@ -62,7 +64,7 @@ def gate_trace(network: Gated, tokens: Sequence[int], selection: GateSelection) 
         _layer_summary(layer, shape.cell, {name: each[layer] for name, each in whole.items()}) for layer in layers
     )
     cpu = {name: each.cpu() for name, each in values.items()}
-    return GateTrace(shape, layers, units, cpu, summaries, whole["h"][-1])
+    return GateTrace(shape, layers, units, cpu, summaries, features)
 
 
 def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int, ...]:

@@ -117,7 +117,7 @@ def _resolved_focus(network: Transformer, focus: WalkthroughFocus, length: int) 
     config, side = network.config, focus.side
     if side not in ("encoder", "decoder"):
         raise SelectionError(f"There is no side {side!r}; the sides are encoder, decoder.", "side")
-    depth = config.encoder_layers if side == "encoder" else config.decoder_layers
+    depth = len(network.encoder if side == "encoder" else network.decoder)
     return Focus(
         within(focus.layer, depth, f"{side} layer", "layer"),
         within(focus.head, config.heads, "head", "head"),
@@ -133,7 +133,8 @@ def _watched(modules: Mapping[str, nn.Module]) -> Iterator[Seen]:
     for name, module in modules.items():
 
         def hook(_: nn.Module, read: tuple[Tensor, ...], given: Tensor, name: str = name) -> None:
-            seen[name] = read[0], given
+            if read:  # a parametrization reads none
+                seen[name] = read[0], given
 
         handles.append(module.register_forward_hook(hook))
     try:

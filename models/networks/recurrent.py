@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.exactness import Known, difference, fingerprint
+from models.exactness import Known, code_difference, difference
 from models.interface import GateShape
 from models.networks.cells import CELLS, CellKind, Step
-from models.source_fingerprints import CODE
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
@@ -139,11 +138,12 @@ class RecurrentLanguageModel(nn.Module):
 
     def zeros(self, rows: int) -> RecurrentState:
         shape = (self.config.layers, rows, self.config.hidden)
-        return RecurrentState(self.output.weight.new_zeros(shape), self.output.weight.new_zeros(shape))
+        weight = next(self.parameters())
+        return RecurrentState(weight.new_zeros(shape), weight.new_zeros(shape))
 
     @property
     def device(self) -> torch.device:
-        return self.output.weight.device
+        return next(self.parameters()).device
 
     def forward(
         self, tokens: Tensor, state: RecurrentState | None = None, scan: LayerScan | None = None
@@ -180,7 +180,7 @@ class RecurrentLanguageModel(nn.Module):
         """What the first layer reads, [B, T, E]; `run` gives it one-hot vectors as tokens."""
         config = self.config
         if self.embedding is None:
-            return F.one_hot(tokens, config.vocabulary).to(self.output.weight.dtype)
+            return F.one_hot(tokens, config.vocabulary).to(next(self.parameters()).dtype)
         rate = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         return dropped(self.embedding(tokens), rate, locked=config.locked_dropout, training=self.training)
 
@@ -239,7 +239,7 @@ class RecurrentLanguageModel(nn.Module):
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
         """As `models.interface.TeacherForced` says; there is no source to read."""
-        return self.sequence(target, self.zeros(len(target)))[0]
+        return self.dropped(self.sequence(target, self.zeros(len(target)))[0])
 
     def project(self, features: Tensor) -> Tensor:
         """[..., N] -> logits [..., V]."""
@@ -250,17 +250,18 @@ class RecurrentLanguageModel(nn.Module):
         return GateShape(self.config.cell, self.config.layers, self.config.hidden)
 
     @torch.inference_mode()
-    def gates(self, tokens: Tensor) -> dict[str, Tensor]:
-        """As `models.interface.Gated` says, one cell step after another: tokens [T] -> name -> [L, T, N]."""
+    def gates(self, tokens: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """As `models.interface.Gated` says, one cell step after another."""
         assert not self.training, "dropout would show"
         steps: list[list[dict[str, Tensor]]] = [[] for _ in range(self.config.layers)]
 
         def watch(number: int, step: Step) -> None:
             steps[number].append({**step.gates, "c": step.memory, "h": step.hidden})
 
-        self.run(tokens[None], self.zeros(1), lambda number, x, h, c: self.scan(number, x, h, c, watch))
+        features, _ = self.run(tokens[None], self.zeros(1), lambda number, x, h, c: self.scan(number, x, h, c, watch))
         names = CELLS[self.config.cell].shown
-        return {name: torch.stack([torch.cat([step[name] for step in layer]) for layer in steps]) for name in names}
+        shown = {name: torch.stack([torch.cat([step[name] for step in layer]) for layer in steps]) for name in names}
+        return shown, self.dropped(features)[0]
 
 
 def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> Tensor:
@@ -285,12 +286,14 @@ def cell_difference(network: RecurrentLanguageModel) -> str | None:
     kind = network.config.cell
     if kind not in FUSED:
         return f"its cell is {kind}"
-    if fingerprint(CELLS[kind].step) != CODE[kind]:
-        return f"the cell {kind} was edited"
+    if changed := code_difference(CELLS[kind].step, kind, f"the cell {kind}"):
+        return changed
     for name in LAYERS:
         full = f"RecurrentLanguageModel.{name}"
-        if name in network.__dict__ or fingerprint(getattr(type(network), name)) != CODE[full]:
+        if name in network.__dict__:
             return f"{full} was edited"
+        if changed := code_difference(getattr(type(network), name), full, full):
+            return changed
     changed = difference(network.cells, CELLS_KNOWN, "cells") or difference(network.recurrent, CELLS_KNOWN, "recurrent")
     return changed or _layer_difference(network)
 

@@ -128,26 +128,34 @@ class Capture:
     traced: the layer of which everything is kept, in `trace`.
     layers: those whose attention is captured; None: all. The others run the fused kernel.
     last: behind this layer's attention nothing is wanted: `PassEnded` is raised there.
-    weights: one [B, H, Q, K] a captured layer, in their order.
+    weights: the number of a captured layer -> [B, H, Q, K].
+    layer: the number of the layer that runs.
     """
 
     without: Mapping[int, Sequence[int]] = field(default_factory=dict)
     traced: int | None = None
     layers: Collection[int] | None = None
     last: int | None = None
-    weights: list[Tensor] = field(default_factory=list)
+    weights: dict[int, Tensor] = field(default_factory=dict)
     trace: Attended | None = None
-    layer: int = -1
+    layer: int = 0
 
-    def next_layer(self) -> bool:
-        """Whether the next layer's attention is captured."""
-        self.layer += 1
+    @property
+    def wanted(self) -> bool:
+        """Whether this layer's attention is captured."""
         return self.layers is None or self.layer in self.layers
+
+    def maps(self, layers: Iterable[int]) -> list[Tensor]:
+        """The weights of these layers. ValueError where a module in the place of `MultiHeadAttention` gave none."""
+        for layer in layers:
+            if layer not in self.weights:
+                raise ValueError(f"the attention of layer {layer} does not hand its weights to Scope.capture")
+        return [self.weights[layer] for layer in layers]
 
     def take(self, attended: Attended) -> Tensor:
         """Records the layer's attention; returns its context without the heads that are taken away."""
         layer = self.layer
-        self.weights.append(attended.weights)
+        self.weights[layer] = attended.weights
         if layer == self.last:
             raise PassEnded
         if layer in self.without:
@@ -235,7 +243,7 @@ class MultiHeadAttention(nn.Module):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scope: Scope) -> Tensor:
         """Joined and projected heads, [B, Q, C]. Without a capture PyTorch's fused kernel computes what
         `attend_explicit` writes out: who edits one edits the other."""
-        if scope.capture is not None and scope.capture.next_layer():
+        if scope.capture is not None and scope.capture.wanted:
             mask = scope.mask
             if scope.causal:
                 mask = torch.ones(query.size(2), key.size(2), dtype=torch.bool, device=query.device).tril()
@@ -399,14 +407,14 @@ class Transformer(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return self.source_embedding.weight.device
+        return next(self.parameters()).device
 
     def position_vectors(self, length: int) -> Tensor:
         """[>= length, C]: the table grows by doubling, so that no limit is built into a network."""
         table: Tensor = self.get_buffer("position_table")
         if len(table) < length:
             size = max(64, 1 << (length - 1).bit_length())
-            reference = self.source_embedding.weight
+            reference = next(self.parameters())
             with torch.inference_mode(False):  # a table first grown while decoding must still serve training
                 table = sinusoids(size, self.config.d_model, self.config.positions).to(reference)
             self.position_table = table
@@ -427,7 +435,9 @@ class Transformer(nn.Module):
         readable, positions = source != self.config.pad, self.first_positions(source.size(1))
         scope = Scope(positions, readable[:, None, None, :], capture=capture)
         x = self.embed(self.source_embedding, source, positions)
-        for layer in self.encoder:
+        for number, layer in enumerate(self.encoder):
+            if capture is not None:
+                capture.layer = number
             x = layer(x, scope)
         return self.encoder_norm(x), readable
 
@@ -460,7 +470,10 @@ class Transformer(nn.Module):
         """Tokens [B, T] at scope.positions, before the output projection, [B, T, C]. sources: of
         `source_key_values`. cache: what was read before these tokens."""
         x = self.embed(self.target_embedding, target, scope.positions)
+        captures = [each.capture for each in (scope, source_scope) if each.capture is not None]
         for number, (layer, source) in enumerate(zip(self.decoder, sources, strict=True)):
+            for capture in captures:
+                capture.layer = number
             x = layer(x, scope, source, source_scope, None if cache is None else partial(cache.update, number))
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 

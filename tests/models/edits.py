@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from models.networks import recurrent, transformer
 from models.networks.cells import CELLS, Step
 from models.networks.recurrent import RecurrentCell, RecurrentLanguageModel, RecurrentState
-from models.networks.transformer import FeedForward, Scope, Transformer
+from models.networks.transformer import FeedForward, MultiHeadAttention, Scope, Transformer
 from tests.models import tiny
 
 Edit = Callable[[Any, pytest.MonkeyPatch], None]
@@ -200,6 +200,25 @@ def a_matrix_that_lies_across(network: Transformer, patched: pytest.MonkeyPatch)
     network.encoder[0].feed_forward.widen.weight = nn.Parameter(torch.randn(16, 24).t())
 
 
+def a_sequence_of_embeddings(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(3)
+    widened = nn.Sequential(network.source_embedding, nn.Linear(16, 16))
+    network.source_embedding = widened.train(network.training)  # type: ignore[assignment]
+
+
+def attention_without_groups(network: Transformer, patched: pytest.MonkeyPatch) -> None:
+    """Each row of a beam reads a source of its own."""
+    forward = MultiHeadAttention.forward
+
+    def edited(self: Any, x: Tensor, scope: Any, remember: Any = None, source: Any = None) -> Tensor:
+        if source is None:
+            return forward(self, x, scope, remember)
+        query = self.split(self.projection(x, slice(self.inner)))
+        return self.attend(1.5 * query, *source, scope)  # type: ignore[no-any-return]
+
+    patched.setattr(MultiHeadAttention, "forward", edited)
+
+
 TRANSFORMER: dict[str, Edit] = {
     **{f"{kind}, {way}": on(kind, way) for kind in KINDS for way in WAYS},
     "another activation": another_activation,
@@ -218,6 +237,8 @@ TRANSFORMER: dict[str, Edit] = {
     "a function of PyTorch": a_function_of_pytorch,
     "an output with a bias": an_output_with_a_bias,
     "not contiguous": a_matrix_that_lies_across,
+    "a sequence of embeddings": a_sequence_of_embeddings,
+    "attention without groups": attention_without_groups,
 }
 
 
@@ -294,6 +315,11 @@ def norms_of_embeddings(network: RecurrentLanguageModel, patched: pytest.MonkeyP
     network.embedding.max_norm = 0.2
 
 
+def a_sequence_of_outputs(network: RecurrentLanguageModel, patched: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(3)
+    network.output = nn.Sequential(nn.Linear(10, 7), nn.Linear(7, 19)).train(network.training)  # type: ignore[assignment]
+
+
 RECURRENT: dict[str, Edit] = {
     "formula": formula,
     "class": cell_class,
@@ -306,9 +332,29 @@ RECURRENT: dict[str, Edit] = {
     "kind of a cell": another_kind,
     "a parametrized weight": halved_recurrent_weight,
     "norms of embeddings": norms_of_embeddings,
+    "a sequence of outputs": a_sequence_of_outputs,
     "embedding": lambda network, patched: by_a_hook(network.embedding, patched),
     "output": lambda network, patched: of_the_instance(network.output, patched),
 }
+
+
+WHOLE = {
+    Transformer: ("forward", "features", "decode"),
+    RecurrentLanguageModel: ("forward", "features", "sequence", "_all_layers", "fused_layer"),
+}
+"""Methods that not every use of a network runs."""
+
+
+def of_the_whole(network: nn.Module, method: str, way: str, patched: pytest.MonkeyPatch) -> None:
+    plain = getattr(type(network), method)
+    if way == "hook":
+        network.register_forward_hook(lambda *_: None)
+    elif way == "instance":
+        patched.setattr(network, method, lambda *args: plain(network, *args))
+    elif way == "class":
+        patched.setattr(type(network), method, lambda self, *args: plain(self, *args))
+    else:
+        network.__class__ = type("Edited", (type(network),), {method: lambda self, *args: plain(self, *args)})
 
 
 def edited_transformer(name: str, patched: pytest.MonkeyPatch, **options: Any) -> Transformer:

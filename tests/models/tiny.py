@@ -77,7 +77,7 @@ def attention(network: Transformer, source: Tensor, target: Tensor) -> dict[str,
     captures = {kind: Capture() for kind in KINDS}
     memory, readable = network.encode(source, captures["encoder"])
     network.decode(target, memory, readable, (captures["decoder"], captures["cross"]))
-    return {kind: capture.weights for kind, capture in captures.items()}
+    return {kind: list(capture.weights.values()) for kind, capture in captures.items()}
 
 
 def ids(shape: tuple[int, ...], seed: int, low: int = 1, high: int = SOURCE) -> Tensor:

@@ -23,6 +23,7 @@ from models.backends.native import build
 from models.backends.native.build import CHOICE, FP32, cpu_flags, first_loadable, fp32_runnable
 from models.backends.native.coverage import transformer_difference
 from models.backends.native.gru_scan import gru_layers
+from models.exactness import require_honoured
 from models.networks.recurrent import LayerScan, RecurrentLanguageModel
 from models.networks.transformer import Transformer
 from training.kernels.packed_transformer import PackedPass, cross_entropy
@@ -80,6 +81,7 @@ class TranslatorBackend:
         """The network's features where counted [B, T] is true, [N, C], in the order of the rows. Nothing behind a row's
         last such place may matter. In kernels nothing is computed for padding. A `counted` in the host's memory keeps
         the host from waiting for a device to tell how many there are."""
+        require_honoured(self.network)
         library = self.library()
         self._step = (library,)
         if library is not None:
@@ -107,7 +109,7 @@ class TranslatorBackend:
 
     def _choice(self) -> tuple[ctypes.CDLL | None, str]:
         """The kernels, if any, and a clause that says why."""
-        weight = self.network.source_embedding.weight
+        weight = next(self.network.parameters())
         if weight.device.type != "cpu" or weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return None, "our kernels train in fp32 on CPUs"
         if self.compiled:
@@ -153,6 +155,7 @@ class LyricistBackend:
     @property
     def scan(self) -> LayerScan | None:
         """For `RecurrentLanguageModel.forward`; None: PyTorch."""
+        require_honoured(self.network)
         return gru_layers(self.network)[0]
 
     @property

@@ -33,7 +33,7 @@ def gru_layers(network: RecurrentLanguageModel) -> tuple[LayerScan | None, str]:
     says why, or why they do."""
     if network.config.cell != "gru" or network.embedding is None:
         return None, "our kernels for whole sequences are for GRUs over embeddings"
-    library = kernels(network.output.weight)
+    library = kernels(next(network.parameters()))
     if library is None:
         return None, "our kernels need fp32 on a CPU and a library that can be loaded"
     if changed := cell_difference(network):
@@ -59,7 +59,7 @@ class ScannedGru:
         return self.network.device
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.network.sequence(target, self.network.zeros(len(target)), self.scan)[0]
+        return self.network.dropped(self.network.sequence(target, self.network.zeros(len(target)), self.scan)[0])
 
 
 def gru(library: ctypes.CDLL, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from models.backends.torch.cuda_graph import StepShape
 from models.backends.torch.kv_cache import PrefixCache, Shape, ShapeCache, StepCache, TransformerState
+from models.exactness import is_known
 from models.interface import Prompt
-from models.networks.transformer import MultiHeadAttention, Scope, Transformer
+from models.networks.transformer import Scope, Transformer
+
+GROUPING = ("forward", "attend", "split")
 
 
 class EagerTransformer:
@@ -22,10 +25,13 @@ class EagerTransformer:
     def __init__(self, network: Transformer) -> None:
         assert not network.training, "dropout would be decoded"
         self.network, self.config = network, network.config
-        reference = network.source_embedding.weight
+        reference = next(network.parameters())
         self.dtype, self.device = reference.dtype, reference.device
-        # several rows of a beam read one source only where the attention is known to take them together
-        self.groups = all(type(layer.cross_attention) is MultiHeadAttention for layer in network.decoder_layers)
+        # several rows of a beam read one source only where the code on its way is known to take them together
+        self.groups = is_known(network, "decode_over") and all(
+            is_known(layer, "forward") and all(is_known(layer.cross_attention, name) for name in GROUPING)
+            for layer in network.decoder_layers
+        )
         self.shapes = self._shapes()
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ from models import exactness
 from models.backends import select
 from models.backends.native import coverage
 from models.backends.torch.cuda_graph import Graphed
-from models.decoding.options import TokenRules
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
 from models.exactness import methods, uncopyable
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import forced_pass
@@ -111,8 +113,8 @@ def test_an_edited_transformer_is_scored_and_looked_into(name: str, monkeypatch:
     torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
     forced = forced_pass(network, SOURCE, TARGET)
     torch.testing.assert_close(forced.logits, logits, rtol=0, atol=2e-5)
-    for layer in range(2):
-        place = {"side": "decoder", "layer": layer, "head": 1, "position": 4}
+    for side, layer in (("encoder", 0), ("encoder", 1), ("decoder", 0), ("decoder", 1)):
+        place = {"side": side, "layer": layer, "head": 1, "position": 4}
         focus = WalkthroughFocus(**place, most=tiny.TARGET)  # type: ignore[arg-type]
         steps = walkthrough(network, SOURCE, TARGET, focus, TokenRules(None)).steps
     (told,) = [step for step in steps if step.name == "logits"]
@@ -240,7 +242,7 @@ def test_an_edited_method_that_reads_a_matrix_reads_it_in_int8(tied: str, monkey
     network = tiny.transformer(tied=tied)
     expected = full(network, RAGGED, CONTINUATIONS)
     selection = select.select(network, "int8")
-    assert selection.label == "int8"
+    assert selection.label == ("int8" if tied == "none" else "int8 in part")
     found = stepped(selection.decodable, RAGGED, CONTINUATIONS)
     torch.testing.assert_close(found, expected, rtol=0, atol=0.15)
     assert "int8" in select.fastest(network, torch.device("cpu"))[1]
@@ -283,6 +285,33 @@ def test_a_network_that_cannot_be_copied_is_refused_in_a_sentence(name: str) -> 
     torch.testing.assert_close(stepped(selection.decodable, RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
 
 
+def test_what_was_quantized_in_part_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = edits.edited_transformer("a parametrized weight", monkeypatch)
+    assert select.select(network, "int8").label == "int8 in part"
+    assert select.select(edits.edited_transformer("RMSNorm", monkeypatch), "int8").label == "int8"
+
+
+def test_code_without_a_source_is_not_called_edited(tmp_path: Path) -> None:
+    """Of modules that are there as bytecode only nothing is known, and PyTorch runs them."""
+    root = Path(str(models.__file__)).parents[1]
+    shutil.copytree(root / "models", tmp_path / "models", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").symlink_to(root / "tests")
+    networks = tmp_path / "models/networks"
+    assert compileall.compile_dir(networks, quiet=1, legacy=True)
+    for path in networks.glob("*.py"):
+        path.unlink()
+    script = "from models.backends.select import select; from tests.models import tiny\n"
+    script += (
+        "for made in (select(tiny.transformer(), 'int8'), select(tiny.recurrent())): print(made.label, made.reason)"
+    )
+    run, environment = [sys.executable, "-c", script], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "fp32 the source of Projection.forward cannot be read",
+        "fp32 the source of the cell gru cannot be read",
+    ], done.stderr
+
+
 def test_what_was_not_quantized_is_not_called_int8(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = Projection.forward
     monkeypatch.setattr(Projection, "forward", lambda self, x, rows=None: forward(self, 2 * x, rows))
@@ -317,26 +346,61 @@ def test_an_edited_recurrent_network_is_decoded_scored_and_looked_into(
     torch.testing.assert_close(decoded_text(by_graphs(network)), expected[3:], rtol=0, atol=1e-5)
     with torch.inference_mode():
         torch.testing.assert_close(network(torch.tensor([TEXT]))[0][0], expected, rtol=0, atol=1e-5)
-    if name != "a helper":  # before the output, where scoring in evaluation mode has no dropout
-        scored = score(select.teacher_forced(network), (), TEXT)
-        wanted = expected.double().log_softmax(-1)[range(10), TEXT[1:]]
-        torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
-    if name not in ("output", "a helper", "run"):
-        trace = gate_trace(network, TEXT, GateSelection(units=tuple(range(10))))
+    scored = score(select.teacher_forced(network), (), TEXT)
+    wanted = expected.double().log_softmax(-1)[range(10), TEXT[1:]]
+    torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
+    trace = gate_trace(network, TEXT, GateSelection(units=tuple(range(10))))
+    with torch.inference_mode():
+        torch.testing.assert_close(network.project(trace.features), expected, rtol=0, atol=1e-5)
+    if name not in ("a helper", "run"):
         torch.testing.assert_close(trace.values["h"][-1], features[0], rtol=0, atol=1e-5)
 
 
-def test_features_that_were_edited_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A method of the network that the kernels for whole sequences would pass by."""
-    features, network = RecurrentLanguageModel.features, tiny.recurrent()
-    before = score(select.teacher_forced(network), (), TEXT).log_probabilities
-    monkeypatch.setattr(RecurrentLanguageModel, "features", lambda *read: 3 * features(*read))
-    with torch.inference_mode():
-        states, _ = network.run(torch.tensor([TEXT]), network.zeros(1), network.scan)
-        wanted = network.project(3 * states)[0].double().log_softmax(-1)[range(10), TEXT[1:]]
-    scored = score(select.teacher_forced(network), (), TEXT).log_probabilities
-    torch.testing.assert_close(scored, wanted, rtol=0, atol=1e-5)
-    assert (scored - before).abs().max() > 0.1
+@pytest.mark.parametrize("way", ["instance", "class", "subclass", "hook"])
+@pytest.mark.parametrize(("kind", "method"), [(kind, name) for kind, names in edits.WHOLE.items() for name in names])
+def test_an_edit_that_not_every_use_runs_is_refused(
+    kind: type[nn.Module], method: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step over a cache, for one, is no part of `forward`."""
+    network: Any = tiny.transformer() if kind is Transformer else tiny.recurrent()
+    edits.of_the_whole(network, method, way, monkeypatch)
+    what = "The network as a whole has a hook" if way == "hook" else rf"\.{method} was edited"
+    uses: list[Any] = [select.decodable, select.teacher_forced]
+    if kind is Transformer:
+        uses += [lambda network: forced_pass(network, SOURCE, TARGET)]
+    else:
+        uses += [lambda network: gate_trace(network, TEXT, GateSelection())]
+    for use in uses:
+        with pytest.raises(ValueError, match=rf"{what}\. Training, decoding, .* they run .*project: change these"):
+            use(network)
+
+
+def test_beams_of_an_attention_without_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = edits.edited_transformer("attention without groups", monkeypatch)
+    options = DecodingOptions(max_new_tokens=6, beam_size=3, n_best=3)
+    for prompt, beam in zip(RAGGED, decode(network, TokenRules(2), RAGGED, options), strict=True):
+        for hypothesis in beam:
+            tokens = (*prompt.prefix, *hypothesis.tokens, *([2] if hypothesis.finished else []))
+            scored = score(select.teacher_forced(network), prompt.source, tokens).log_probabilities
+            written = scored[len(prompt.prefix) - 1 :].sum().item()
+            assert written == pytest.approx(hypothesis.log_probability, abs=1e-4)
+
+
+def test_an_attention_that_shows_nothing_is_refused_and_not_taken_for_the_next_layers() -> None:
+    class Silent(nn.Module):
+        def forward(self, x: Tensor, scope: Any) -> Tensor:
+            return x
+
+    network = tiny.transformer()
+    network.encoder[0].attention = Silent()
+    sentence = "the attention of layer 0 does not hand its weights to Scope.capture"
+    with pytest.raises(SelectionError, match=sentence):
+        forced_pass(network, SOURCE, TARGET)
+    assert set(forced_pass(network, SOURCE, TARGET, ("decoder", "cross")).maps) == {"decoder", "cross"}
+    with pytest.raises(SelectionError, match=sentence):
+        forced_pass(network, SOURCE, TARGET, (), masked=[Head("encoder", 1, 0)])
+    with pytest.raises(SelectionError, match=r"Heads cannot be taken away here: .* has no attribute 'output'"):
+        without_heads(network, [Head("encoder", 0, 0)])
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
@@ -14,6 +16,7 @@ from models.inspection.ablation import ablation, without_heads
 from models.inspection.forced_pass import forced_pass, forced_steps
 from models.inspection.selection import Head, SelectionError
 from models.interface import Prompt
+from models.networks.transformer import Transformer
 from tests.models import tiny
 
 RULES = TokenRules(2, (0, 1))
@@ -70,20 +73,43 @@ def test_ablated_translation(name: str, options: dict[str, Any]) -> None:
             assert [s.rank for s in found] == [1] * len(found)
 
 
-def test_a_copy_shares_all_but_what_it_changes() -> None:
+def shared_layers(network: Transformer) -> None:
+    network.encoder[1] = network.encoder[0]
+    network.decoder[1] = network.decoder[0]
+
+
+def shared_attention(network: Transformer) -> None:
+    network.decoder[0].cross_attention = network.decoder[0].attention
+
+
+def shared_weights(network: Transformer) -> None:
+    network.encoder[1].attention.output.weight = network.encoder[0].attention.output.weight
+
+
+def parametrized_weights(network: Transformer) -> None:
+    for layer in network.encoder_layers:
+        nn.utils.parametrizations.weight_norm(layer.attention.output)
+
+
+@pytest.mark.parametrize("edit", [shared_layers, shared_attention, shared_weights, parametrized_weights])
+def test_heads_are_taken_from_one_place(edit: Callable[[Transformer], None]) -> None:
+    """Of a module or a matrix that several places use."""
+    network = tiny.transformer()
+    edit(network)
+    masked = forced_pass(network, PROMPT.source, [1, 5, 6], masked=HEADS).logits
+    assert (masked - forced_pass(network, PROMPT.source, [1, 5, 6]).logits).abs().max() > 1e-3
+    copied = forced_pass(without_heads(network, HEADS), PROMPT.source, [1, 5, 6]).logits
+    torch.testing.assert_close(copied, masked, rtol=0, atol=1e-5)
+
+
+def test_a_copy_shares_all_tensors() -> None:
     network = tiny.transformer(tied="all", source_vocabulary=tiny.TARGET)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     copied = without_heads(network, HEADS)
-    own = {name for name, value in copied.named_parameters() if value is not dict(network.named_parameters())[name]}
-    assert own == {
-        "encoder.0.attention.output.weight",
-        "decoder.1.attention.output.weight",
-        "decoder.0.cross_attention.output.weight",
-    }
+    tensors = dict(network.named_parameters())
+    assert all(value is tensors[name] for name, value in copied.named_parameters())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-    changed = copied.encoder_layers[0].attention.output.weight
-    assert (changed[:, 4:8] == 0).all()
-    assert torch.equal(changed[:, 8:], before["encoder.0.attention.output.weight"][:, 8:])
+    assert not any(module._forward_pre_hooks for module in network.modules())
     assert copied.target_embedding is copied.source_embedding
     assert not copied.training
 

@@ -47,7 +47,7 @@ def test_fused_equals_explicit(shape: tuple[int, ...], seed: int) -> None:
     fused = module.attend(query, key, value, scope(mask))
     explicit = module.attend(query, key, value, scope(mask, capture))
     torch.testing.assert_close(fused, explicit, rtol=0, atol=4e-6)
-    (weights,) = capture.weights
+    weights = capture.weights[0]
     assert weights.shape == (4, 3, 5, 7)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(4, 3, 5), rtol=0, atol=1e-6)
     assert torch.equal(weights[~mask.expand_as(weights)], torch.zeros(int((~mask.expand_as(weights)).sum())))

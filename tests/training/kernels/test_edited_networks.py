@@ -82,6 +82,18 @@ def test_a_step_after_the_edit_is_the_first_that_it_changes(monkeypatch: pytest.
     assert torch.equal(backend.counted_features(tokens, tokens, counted), plain)
 
 
+@pytest.mark.parametrize("way", ["instance", "hook"])
+@pytest.mark.parametrize("kind", edits.WHOLE)
+def test_an_edit_that_not_every_use_runs_is_not_trained(
+    kind: type[nn.Module], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network: Any = tiny.transformer(**NO_DROPOUT) if kind is Transformer else tiny.recurrent()
+    train: Any = translated if kind is Transformer else sung
+    edits.of_the_whole(network.train(), "forward", way, monkeypatch)
+    with pytest.raises(ValueError, match="do not all run it"):
+        train(network)
+
+
 @pytest.mark.parametrize(
     "edit", ["a rate of its own", "the embedding's", "a part without", "another module", "another order"]
 )
