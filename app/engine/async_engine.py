@@ -6,6 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 from app.engine import input_processor
 from app.engine.admission import Admission
@@ -57,6 +59,9 @@ class AsyncEngine:
         )
         longest_request_s = 2 * settings.request_timeout_s + 1  # an inspection may follow a search
         self.lifecycle = ModelLifecycle(self.registry, self.supervisor, longest_request_s)
+        self.load_model = partial(self._change, self.lifecycle.load)
+        self.reload_model = partial(self._change, self.lifecycle.reload)
+        self.unload_model = partial(self._change, self.lifecycle.unload)
         self._curve_reader = CurveReader()
         self._starting: asyncio.Task[None] | None = None
         self._models: tuple[tuple[list[ModelVersion], list[set[str]]], list[ModelInfo]] = ([], []), []
@@ -158,19 +163,10 @@ class AsyncEngine:
     async def curves(self, name: str) -> TrainingCurves:
         return await self._curve_reader.curves(self.registry.offered(name).folder)
 
-    async def load_model(self, name: str) -> ModelChange:
-        return await self._change(name, self.lifecycle.load)
-
-    async def reload_model(self, name: str) -> ModelChange:
-        return await self._change(name, self.lifecycle.reload)
-
-    async def unload_model(self, name: str) -> ModelChange:
-        return await self._change(name, self.lifecycle.unload)
-
-    async def _change(self, name: str, change: Callable[[str], Awaitable[ModelVersion]]) -> ModelChange:
+    async def _change(self, change: Callable[[Path], Awaitable[ModelVersion]], name: str) -> ModelChange:
         self.admission.refuse_when_draining()
         began = time.monotonic()
-        version = await change(name)
+        version = await self.lifecycle.change(name, change)
         return ModelChange(self._info(version), time.monotonic() - began)
 
     # What texts are to a model ------------------------------------------------------------------------------

@@ -152,18 +152,6 @@ class WalkthroughQuery(SentenceQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkFacts:
-    """sha256: of the weights' file."""
-
-    sha256: str | None
-    encoder_layers: int
-    decoder_layers: int
-    heads: int
-    head_width: int
-    norm: str
-
-
-@dataclass(frozen=True, slots=True)
 class InspectionTimings:
     """Wall clock of the parts of an inspection: texts to tokens; the search for the model's own translation, None where
     there was none; the pass that is shown. The last two with their waits for a device."""
@@ -176,11 +164,12 @@ class InspectionTimings:
 @dataclass(frozen=True, slots=True)
 class AttentionResult:
     """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t.
-    finished: whether the last output token is the end. found_logprob: what the search said of its own translation.
-    max_source_tokens, max_target_tokens: the longest that the model takes."""
+    network: its measures, and the sha256 of its weights' file. finished: whether the last output token is the end.
+    found_logprob: what the search said of its own translation. max_source_tokens, max_target_tokens: the longest that
+    the model takes."""
 
     model: str
-    network: NetworkFacts
+    network: Mapping[str, object]
     source_text: str
     target_text: str
     forced: bool

@@ -326,7 +326,7 @@ class AttentionAnswer(BaseModel):
         return {
             "schema": SCHEMA,
             "model": result.model,
-            "network": {**asdict(result.network), "dtype": "float32"},
+            "network": {**result.network, "dtype": "float32"},
             "source": {"text": result.source_text, "tokens": result.source_tokens},
             "target": {
                 "text": result.target_text,

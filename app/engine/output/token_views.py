@@ -17,10 +17,10 @@ from itertools import zip_longest
 import numpy as np
 from msgspec import structs
 
-from app.engine.interface import FloatArray, NetworkFacts, TokenExpectation, TokenView
+from app.engine.interface import FloatArray, TokenExpectation, TokenView
 from app.engine.output.output_processor import BYTE_PIECE, Detokenizer
 from app.engine.protocol import messages as m
-from models.checkpoint import WEIGHTS, Checkpoint
+from models.checkpoint import Checkpoint
 from models.inspection.results import AttentionFindings, Candidate, OutputStep, Walkthrough
 from models.tokenizer import Tokenizer, is_language
 
@@ -138,12 +138,6 @@ def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> 
 def text_alone(tokenizer: Tokenizer, token: int) -> str:
     """How a token reads on its own; special ones and parts of characters as the vocabulary writes them."""
     return tokenizer.decode([token]) or tokenizer.piece(token)
-
-
-def network_facts(checkpoint: Checkpoint) -> NetworkFacts:
-    shape = checkpoint.config.architecture
-    names = ("encoder_layers", "decoder_layers", "heads", "head_width", "norm")
-    return NetworkFacts(checkpoint.config.files.get(WEIGHTS), *(shape[name] for name in names))
 
 
 def float_array(part: m.FloatTensor) -> FloatArray:

@@ -31,26 +31,14 @@ class ModelLifecycle:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def load(self, name: str) -> ModelVersion:
-        """A folder that has come since the start. ModelConflict if it is loaded, CheckpointRefused if it cannot be."""
-        return await self._alone(name, self._load)
-
-    async def reload(self, name: str) -> ModelVersion:
-        """The folder's new content under the old name. Raises like `load`; then the old version goes on."""
-        return await self._alone(name, self._reload)
-
-    async def unload(self, name: str) -> ModelVersion:
-        """New requests do not find it; returns when those that have it are done and the devices have freed it."""
-        return await self._alone(name, self._unload)
-
     async def stop(self) -> None:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _alone(self, name: str, change: Callable[[Path], Awaitable[ModelVersion]]) -> ModelVersion:
-        """One change of a name at a time, carried to its end even if its caller has left. A name is one part of a path,
-        never a way out of the folder."""
+    async def change(self, name: str, change: Callable[[Path], Awaitable[ModelVersion]]) -> ModelVersion:
+        """`load`, `reload` or `unload` of a name: one at a time, and carried to its end even if its caller has left. A
+        name is one part of a path, never a way out of the folder."""
         if not name or name.startswith(".") or "\0" in name or Path(name).name != name or "\\" in name:
             raise UnknownModel(f"{name!r} is not a name of a model: names are those of folders.", field="name")
         path = self._registry.folder / name
@@ -74,7 +62,8 @@ class ModelLifecycle:
         task.add_done_callback(ended)
         return task
 
-    async def _load(self, path: Path) -> ModelVersion:
+    async def load(self, path: Path) -> ModelVersion:
+        """A folder that has come since the start. ModelConflict if it is loaded, CheckpointRefused if it cannot be."""
         self._registry.require_read()
         if path.name in self._registry.versions:
             raise ModelConflict(f"{path.name} is loaded already; reload it to read its folder again.", field="name")
@@ -82,13 +71,15 @@ class ModelLifecycle:
             raise UnknownModel(f"There is no folder {path.name} among the checkpoints.", field="name")
         return await self._publish(path)
 
-    async def _reload(self, path: Path) -> ModelVersion:
+    async def reload(self, path: Path) -> ModelVersion:
+        """The folder's new content under the old name. Raises like `load`; then the old version goes on."""
         old = self._registry.offered(path.name)
         new = await self._publish(path)
         self._in_background(self._retire(old), path.name)
         return new
 
-    async def _unload(self, path: Path) -> ModelVersion:
+    async def unload(self, path: Path) -> ModelVersion:
+        """New requests do not find it; returns when those that have it are done and the devices have freed it."""
         version = self._registry.offered(path.name)
         self._registry.withdraw(path.name)
         await self._retire(version)

@@ -26,8 +26,10 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.tasks import Task
 from app.engine.tasks.translation_task import TranslationTask
+from models.checkpoint import WEIGHTS
 from models.decoding.options import DecodingOptions, Hypothesis
 
+MEASURES = ("encoder_layers", "decoder_layers", "heads", "head_width", "norm")
 NO_TRANSLATOR = "is a lyricist and has no attention to show; name a translator."
 
 
@@ -95,7 +97,7 @@ class AttentionTask(Task):
             took = InspectionTimings(sentence.encode_s, sentence.decode_s, time.perf_counter() - began)
         return AttentionResult(
             model=checkpoint.name,
-            network=token_views.network_facts(checkpoint),
+            network={"sha256": config.files.get(WEIGHTS)} | {name: config.architecture[name] for name in MEASURES},
             source_text=source.text,
             target_text=target.text,
             forced=query.target is not None,

@@ -24,7 +24,6 @@ from app.engine.interface import (
     GenerationResult,
     ModelChange,
     ModelInfo,
-    NetworkFacts,
     PoolStatus,
     ScoreQuery,
     ScoreResult,
@@ -87,6 +86,7 @@ END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
 START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
 FEN = TokenView(id=20, piece="分", text="分", start=0, end=1, special=False)
 KAI = TokenView(id=21, piece="开", text="开", start=1, end=2, special=False)
+MEASURES = {"encoder_layers": 1, "decoder_layers": 1, "heads": 1, "head_width": 4, "norm": "post"}
 CAME = TokenExpectation(-0.25, 1, 1.5, (Candidate(21, -0.25, "开", "开"),))
 BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
@@ -206,7 +206,7 @@ class FakeEngine:
         each = AttentionMap(layers, heads, weights.shape, weights.tobytes())
         return AttentionResult(
             model=job.model or "tiny-de-en",
-            network=NetworkFacts("0" * 64, 1, 1, 1, 4, "post"),
+            network={**MEASURES, "sha256": "0" * 64},
             source_text=job.source or "bier",
             target_text=job.target or "beer",
             forced=job.target is not None,
