@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.errors import EngineUnavailable, InvalidRequest, Overloaded
 
@@ -105,8 +105,7 @@ class Backlog:
         return max(1, min(MAX_RETRY_AFTER_S, math.ceil(self.work / rate))) if rate else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What a request, or a part of it, takes of one model, by its plain name. read_tokens: of its sources and prompts;
     new_tokens: how many it will probably write; rows: the slots that it needs, a beam of k counts k."""
 
@@ -122,25 +121,7 @@ class Demand:
 
     def plus(self, other: Demand, sign: int = 1) -> Demand:
         """Of the same model; sign -1 takes it away."""
-        return Demand(
-            self.model,
-            self.requests + sign * other.requests,
-            self.read_tokens + sign * other.read_tokens,
-            self.new_tokens + sign * other.new_tokens,
-            self.rows + sign * other.rows,
-        )
-
-
-class Reservation:
-    """The room that one request holds, by model. A sequence of it that is answered gives its part back at once: else
-    the last text of a page would keep others out as if all of the page were still to do."""
-
-    def __init__(self, admission: Admission, held: dict[str, Demand]) -> None:
-        self._admission, self._held = admission, held
-
-    def answered(self, part: Demand) -> None:
-        self._held[part.model] = self._held[part.model].plus(part, -1)
-        self._admission.done(part)
+        return Demand(self.model, *(mine + sign * its for mine, its in zip(self[1:], other[1:], strict=True)))
 
 
 class Admission:
@@ -162,21 +143,27 @@ class Admission:
         return self.all.requests
 
     @contextmanager
-    def admitted(self, *demands: Demand) -> Iterator[Reservation]:
+    def admitted(self, *demands: Demand) -> Iterator[Callable[[Demand], None]]:
         """Room for all of it together. Overloaded or EngineUnavailable if there is none now; InvalidRequest if it could
-        never fit."""
+        never fit. Yields what gives back the part of a sequence that is answered, at once: else the last text of a page
+        would keep others out as if all of the page were still to do."""
         held: dict[str, Demand] = {}
         for demand in demands:
             held[demand.model] = held[demand.model].plus(demand) if demand.model in held else demand
         totals = list(held.values())
         self._check(totals)
+
+        def answered(part: Demand) -> None:
+            held[part.model] = held[part.model].plus(part, -1)
+            self._done(part)
+
         for demand in totals:
             self.models[demand.model].open += 1
             self._count(demand, 1)
         try:
-            yield Reservation(self, held)
+            yield answered
             for model in list(held):
-                self.done(held.pop(model))
+                self._done(held.pop(model))
         finally:
             for rest in held.values():
                 self._count(rest, -1)
@@ -188,7 +175,7 @@ class Admission:
         have the request's time and no other limit (0), or most of a page would be computed for a 429."""
         return time.monotonic() + self.max_queue_age_s if first else 0.0
 
-    def done(self, part: Demand) -> None:
+    def _done(self, part: Demand) -> None:
         """Not for what failed or was cancelled: devices report how much of that was computed (`wasted`)."""
         for backlog in (self.models[part.model], self.all):
             if work := part.work:
@@ -207,29 +194,24 @@ class Admission:
         if self.draining:
             raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
 
-    def check_room(self) -> None:
-        """EngineUnavailable or Overloaded if even the smallest request would be refused, whatever model it is for."""
+    def check_room(self, requests: int = 1, tokens: int = 1) -> None:
+        """EngineUnavailable or Overloaded if so much would be refused, whatever model it is for."""
         self.refuse_when_draining()
-        if self.all.requests >= self.max_requests:
+        if self.all.requests + requests > self.max_requests:
             raise self._overloaded("overloaded_requests", self.all)
-        if self.tokens >= self.max_tokens:
+        if self.tokens + tokens > self.max_tokens:
             raise self._overloaded("overloaded_tokens", self.all)
 
-    def _check(self, demands: Iterable[Demand]) -> None:
+    def _check(self, demands: Sequence[Demand]) -> None:
         self.refuse_when_draining()
-        requests = tokens = 0
-        for demand in demands:
-            requests += demand.requests
-            tokens += demand.read_tokens
+        requests = sum(demand.requests for demand in demands)
+        tokens = sum(demand.read_tokens for demand in demands)
         if requests > self.max_requests or tokens > self.max_tokens:
             raise InvalidRequest(
                 f"This asks for {requests} sequences of {tokens:,} tokens at once; the service"
                 f" takes {self.max_requests} and {self.max_tokens:,}. Send it in parts."
             )
-        if self.all.requests + requests > self.max_requests:
-            raise self._overloaded("overloaded_requests", self.all)
-        if self.tokens + tokens > self.max_tokens:
-            raise self._overloaded("overloaded_tokens", self.all)
+        self.check_room(requests, tokens)
         for demand in demands:
             if self.queue_s(demand.model, demand.requests) > self.max_queue_age_s:
                 raise self._overloaded("queue_age", self.models[demand.model])
@@ -248,10 +230,8 @@ class Admission:
             backlog.rows += sign * demand.rows
             backlog.busy.run(backlog.requests > 0)
         model.loaded.run(model.rows > self.slots)
-        loaded = self.all.requests >= self.max_requests
-        for backlog in self.models.values():
-            loaded = loaded or backlog.rows > self.slots
-        self.all.loaded.run(loaded)
+        full = self.all.requests >= self.max_requests
+        self.all.loaded.run(full or any(backlog.rows > self.slots for backlog in self.models.values()))
 
     def queue_s(self, model: str, sequences: int = 1) -> float:
         """How long a new request of so many sequences would wait for its last slot; see `Backlog.queue_s`."""

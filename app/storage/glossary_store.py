@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -63,9 +64,7 @@ class Glossary(msgspec.Struct, frozen=True):
     def dictionary(self, source: str, target: str) -> Dictionary | None:
         """The one for this pair, or for the pair that is closest to it."""
         for from_code in closest_codes(source, [dictionary.source for dictionary in self.dictionaries]):
-            by_target = {
-                dictionary.target: dictionary for dictionary in self.dictionaries if dictionary.source == from_code
-            }
+            by_target = {d.target: d for d in self.dictionaries if d.source == from_code}
             for to_code in closest_codes(target, by_target):
                 return by_target[to_code]
         return None
@@ -110,15 +109,11 @@ class GlossaryStore:
     def all(self, owner: str, shown: Callable[[Glossary], T]) -> list[T]:
         """`shown` of each glossary, the oldest first; the entries of only one are in memory at a time. A file that
         cannot be read is left out, and logged."""
-
-        def row(path: Path) -> tuple[datetime, str, T]:
-            glossary = self._read(path)
-            return glossary.created, glossary.id, shown(glossary)
-
-        rows = []
+        rows: list[tuple[datetime, str, T]] = []
         for path in self._folder_of(owner).glob("*.json"):
             with suppress(UnknownGlossary):
-                rows.append(row(path))
+                glossary = self._read(path)
+                rows.append((glossary.created, glossary.id, shown(glossary)))
         return [shown_glossary for *_, shown_glossary in sorted(rows, key=lambda row: row[:2])]
 
     def get(self, owner: str, glossary_id: str) -> Glossary:
@@ -230,25 +225,22 @@ class GlossaryStore:
         if len({dictionary.pair for dictionary in glossary.dictionaries}) < len(glossary.dictionaries):
             raise InvalidRequest("Two dictionaries have the same pair; make one of them.", field="dictionaries")
         for dictionary in glossary.dictionaries:
-            self._check_entries(dictionary.entries)
+            if problem := self._problem(dictionary.entries):
+                raise InvalidRequest(f'"entries" has {problem}', field="entries")
 
-    def _check_entries(self, entries: Mapping[str, str]) -> None:
-        if not 1 <= len(entries) <= self._limits.entries:
-            raise InvalidRequest(
-                f'"entries" has {len(entries):,} terms; one dictionary has 1 to {self._limits.entries:,}.',
-                field="entries",
-            )
-        for term in (term for entry in entries.items() for term in entry):
-            if not term.strip() or len(term.encode()) > self._limits.term_bytes:
-                raise InvalidRequest(
-                    f'"entries" has a term of {len(term.encode()):,} bytes; a term has 1 to'
-                    f" {self._limits.term_bytes:,}, and is more than white space.",
-                    field="entries",
-                )
+    def _problem(self, entries: Mapping[str, str]) -> str | None:
+        """The end of a sentence, where a dictionary cannot have these entries."""
+        limits = self._limits
+        if not 1 <= len(entries) <= limits.entries:
+            return f"{len(entries):,} terms; one dictionary has 1 to {limits.entries:,}."
+        for term in chain.from_iterable(entries.items()):
+            size = len(term.encode())
+            if not term.strip() or size > limits.term_bytes:
+                most = f"{limits.term_bytes:,}"
+                return f"a term of {size:,} bytes; a term has 1 to {most}, and is more than white space."
             if _CONTROL_CHARACTER.search(term):
-                raise InvalidRequest(
-                    '"entries" has a term with a control character; terms are text of one line.', field="entries"
-                )
+                return "a term with a control character; terms are text of one line."
+        return None
 
 
 def _unknown_glossary() -> UnknownGlossary:
@@ -269,21 +261,16 @@ def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> di
     entries: dict[str, str] = {}
     try:
         for number, row in enumerate(rows, 1):
-            cells = [cell.strip() for cell in row]
+            cells, where = [cell.strip() for cell in row], f'Line {number} of "{field}" has'
             if not any(cells):
                 continue
             if len(cells) != 2 and not (form == "csv" and len(cells) == 4):
                 between = "a tab" if form == "tsv" else "a comma"
-                raise InvalidRequest(
-                    f'Line {number} of "{field}" has {len(cells)} cells; write a source term, {between}, and its'
-                    " target term.",
-                    field=field,
-                )
+                message = f"{where} {len(cells)} cells; write a source term, {between}, and its target term."
+                raise InvalidRequest(message, field=field)
             if cells[0] in entries:
-                raise InvalidRequest(
-                    f'Line {number} of "{field}" has a source term that an earlier line has; leave one out.',
-                    field=field,
-                )
+                message = f"{where} a source term that an earlier line has; leave one out."
+                raise InvalidRequest(message, field=field)
             entries[cells[0]] = cells[1]
     except csv.Error as error:
         raise InvalidRequest(f'"{field}" is not csv ({error}); quote cells as RFC 4180 says.', field=field) from None

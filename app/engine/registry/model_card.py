@@ -1,4 +1,8 @@
-"""The licence that a checkpoint's model card names. People edit cards, so nothing in one can fail a load."""
+"""The licence that a checkpoint's model card names. People edit cards, so nothing in one can fail a load.
+
+The card's head is YAML, but is read by regular expressions: where another line is broken, a parser would refuse all of
+it, and the licence would be lost.
+"""
 
 from __future__ import annotations
 

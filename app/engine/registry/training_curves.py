@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,6 @@ class CurveReader:
             return await asyncio.to_thread(self._curves, folder)
 
     def _curves(self, folder: Path) -> TrainingCurves:
-        nothing = TrainingCurves(folder.name)
         try:
             now = (folder / METRICS).stat()
             mark = now.st_ino, now.st_size, now.st_mtime_ns
@@ -74,10 +73,10 @@ class CurveReader:
                 known = self._known[folder] = mark, read_curves(folder)
             return known[1]
         except FileNotFoundError:
-            absent = f"{folder.name} has no {METRICS}, which a training run leaves in its folder; put it there."
-            return replace(nothing, reason=absent)
+            reason = f"{folder.name} has no {METRICS}, which a training run leaves in its folder; put it there."
         except OSError as error:
-            return replace(nothing, reason=f"{folder.name}/{METRICS} cannot be read ({error.strerror}).")
+            reason = f"{folder.name}/{METRICS} cannot be read ({error.strerror})."
+        return TrainingCurves(folder.name, reason=reason)
 
 
 def read_curves(folder: Path) -> TrainingCurves:

@@ -34,7 +34,7 @@ class GenerationTask(Task):
             wanted, most = request.decoding, request.decoding.max_new_tokens or checkpoint.config.max_new_tokens
             seed = secrets.randbelow(LARGEST_DRAWN_SEED) if wanted.seed is None else wanted.seed
             part = Demand(checkpoint.name, 1, len(prompt), most, rows=1)
-            with self.admission.admitted(*[part] * request.n) as share:
+            with self.admission.admitted(*[part] * request.n) as answered:
 
                 async def sample(i: int) -> tuple[Continuation, Usage]:
                     heard = None if show is None else lambda text, tokens: show(text, i, tokens)
@@ -47,7 +47,7 @@ class GenerationTask(Task):
                         0, checkpoint.key, [], list(prompt), 0.0, decoding, start_by, at_once=output.at_once
                     )
                     answer = await self.dispatcher.ask(message, len(prompt) + most, output)
-                    share.answered(part)
+                    answered(part)
                     reason: FinishReason = "stop"
                     if answer is not None and not output.stopped and not (best := answer.hypotheses[0]).finished:
                         repeats = is_repetitive(best.tokens, checkpoint.decode, request.prompt, at_end=True)

@@ -63,11 +63,11 @@ class TranslationTask(Task):
 
         with self.registry.in_use(checkpoints):
             plans = await input_processor.run_tokenizer(sum(len(request.text) for request in requests), tokenize)
-            with self.admission.admitted(*[plan.demand for plan in plans]) as share:
+            with self.admission.admitted(*[plan.demand for plan in plans]) as answered:
 
                 async def translate(number: int, plan: TranslationPlan) -> Translated:
                     translated = await self._translate(plan, show, first=number == 0)
-                    share.answered(plan.demand)
+                    answered(plan.demand)
                     return translated
 
                 translated = await gather(translate(number, plan) for number, plan in enumerate(plans))

@@ -69,11 +69,11 @@ def test_room_comes_back_when_the_request_fails() -> None:
 def test_answered_sentences_release_their_tokens_at_once(clock: Clock) -> None:
     admission = Admission(100, 10_000, slots=4, max_queue_age_s=10)
     page = [asks(1, 10, 10, rows=1)] * 20
-    with admission.admitted(*page) as share:
+    with admission.admitted(*page) as answered:
         assert held(admission) == (20, 200, 400, 20)
         for part in page[:-1]:
             clock.now += 1
-            share.answered(part)
+            answered(part)
         assert admission.models["a"].loaded.rate() == pytest.approx(
             20
         )  # measured while there was more than fits the slots
@@ -84,8 +84,8 @@ def test_answered_sentences_release_their_tokens_at_once(clock: Clock) -> None:
 
 def test_a_request_that_fails_in_part_gives_all_back_once() -> None:
     admission, part = Admission(10, 100), asks(1, 10, 10)
-    with pytest.raises(KeyError), admission.admitted(part, part) as share:
-        share.answered(part)
+    with pytest.raises(KeyError), admission.admitted(part, part) as answered:
+        answered(part)
         raise KeyError
     assert held(admission) == (0, 0, 0, 0)
 
