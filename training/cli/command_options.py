@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
 import torch
 
 from training import output_folder
-from training.config.overrides import Override, assemble, options_of, table_overrides, with_current_keys
+from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, Config, raise_all
 from training.config.run_file import CorpusArgument, RunFile, Table, read_run_file
@@ -195,8 +195,7 @@ def _base_config(
         return type(base)(recipe=str(recipe)), [problem] if name != recipe else []
     if isinstance(name, str) and name in recipes:
         return recipes[name].config, []
-    near = difflib.get_close_matches(str(name), recipes, 1)
-    suggestion = f", did you mean {near[0]}?" if near else ""
+    suggestion = did_you_mean(difflib.get_close_matches(str(name), recipes, 1))
     return base, [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{suggestion}"]
 
 
@@ -205,8 +204,7 @@ def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
     options = [argument for argument in arguments.unknown if argument.startswith("-")]
     for option in options:
         name = option.partition("=")[0]
-        near = difflib.get_close_matches(name, arguments.known, 1, 0.75)
-        yield f"{name} is no option" + (f", did you mean {near[0]}?" if near else "")
+        yield f"{name} is no option{did_you_mean(difflib.get_close_matches(name, arguments.known, 1, 0.75))}"
     if arguments.unknown and not options:
         yield f"nothing is to be done with {' '.join(arguments.unknown)}"
 

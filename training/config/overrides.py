@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from models.networks.recurrent import RecurrentConfig
 from models.networks.transformer import TransformerConfig
@@ -48,22 +48,18 @@ class Override:
 
 def options_of(kind: type[DataclassInstance]) -> Mapping[str, Option]:
     """By dotted keys, in the order of the fields; the options of parts behind those of the whole."""
-    return dict(sorted(_options_of(kind), key=lambda item: item[0].count(".")))
-
-
-def _options_of(kind: type[DataclassInstance]) -> Iterator[tuple[str, Option]]:
-    hints = get_type_hints(kind)
+    hints, own, inner = get_type_hints(kind), dict[str, Option](), dict[str, Option]()
     for field in fields(kind):
         part = NETWORK_CONFIGS.get(kind) if field.name == "network" else hints[field.name]
         if isinstance(part, type) and is_dataclass(part):
-            for name, option in _options_of(part):
+            for name, option in options_of(part).items():
                 if name not in FROM_THE_DATA:
                     formerly = option.formerly and f"{field.name}.{option.formerly}"
-                    yield f"{field.name}.{name}", replace(option, formerly=formerly)
+                    inner[f"{field.name}.{name}"] = replace(option, formerly=formerly)
         else:
             default = field.default if field.default_factory is MISSING else field.default_factory()
-            metadata = field.metadata
-            yield field.name, Option(hints[field.name], default, metadata.get("help", ""), metadata.get("formerly", ""))
+            own[field.name] = Option(hints[field.name], default, **{"help": "", "formerly": "", **field.metadata})
+    return own | inner
 
 
 def with_current_keys(kind: type[DataclassInstance], overrides: Iterable[Override]) -> tuple[list[Override], list[str]]:
@@ -176,19 +172,21 @@ def _value(override: Override, known: Mapping[str, Option]) -> object:
     parts = [key for key in known if key.startswith(f"{override.key}.")]
     if parts:
         raise ValueError(f"is a group of options, such as {parts[0]}")
-    suggestion = _nearest_key(override.key, known)
-    raise ValueError("is no option" + (f", did you mean {suggestion}?" if suggestion else ""))
+    raise ValueError(f"is no option{did_you_mean(_nearest_key(override.key, known))}")
 
 
-def _nearest_key(key: str, known: Mapping[str, Option]) -> str | None:
+def _nearest_key(key: str, known: Mapping[str, Option]) -> list[str]:
     """By its whole spelling, former keys included, else by the name behind the last dot."""
     spellings = {**{option.formerly: name for name, option in known.items()}, **{name: name for name in known}}
-    near = difflib.get_close_matches(key, spellings, 1, 0.7)
-    if near:
-        return spellings[near[0]]
     last_names = {spelling.rpartition(".")[2]: name for spelling, name in reversed(spellings.items())}
-    near = difflib.get_close_matches(key.rpartition(".")[2], last_names, 1, 0.75)
-    return last_names[near[0]] if near else None
+    near = [spellings[match] for match in difflib.get_close_matches(key, spellings, 1, 0.7)]
+    return near or [
+        last_names[match] for match in difflib.get_close_matches(key.rpartition(".")[2], last_names, 1, 0.75)
+    ]
+
+
+def did_you_mean(suggestions: Sequence[str]) -> str:
+    return f", did you mean {suggestions[0]}?" if suggestions else ""
 
 
 def _contradictions(overrides: Sequence[Override]) -> Iterator[str]:
@@ -220,14 +218,9 @@ def _network_problems(kind: type[DataclassInstance], network: Mapping[str, objec
         yield from (f"network.{problem}" for problem in str(error).removesuffix(".").split("; "))
 
 
-Part = TypeVar("Part", bound="DataclassInstance")
-
-
-def _with_values(base: Part, values: Mapping[str, object]) -> Part:
+def _with_values(base: Config, values: Mapping[str, object]) -> Config:
     changes: dict[str, Any] = {key: value for key, value in values.items() if "." not in key}
     for name in dict.fromkeys(key.partition(".")[0] for key in values if "." in key):
         part, inner = getattr(base, name), _part(values, name)
-        changes[name] = (
-            _with_values(part, inner) if is_dataclass(part) and not isinstance(part, type) else {**part, **inner}
-        )
+        changes[name] = {**part, **inner} if name == "network" else replace(part, **inner)
     return replace(base, **changes)

@@ -79,10 +79,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(parameters, orthogonalize(torch.stack(ahead)).unbind(), alpha=-step)
 
     def _adamw(self, group: ParameterGroup, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            if "step" not in self.state[parameter]:
-                self.state[parameter]["step"] = torch.zeros((), device=parameter.device)
-        counts: list[Tensor] = [self.state[p]["step"] for p in parameters]
+        counts = [self._state(p, "step") for p in parameters]
         torch._foreach_add_(counts, 1)
         torch._fused_adamw_(
             parameters,
@@ -103,7 +100,7 @@ class Muon(torch.optim.Optimizer):
     def _state(self, parameter: Tensor, name: str) -> Tensor:
         state = self.state[parameter]
         if name not in state:
-            state[name] = torch.zeros_like(parameter)
+            state[name] = parameter.new_zeros(()) if name == "step" else torch.zeros_like(parameter)
         value: Tensor = state[name]
         return value
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,10 +30,10 @@ from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
-from training.loop.progress import Outcome, Progress, Validator
+from training.loop.progress import Outcome, Progress, Quality, Validation, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
 from training.loop.tasks import AnyTask
-from training.loop.weight_selection import WeightSelection
+from training.loop.weight_selection import BestWeights, MovingAverage, Weights
 from training.report.progress_report import ProgressReport
 
 SNAPSHOT_EVERY_S = 60.0
@@ -70,17 +70,17 @@ class Trainer:
         workers: Workers | None = None,
     ) -> None:
         """fingerprint: of the config and the corpus, vocabulary: of the tokenizers made from it; a resumed run must
-        have both in common with the snapshot. validator: see `WeightSelection`. workers: the processes that share
-        `task`; None: this one alone."""
+        have both in common with the snapshot. validator: writes sample texts, and translates held-out sentences where
+        weights are chosen by BLEU. workers: the processes that share `task`; None: this one alone."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
         self.fingerprint, self.vocabulary = fingerprint, vocabulary
         self.workers = workers or Workers()
         self.optimizer = build_optimizer(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision, task.network, kernels_of(task))
-        self.selection = WeightSelection(
-            task, config, folder=folder, device=device, validator=validator, workers=self.workers
-        )
+        self.average = MovingAverage(task.network, config.ema_decay)
+        self.best = BestWeights(folder, config.average_best, stores=self.workers.writes)
+        self.validator = validator
         self.planner = Planner(optimizer, config)
         self.progress = Progress()
         self.reads_at_once = device.type == "cpu"  # a GPU's host would wait for it, and so reads only now and then
@@ -99,7 +99,7 @@ class Trainer:
         ended_by = self._epochs()
         self._validate()  # what was learnt since the last validation counts too
         self._save(force=True)
-        return replace(self.selection.outcome(ended_by, self.progress, self.epoch_losses), backend=self._backend())
+        return self._outcome(ended_by)
 
     def _backend(self) -> str:
         return backend_description(self.task, self.precision.format)
@@ -159,7 +159,7 @@ class Trainer:
         set_learning_rate(self.optimizer, rate)
         self.optimizer.step()
         progress.update += 1
-        self.selection.average.update(progress.update)
+        self.average.update(progress.update)
         if progress.update % LOG_EVERY_UPDATES == 0:
             self._read_updates()
             self.report.log(progress.seconds)
@@ -227,18 +227,57 @@ class Trainer:
             return
         self._read_updates()
         progress.validated = progress.update
-        validation, quality = self.selection.validate()
+        with self.average.applied():
+            validation, quality = self.workers.on_rank_0(self._measure)
         if validation is None:
             return
-        if self.selection.offer(validation, progress.update):
+        if self.best.offer(validation.cost(self.config.choose_by), progress.update, self._averaged_weights):
             progress.best_loss, progress.best_bleu, progress.best_update = *validation, progress.update
             progress.without_gain = 0
         else:
             progress.without_gain += 1
-            if self.planner.cools_down(progress):
-                self.selection.return_to_best()
+            # what came after the best weights was no gain, and the cool-down must not start from that
+            if self.planner.cools_down(progress) and (best := self.workers.on_rank_0(self.best.best)) is not None:
+                self.network.load_state_dict(best)
+                self.average.restart()
         self.report.validation(progress.update, validation.loss, progress.seconds, validation.bleu)
         self.report.samples(progress.update, quality.samples)
+
+    def _measure(self) -> tuple[Validation | None, Quality]:
+        """Of the weights as they are; None where nothing is held out."""
+        self.network.eval()
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices), torch.inference_mode():  # training's random numbers stay as they are
+            loss = self.task.validate()
+            if loss is None:
+                return None, Quality()
+            quality = self.validator() if self.validator else Quality()
+        return Validation(loss, quality.bleu), quality
+
+    def _averaged_weights(self) -> Weights:
+        """A copy of the averaged weights."""
+        with self.average.applied():
+            return {name: t.detach().clone() for name, t in self.network.state_dict().items()}
+
+    def _outcome(self, ended_by: str) -> Outcome:
+        """The best validated weights, or the mean of several where it validates better; on the process that writes."""
+        progress = self.progress
+        outcome = Outcome(self._averaged_weights(), progress, ended_by, self.epoch_losses, backend=self._backend())
+        best = self.best.best() if self.workers.writes else None
+        if best is None:
+            return outcome
+        outcome.weights, outcome.chosen = best, f"the weights of update {progress.best_update:,}"
+        outcome.validation = Validation(progress.best_loss, progress.best_bleu)
+        if len(self.best.kept) > 1:
+            mean, last = self.best.mean(), {name: t.clone() for name, t in self.network.state_dict().items()}
+            self.network.load_state_dict(mean)
+            validation, _ = self._measure()
+            self.network.load_state_dict(last)
+            if validation and validation.cost(self.config.choose_by) < self.best.kept[0][0]:
+                outcome.weights, outcome.validation = mean, validation
+                updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in self.best.kept))
+                outcome.chosen = f"the mean of the {len(self.best.kept)} best validated weights (updates {updates})"
+        return outcome
 
     def _save(self, *, force: bool = False) -> None:
         """Never weights that are nan or infinite: the snapshot before them stays."""
@@ -253,7 +292,7 @@ class Trainer:
         state = self._state()  # of all processes
         if self.workers.writes:
             snapshot.save(self.folder, state)
-            self.selection.best.sweep()
+            self.best.sweep()
         self._saved = self.progress.seconds
 
     def _state(self) -> snapshot.State:
@@ -267,8 +306,8 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "precision": self.precision.state(),
             "machine": self._machine(),
-            "average": self.selection.average.values,
-            "best": self.selection.best.kept,
+            "average": self.average.values,
+            "best": self.best.kept,
             "carried": self.task.carried(),
             "random": self.workers.gather(random_state(self.device)),
             "logged": (self.report.loss, self.report.tokens, self.report.last),
@@ -308,8 +347,8 @@ class Trainer:
             self.precision.restore(state["precision"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise TrainingError(another) from error
-        self.selection.average.values = [value.to(self.device) for value in state["average"]]
-        self.selection.best.restore(state["best"])
+        self.average.values = [value.to(self.device) for value in state["average"]]
+        self.best.restore(state["best"])
         self.task.restore(state["carried"])
         restore_random_state(state["random"], self.workers.rank, self.device)
         loss, tokens, last = (*state["logged"], None)[:3]  # an earlier version has saved only two

@@ -1,4 +1,4 @@
-"""Which weights a run keeps: averaged, validated, and the best of them chosen."""
+"""Which weights a run keeps: their moving average, and the best that were validated."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from training.config.run_config import LoopConfig
-from training.distributed.process_group import Workers
 from training.loop import snapshot
-from training.loop.progress import Outcome, Progress, Quality, Validation, Validator
-from training.loop.tasks import AnyTask
 
 Weights = dict[str, Tensor]
 
@@ -126,75 +122,3 @@ class BestWeights:
 
     def _read(self, update: int) -> Weights:
         return self._memory[update] if self.folder is None else snapshot.read(self._path(update))
-
-
-class WeightSelection:
-    """Validates the averaged weights and keeps the best. folder: of the run, or None. validator: writes sample texts,
-    and translates held-out sentences where weights are chosen by BLEU."""
-
-    def __init__(
-        self,
-        task: AnyTask,
-        config: LoopConfig,
-        *,
-        folder: Path | None,
-        device: torch.device,
-        validator: Validator | None,
-        workers: Workers,
-    ) -> None:
-        self.task, self.network, self.choose_by = task, task.network, config.choose_by
-        self.device, self.validator, self.workers = device, validator, workers
-        self.average = MovingAverage(task.network, config.ema_decay)
-        self.best = BestWeights(folder, config.average_best, stores=workers.writes)
-
-    def validate(self) -> tuple[Validation | None, Quality]:
-        """Of the averaged weights as they are; None where nothing is held out."""
-        with self.average.applied():
-            return self.workers.on_rank_0(self._measure)
-
-    def offer(self, validation: Validation, update: int) -> bool:
-        """Whether the weights that were just validated are the best so far."""
-        return self.best.offer(validation.cost(self.choose_by), update, self._averaged_weights)
-
-    def return_to_best(self) -> None:
-        """Load the best weights: what came after them was no gain, and the cool-down must not start from that."""
-        best = self.workers.on_rank_0(self.best.best)
-        if best is not None:
-            self.network.load_state_dict(best)
-            self.average.restart()
-
-    def outcome(self, ended_by: str, progress: Progress, epoch_losses: list[float]) -> Outcome:
-        """The best validated weights, or the mean of several where it validates better; on the process that writes."""
-        outcome = Outcome(self._averaged_weights(), progress, ended_by, epoch_losses)
-        if not self.workers.writes:
-            return outcome
-        best = self.best.best()
-        if best is None:
-            return outcome
-        outcome.weights, outcome.chosen = best, f"the weights of update {progress.best_update:,}"
-        outcome.validation = Validation(progress.best_loss, progress.best_bleu)
-        if len(self.best.kept) > 1:
-            mean, last = self.best.mean(), {name: t.clone() for name, t in self.network.state_dict().items()}
-            self.network.load_state_dict(mean)
-            validation, _ = self._measure()
-            self.network.load_state_dict(last)
-            if validation and validation.cost(self.choose_by) < self.best.kept[0][0]:
-                outcome.weights, outcome.validation = mean, validation
-                updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in self.best.kept))
-                outcome.chosen = f"the mean of the {len(self.best.kept)} best validated weights (updates {updates})"
-        return outcome
-
-    def _measure(self) -> tuple[Validation | None, Quality]:
-        self.network.eval()
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices), torch.inference_mode():  # training's random numbers stay as they are
-            loss = self.task.validate()
-            if loss is None:
-                return None, Quality()
-            quality = self.validator() if self.validator else Quality()
-        return Validation(loss, quality.bleu), quality
-
-    def _averaged_weights(self) -> Weights:
-        """A copy of the averaged weights."""
-        with self.average.applied():
-            return {name: t.detach().clone() for name, t in self.network.state_dict().items()}
