@@ -81,7 +81,7 @@ class ListedTokenizer(Tokenizer):
             raise IndexError(f"There is no token {token}.")
         return self.vocabulary[token]
 
-    def further(self) -> Mapping[str, Any]:
+    def further(self) -> Mapping[str, object]:
         """What else the file holds."""
         return {}
 

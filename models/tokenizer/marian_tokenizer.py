@@ -108,7 +108,7 @@ class MarianTokenizer(ListedTokenizer):
         """The language tokens of the vocabulary, such as >>deu<<."""
         return tuple(piece for piece in self.vocabulary if is_language(piece))
 
-    def further(self) -> Mapping[str, Any]:
+    def further(self) -> Mapping[str, object]:
         return {
             "added": self._added,
             "hidden": sorted(self._hidden),

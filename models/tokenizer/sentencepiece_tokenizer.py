@@ -27,13 +27,14 @@ NORMALIZED_WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
 
 class MergeChoice:
     """Parts of a word, the ranks of what two neighbours merge to (-inf: nothing), and the place of the merge that comes
-    up next. after: what follows from doing it and from leaving it out, once that was worked out."""
+    up next. done, left_out: what follows from doing it and from leaving it out, once that was worked out."""
 
-    __slots__ = ("after", "at", "parts", "ranks")
+    __slots__ = ("at", "done", "left_out", "parts", "ranks")
 
     def __init__(self, parts: list[str], ranks: list[float], at: int) -> None:
         self.parts, self.ranks, self.at = parts, ranks, at
-        self.after: list[MergeChoice | tuple[str, ...] | None] = [None, None]
+        self.done: MergeChoice | tuple[str, ...] | None = None
+        self.left_out: MergeChoice | tuple[str, ...] | None = None
 
 
 class BpeDropout:
@@ -58,17 +59,22 @@ class BpeDropout:
         if isinstance(found, MergeChoice) and len(self._forks) < MAX_CACHED:
             self._forks[word] = found
         reached = kept = 1.0 - self.share
-        left_out = False
+        while isinstance(found, MergeChoice) and drawn < reached:
+            found, reached = found.done or self._kept(found, leave_out=False), reached * kept
+        leave_out = True
         while isinstance(found, MergeChoice):
-            leave_out = generator.random() < self.share if left_out else drawn >= reached
-            left_out, reached = left_out or leave_out, reached * kept
-            found = found.after[leave_out] or self._kept(found, leave_out)
+            found = (found.left_out if leave_out else found.done) or self._kept(found, leave_out)
+            leave_out = isinstance(found, MergeChoice) and generator.random() < self.share
         return found
 
     def _kept(self, choice: MergeChoice, leave_out: bool) -> MergeChoice | tuple[str, ...]:
         after = self._after(choice, leave_out)
         if self._made < MAX_CACHED:
-            choice.after[leave_out], self._made = after, self._made + 1
+            self._made += 1
+            if leave_out:
+                choice.left_out = after
+            else:
+                choice.done = after
         return after
 
     def _after(self, choice: MergeChoice, leave_out: bool) -> MergeChoice | tuple[str, ...]:
