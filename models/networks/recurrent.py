@@ -9,7 +9,7 @@ change the network, edit this file; to change a cell or add one, edit `cells.py`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from models.exactness import Known, code_difference, difference
 from models.interface import GateShape
 from models.networks.cells import CELLS, CellKind, Step
+from models.networks.config_fields import option
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
@@ -32,23 +33,14 @@ class RecurrentConfig:
 
     vocabulary: int
     cell: CellKind = "gru"
-    embedding: int = field(default=128, metadata={"help": "width of the character embedding; 0: one-hot characters"})
-    hidden: int = field(default=256, metadata={"help": "width of the hidden state"})
+    embedding: int = option(128, "width of the character embedding; 0: one-hot characters")
+    hidden: int = option(256, "width of the hidden state")
     layers: int = 1
-    recurrent_bias: bool = field(
-        default=True, metadata={"help": "the second of PyTorch's two bias vectors, which the formulae do without"}
-    )
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "between layers, before the output and, unless that has its own, on the embedding"},
-    )
-    embedding_dropout: float | None = field(default=None, metadata={"help": "on the embedding; none: dropout"})
-    recurrent_dropout: float = field(
-        default=0.0, metadata={"help": "on the recurrent matrices (DropConnect; Merity et al. 2017)"}
-    )
-    locked_dropout: bool = field(
-        default=False, metadata={"help": "one dropout mask for all steps of a window (Gal and Ghahramani 2016)"}
-    )
+    recurrent_bias: bool = option(True, "the second of PyTorch's two bias vectors, which the formulae do without")
+    dropout: float = option(0.0, "between layers, before the output and, unless that has its own, on the embedding")
+    embedding_dropout: float | None = option(None, "on the embedding; none: dropout")
+    recurrent_dropout: float = option(0.0, "on the recurrent matrices (DropConnect; Merity et al. 2017)")
+    locked_dropout: bool = option(False, "one dropout mask for all steps of a window (Gal and Ghahramani 2016)")
 
     def __post_init__(self) -> None:
         problems = [

@@ -25,6 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.networks.config_fields import option
+
 NormPlacement = Literal["post", "pre"]
 PositionLayout = Literal["interleaved", "marian"]
 Activation = Literal["relu", "gelu", "silu"]
@@ -50,36 +52,27 @@ class TransformerConfig:
     source_vocabulary: int
     target_vocabulary: int
     pad: int = 0
-    d_model: int = field(default=512, metadata={"help": "width of every layer's input and output"})
+    d_model: int = option(512, "width of every layer's input and output")
     encoder_layers: int = 6
     decoder_layers: int = 6
-    heads: int = field(default=8, metadata={"help": "attention heads of a layer"})
-    head_width: int = field(default=64, metadata={"help": "of each head's queries, keys and values"})
-    d_ff: int = field(default=2048, metadata={"help": "width inside the feed-forward layers"})
-    norm: NormPlacement = field(
-        default="post",
-        metadata={"help": "layer norm behind each residual sum, as the paper has it, or before each layer"},
+    heads: int = option(8, "attention heads of a layer")
+    head_width: int = option(64, "of each head's queries, keys and values")
+    d_ff: int = option(2048, "width inside the feed-forward layers")
+    norm: NormPlacement = option(
+        "post", "layer norm behind each residual sum, as the paper has it, or before each layer"
     )
-    norm_epsilon: float = field(default=1e-5, metadata={"help": "in the denominator of layer norm"})
-    activation: Activation = field(default="relu", metadata={"help": "of the feed-forward layers"})
-    positions: PositionLayout = field(
-        default="interleaved", metadata={"help": "layout of the sinusoids; marian: all sines, then all cosines"}
-    )
-    scale_embedding: bool = field(
-        default=True, metadata={"help": "multiply embeddings by sqrt(d_model), as the paper does"}
-    )
-    tied: Tied = field(
-        default="none", metadata={"help": "output: target embedding = output matrix; all: source embedding, too"}
-    )
-    output_bias: bool = field(default=False, metadata={"help": "add a bias to the logits"})
-    attention_bias: bool = field(default=True, metadata={"help": "add a bias in the projections of attention"})
-    attention_scale: float | None = field(
-        default=None, metadata={"help": "factor of the attention scores; none: 1/sqrt(head_width)"}
-    )
-    embedding_dropout: float = field(default=0.1, metadata={"help": "on the sum of embedding and positions"})
-    residual_dropout: float = field(default=0.1, metadata={"help": "on what each layer adds"})
-    attention_dropout: float = field(default=0.0, metadata={"help": "on the attention weights"})
-    activation_dropout: float = field(default=0.0, metadata={"help": "on the activations of the feed-forward layers"})
+    norm_epsilon: float = option(1e-5, "in the denominator of layer norm")
+    activation: Activation = option("relu", "of the feed-forward layers")
+    positions: PositionLayout = option("interleaved", "layout of the sinusoids; marian: all sines, then all cosines")
+    scale_embedding: bool = option(True, "multiply embeddings by sqrt(d_model), as the paper does")
+    tied: Tied = option("none", "output: target embedding = output matrix; all: source embedding, too")
+    output_bias: bool = option(False, "add a bias to the logits")
+    attention_bias: bool = option(True, "add a bias in the projections of attention")
+    attention_scale: float | None = option(None, "factor of the attention scores; none: 1/sqrt(head_width)")
+    embedding_dropout: float = option(0.1, "on the sum of embedding and positions")
+    residual_dropout: float = option(0.1, "on what each layer adds")
+    attention_dropout: float = option(0.0, "on the attention weights")
+    activation_dropout: float = option(0.0, "on the activations of the feed-forward layers")
 
     def __post_init__(self) -> None:
         problems = [

@@ -12,22 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from models.networks.config_fields import option
 from training.errors import CannotStart
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-T = TypeVar("T")
 Config = TypeVar("Config", bound="TranslatorConfig | LyricsConfig")
 LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 NetworkOptions = Mapping[str, Any]
 """The fields of the network's own config but those that follow from the data."""
-
-
-def option(default: T, help: str, *, formerly: str = "") -> T:  # noqa: A002 (what argparse calls it, too)
-    """A dataclass field with its help text, and its former name where it had one."""
-    value: T = field(default=default, metadata={"help": help, "formerly": formerly})
-    return value
 
 
 def raise_all(problems: Iterable[str]) -> None:
