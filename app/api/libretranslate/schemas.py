@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Annotated, ClassVar, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     InstanceOf,
@@ -26,6 +27,7 @@ from app.api.field_types import (
     describe_value,
     doc,
     field_error,
+    not_empty,
     parse_bool,
     parse_number,
     quotable,
@@ -41,22 +43,23 @@ MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
 _GLOSSARY_TAKES = 'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id.'
 
+LanguageCode = Annotated[
+    EncodableText,
+    not_empty("send a language code as GET /languages lists them.", blank=True),
+    AfterValidator(str.strip),
+]
+Count = Annotated[int, BeforeValidator(parse_number)]
+Flag = Annotated[bool, BeforeValidator(parse_bool)]
+
 
 class Texts(RequestFields):
     """One text, or several at once."""
 
     charged_fields: ClassVar[tuple[str, ...]] = ("q",)
 
-    q: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
+    q: Annotated[str | list[str], BeforeValidator(check_texts), not_empty("send a text or a list of texts.")] = doc(
         "The text, or a list of texts.", "Ich möchte ein Bier"
     )
-
-    @field_validator("q")
-    @classmethod
-    def _something(cls, value: str | list[str]) -> str | list[str]:
-        if not value:
-            raise field_error("is empty; send a text or a list of texts.")
-        return value
 
     @property
     def texts(self) -> list[str]:
@@ -67,12 +70,12 @@ class TranslationFields(RequestFields):
     """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
     digits, true and false their names, and an object its JSON."""
 
-    source: EncodableText = doc(
+    source: LanguageCode = doc(
         'Language code of the text, in any case, or "auto" to detect it among the languages that have'
         " a model for this target.",
         "de",
     )
-    target: EncodableText = doc("Language code to translate to, in any case.", "en")
+    target: LanguageCode = doc("Language code to translate to, in any case.", "en")
     format: TextFormat = doc(
         '"text", or "html": tags stay as they are, and what stands between them is translated.', "text", default="text"
     )
@@ -108,10 +111,10 @@ class TranslationFields(RequestFields):
         default=None,
         ge=1,
     )
-    no_repeat_ngram_size: Annotated[int, BeforeValidator(parse_number)] = doc(
+    no_repeat_ngram_size: Count = doc(
         "No run of so many tokens comes twice in the translation of one sentence; 0: off.", 0, default=0, ge=0, le=100
     )
-    split: Annotated[bool, BeforeValidator(parse_bool)] = doc(
+    split: Flag = doc(
         "Translate sentence by sentence; false: only what is too long for the model is split.", True, default=True
     )
 
@@ -123,13 +126,6 @@ class TranslationFields(RequestFields):
             max_new_tokens=self.max_new_tokens,
             no_repeat_ngram_size=self.no_repeat_ngram_size,
         )
-
-    @field_validator("source", "target")
-    @classmethod
-    def _code(cls, value: str) -> str:
-        if not value.strip():
-            raise field_error("is empty; send a language code as GET /languages lists them.")
-        return value.strip()
 
     @field_validator("glossary", mode="before")
     @classmethod
@@ -180,13 +176,11 @@ _TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a
 class TranslateRequest(TranslationFields, Texts):
     """One text, or several at once; each is translated, and its language detected, on its own."""
 
-    alternatives: Annotated[int, BeforeValidator(parse_number)] = doc(
-        "How many further translations of each text to return.", 0, default=0, ge=0
-    )
+    alternatives: Count = doc("How many further translations of each text to return.", 0, default=0, ge=0)
     prefix: EncodableText = doc(
         "What the translation begins with, word for word; for a single text.", "I would like", default=""
     )
-    stream: Annotated[bool, BeforeValidator(parse_bool)] = doc(
+    stream: Flag = doc(
         "Send the translation as server-sent events while it is found; for a single text.", False, default=False
     )
     wanted: frozenset[TranslationDetail] = doc(
