@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from app.documents.document_reader import FormattedDocument, TextPiece
@@ -105,14 +106,9 @@ def _paragraph_pieces(container: Element) -> Iterator[TextPiece[Element]]:
 
 def _split_run(run: Element) -> None:
     """Into runs of either text alone or one other thing, all formatted as the run was."""
-    properties = run.find(_RUN_PROPERTIES)
-    kinds = [child.tag in _TEXTS for child in run if child is not properties]
-    if len(kinds) < 2 or all(kinds):
-        return
-    current, was_text = run, None
-    for child in [child for child in run if child is not properties]:
-        is_text = child.tag in _TEXTS
-        if was_text is not None and not (was_text and is_text):
+    properties, current = run.find(_RUN_PROPERTIES), run
+    for before, child in pairwise([child for child in run if child is not properties]):
+        if before.tag not in _TEXTS or child.tag not in _TEXTS:
             new = run.makeelement(run.tag, dict(run.attrib), nsmap=run.nsmap)
             if properties is not None:
                 new.append(copy.deepcopy(properties))
@@ -120,7 +116,6 @@ def _split_run(run: Element) -> None:
             current = new
         if current is not run:
             current.append(child)
-        was_text = is_text
 
 
 def _merge_equal_runs(container: Element) -> None:
@@ -139,9 +134,8 @@ def _merge_equal_runs(container: Element) -> None:
 
 
 def _is_text_run(run: Element) -> bool:
-    return any(child.tag in _TEXTS for child in run) and all(
-        child.tag in _TEXTS or child.tag in _PROPERTIES for child in run
-    )
+    tags = {child.tag for child in run} - _PROPERTIES
+    return bool(tags) and tags <= _TEXTS
 
 
 def _formatting(run: Element) -> bytes:

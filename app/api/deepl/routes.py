@@ -177,11 +177,7 @@ async def deepl_languages(
     summary="Characters used (DeepL)",
     responses=deepl_errors(),
 )
-@router.get(
-    "/v2/usage",
-    summary="Characters used (DeepL)",
-    responses=deepl_errors(),
-)
+@router.get("/v2/usage", summary="Characters used (DeepL)", responses=deepl_errors())
 async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUsage:
     """What this key had translated, and its quota."""
     used, limit = await services.usage.of(caller_of(request), services.access)

@@ -240,9 +240,8 @@ class ChoiceToken(NamedTuple):
 def top_logprobs(top: Iterable[tuple[str, float]], text: str, logprob: float) -> dict[str, float]:
     """The likeliest tokens of one place by their texts, and the token that came; of equal texts the likelier one."""
     logprobs: dict[str, float] = {}
-    for candidate, value in top:
+    for candidate, value in (*top, (text, logprob)):
         logprobs.setdefault(candidate, clip_nats(value))
-    logprobs.setdefault(text, clip_nats(logprob))
     return logprobs
 
 
