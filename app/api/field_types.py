@@ -171,13 +171,15 @@ KeyField = Annotated[
 PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
 
 
-def check_texts(value: object) -> object:
+def check_texts(value: object, takes: str = "a text or a list of texts") -> str | list[str]:
     """One text or a list of texts, checked before pydantic tries the union, whose errors name each branch."""
-    items = value if isinstance(value, list) else [value]
-    for item in items:
+    if isinstance(value, str):
+        return check_encodable(value)
+    if not isinstance(value, list):
+        raise field_error(f"is {describe_value(value)}; it takes {takes}.")
+    for item in value:
         if not isinstance(item, str):
-            inside = "holds" if isinstance(value, list) else "is"
-            raise field_error(f"{inside} {describe_value(item)}; it takes a text or a list of texts.")
+            raise field_error(f"holds {describe_value(item)}; it takes {takes}.")
         check_encodable(item)
     return value
 

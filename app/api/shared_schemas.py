@@ -10,8 +10,16 @@ from pydantic import BaseModel
 from app.api.field_types import doc, example_of
 from app.engine.interface import TokenExpectation, Usage
 from app.engine.output.text_stream import WrittenToken
+from models.decoding.options import DecodingOptions
 
 NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within 1e-4
+
+
+def decoding_options(request: BaseModel, **changes: float | None) -> DecodingOptions:
+    """Every option that the request has as a field of the same name, and `changes`."""
+    options = {name: value for name, value in request if name in DecodingOptions.__dataclass_fields__}
+    options.update(changes)
+    return DecodingOptions(**options)
 
 
 class Likely(BaseModel):

@@ -10,15 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo,
 
 from app.api.document_jobs import DocumentJob
 from app.api.errors import ErrorAnswer
-from app.api.field_types import (
-    EncodableText,
-    NonBlankText,
-    RequestFields,
-    check_encodable,
-    describe_value,
-    doc,
-    field_error,
-)
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, check_texts, doc, example_of, field_error
 from app.api.libretranslate.schemas import OneFile
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
@@ -50,14 +42,8 @@ class DeepLError(BaseModel):
 
 def check_text_list(value: object) -> list[str]:
     """A list of texts, or one text, as a form with one and old clients send it."""
-    items: object = [value] if isinstance(value, str) else value
-    if not isinstance(items, list):
-        raise field_error(f"is {describe_value(value)}; it takes a list of texts.")
-    for item in items:
-        if not isinstance(item, str):
-            raise field_error(f"holds {describe_value(item)}; it takes a list of texts.")
-        check_encodable(item)
-    return items
+    texts = check_texts(value, "a list of texts")
+    return [texts] if isinstance(texts, str) else texts
 
 
 def _parse_names(value: object) -> list[str]:
@@ -324,7 +310,7 @@ class DeepLMultilingualChange(RequestFields):
     name: EncodableText | None = doc("What to call it from now on.", "Inn", default=None)
     dictionaries: list[DeepLDictionary] = doc(
         "Terms that are there are changed, new ones are added, the others stay.",
-        [{"source_lang": "de", "target_lang": "en", "entries": "Wirt\thost", "entries_format": "tsv"}],
+        [example_of(DeepLDictionary, entries="Wirt\thost")],
         default_factory=list,
     )
 
@@ -350,11 +336,7 @@ class DeepLMultilingualRequest(DeepLMultilingualChange):
     """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
 
     name: EncodableText = doc("What to call it.", "Pub")
-    dictionaries: list[DeepLDictionary] = doc(
-        "One for each pair.",
-        [{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}],
-        min_length=1,
-    )
+    dictionaries: list[DeepLDictionary] = doc("One for each pair.", [example_of(DeepLDictionary)], min_length=1)
 
 
 class DeepLDictionaryInfo(BaseModel):
@@ -400,9 +382,7 @@ class DeepLMultilingual(BaseModel):
 
     glossary_id: str = doc("Its id.", "559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2")
     name: str = doc("Its name.", "Pub")
-    dictionaries: list[DeepLDictionaryInfo] = doc(
-        "One for each pair.", [{"source_lang": "de", "target_lang": "en", "entry_count": 1}]
-    )
+    dictionaries: list[DeepLDictionaryInfo] = doc("One for each pair.", [example_of(DeepLDictionaryInfo)])
     creation_time: str = doc("When it was made.", "2026-11-22T12:00:00.000000Z")
 
     @classmethod
@@ -424,9 +404,7 @@ class DeepLMultilinguals(BaseModel):
 class DeepLEntries(BaseModel):
     """The terms of one pair."""
 
-    dictionaries: list[DeepLDictionary] = doc(
-        "One.", [{"source_lang": "de", "target_lang": "en", "entries": "Bier\tale", "entries_format": "tsv"}]
-    )
+    dictionaries: list[DeepLDictionary] = doc("One.", [example_of(DeepLDictionary)])
 
 
 class DeepLPair(BaseModel):
@@ -439,7 +417,7 @@ class DeepLPair(BaseModel):
 class DeepLPairs(BaseModel):
     """What glossaries can be for."""
 
-    supported_languages: list[DeepLPair] = doc("Every loaded pair.", [{"source_lang": "de", "target_lang": "en"}])
+    supported_languages: list[DeepLPair] = doc("Every loaded pair.", [example_of(DeepLPair)])
 
 
 def _creation_time(glossary: Glossary) -> str:

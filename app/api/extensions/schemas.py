@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from app.api.deepl.schemas import check_text_list
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, field_error
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, field_error
 
 Texts = Annotated[list[str], BeforeValidator(check_text_list)]
 Target = NonBlankText
@@ -41,9 +41,7 @@ class ImmeTranslation(BaseModel):
 class ImmeAnswer(BaseModel):
     """In the order of the texts."""
 
-    translations: list[ImmeTranslation] = doc(
-        "One for each text.", [{"detected_source_lang": "de", "text": "I want a beer"}]
-    )
+    translations: list[ImmeTranslation] = doc("One for each text.", [example_of(ImmeTranslation)])
 
 
 class KissRequest(RequestFields):
@@ -75,9 +73,7 @@ class KissAnswer(BaseModel):
 
     text: str | None = doc("The translation.", "I want a beer", default=None)
     src: str | None = doc("What the text was taken for, or `from`.", "de", default=None)
-    translations: list[KissTranslation] | None = doc(
-        "One for each text.", [{"text": "I want a beer", "src": "de"}], default=None
-    )
+    translations: list[KissTranslation] | None = doc("One for each text.", [example_of(KissTranslation)], default=None)
 
 
 class HcfyRequest(RequestFields):

@@ -10,6 +10,7 @@ from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.generation.schemas import GenerateAnswer, GenerateDone, GenerateRequest
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
+from app.api.shared_schemas import decoding_options
 from app.engine.interface import GenerationRequest
 
 router = APIRouter(tags=["Generate"], route_class=ApiRoute)
@@ -46,10 +47,10 @@ async def generate(body: GenerateRequest, request: Request, services: ServicesDe
     limits = services.limits
     limits.check_texts([body.prompt], "prompt")
     limits.check_samples(body.n)
-    max_new_tokens = body.max_new_tokens
     if "max_new_tokens" in body.model_fields_set:
-        limits.check_new_tokens(max_new_tokens)
-    decoding = body.decoding(min(max_new_tokens, limits.max_new_tokens))  # the default may lie above the limit
+        limits.check_new_tokens(body.max_new_tokens)
+    max_new_tokens = min(body.max_new_tokens, limits.max_new_tokens)  # the default may lie above the limit
+    decoding = decoding_options(body, max_new_tokens=max_new_tokens)
     job = GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)
     if body.stream:
         opened, write_timeout_s = services.engine.stream_generation(job), limits.request_timeout_s

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
 from app.api.field_types import EncodableText, ModelName, RequestFields, check_texts, describe_value, doc, field_error
 from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer
 from app.engine.interface import Continuation, FinishReason, GenerationResult
-from models.decoding.options import DecodingOptions
 
 LARGEST_SEED = 2**63 - 1
 _LOWEST_TEMPERATURE = 0.01  # below it logits / temperature leaves the range of the narrower number formats
 _MAX_STOPS, _MAX_STOP_CHARACTERS = 16, 256
 TopP = Annotated[
-    float,
-    doc("Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, gt=0, le=1),
+    float, doc("Sample among the likeliest tokens that together have this probability; 1 is off.", 1.0, gt=0, le=1)
+]
+Temperature = Annotated[
+    float, doc("0 always takes the likeliest token (greedy); 1 samples the model's own distribution.", ge=0, le=10)
 ]
 Seed = Annotated[
     int | None,
@@ -68,13 +69,7 @@ class GenerateRequest(Sampling):
 
     prompt: EncodableText = doc("The text to continue.", "分开")
     max_new_tokens: int = doc("Most tokens to write.", 100, default=100, ge=1)
-    temperature: float = doc(
-        "0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
-        0.8,
-        default=0.8,
-        ge=0,
-        le=10,
-    )
+    temperature: Temperature = Field(0.8, examples=[0.8])
     top_k: int = doc("Sample among the k likeliest tokens; 0 is off.", 40, default=0, ge=0, le=1_000_000)
     top_p: TopP = 1.0
     seed: Seed = None
@@ -99,16 +94,6 @@ class GenerateRequest(Sampling):
         False,
         default=False,
     )
-
-    def decoding(self, max_new_tokens: int) -> DecodingOptions:
-        return DecodingOptions(
-            max_new_tokens=max_new_tokens,
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            seed=self.seed,
-            logprobs=self.logprobs,
-        )
 
     @field_validator("prompt")
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator
 
 from app.api.deepl.schemas import check_text_list
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of
 
 Queries = Annotated[list[str], BeforeValidator(check_text_list)]
 _STATUS_NAMES = {
@@ -61,7 +61,7 @@ class GoogleTranslations(BaseModel):
 class GoogleTranslateAnswer(BaseModel):
     """As Google answers."""
 
-    data: GoogleTranslations = doc("The translations.", {"translations": [{"translatedText": "I want a beer"}]})
+    data: GoogleTranslations = doc("The translations.", example_of(GoogleTranslations))
 
 
 class GoogleDetection(BaseModel):
@@ -75,17 +75,13 @@ class GoogleDetection(BaseModel):
 class GoogleDetections(BaseModel):
     """In the order of the texts."""
 
-    detections: list[list[GoogleDetection]] = doc(
-        "A list of one for each text.", [[{"language": "de", "confidence": 0.99, "isReliable": False}]]
-    )
+    detections: list[list[GoogleDetection]] = doc("A list of one for each text.", [[example_of(GoogleDetection)]])
 
 
 class GoogleDetectAnswer(BaseModel):
     """As Google answers."""
 
-    data: GoogleDetections = doc(
-        "The detections.", {"detections": [[{"language": "de", "confidence": 0.99, "isReliable": False}]]}
-    )
+    data: GoogleDetections = doc("The detections.", example_of(GoogleDetections))
 
 
 class GoogleLanguage(BaseModel):
@@ -104,7 +100,7 @@ class GoogleLanguages(BaseModel):
 class GoogleLanguagesAnswer(BaseModel):
     """As Google answers."""
 
-    data: GoogleLanguages = doc("The languages.", {"languages": [{"language": "de"}]})
+    data: GoogleLanguages = doc("The languages.", example_of(GoogleLanguages))
 
 
 class GoogleFault(BaseModel):

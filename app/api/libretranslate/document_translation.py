@@ -15,6 +15,7 @@ from app.api.field_types import quotable
 from app.api.language_pairs import Pair, find_glossaries, find_pairs
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.services import Services
+from app.api.shared_schemas import decoding_options
 from app.documents.text_files import decode_text
 from app.engine.interface import TranslationOptions
 from app.errors import InvalidRequest, Overloaded
@@ -86,7 +87,7 @@ class DocumentTranslator:
             (pair,), _ = await find_pairs([sample], body.source, body.target, self._services, text_format)
             self._pair_and_glossary = pair, await self._find_glossary(pair)
         pair, glossary = self._pair_and_glossary
-        options = TranslationOptions(*pair, body.model, decoding=body.decoding)
+        options = TranslationOptions(*pair, body.model, decoding=decoding_options(body))
         translations: list[str] = []
         waited_s = 0.0
         for batch in _split_batches(texts):

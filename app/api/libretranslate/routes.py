@@ -35,6 +35,7 @@ from app.api.libretranslate.schemas import (
 from app.api.request_body import MULTIPART, URLENCODED, Fields, also_takes
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
+from app.api.shared_schemas import decoding_options
 from app.engine.interface import TranslationOptions
 from app.errors import EngineUnavailable, InvalidRequest
 from app.storage.suggestion_store import Suggestion, SuggestionsFull
@@ -97,8 +98,9 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     limits.check_search(body.beam_size, body.max_new_tokens)
     pairs, detections = await find_pairs(texts, body.source, body.target, services, body.format)
     terms = await find_glossaries(body.glossary, pairs, owner_of(request), services)
+    decoding = decoding_options(body)
     options = {
-        pair: TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, body.decoding)
+        pair: TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, decoding)
         for pair in set(pairs)
     }
     jobs = [

@@ -26,6 +26,7 @@ from app.api.field_types import (
     check_texts,
     describe_value,
     doc,
+    example_of,
     field_error,
     not_empty,
     parse_bool,
@@ -37,7 +38,6 @@ from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer, round_nats
 from app.engine.interface import AlignedWord, FinishReason, TranslationDetail
 from app.text.language_detection import Detection
 from app.translation import TextFormat, TranslatedText
-from models.decoding.options import DecodingOptions
 
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
@@ -118,15 +118,6 @@ class TranslationFields(RequestFields):
         "Translate sentence by sentence; false: only what is too long for the model is split.", True, default=True
     )
 
-    @property
-    def decoding(self) -> DecodingOptions:
-        return DecodingOptions(
-            beam_size=self.beam_size,
-            length_penalty=self.length_penalty,
-            max_new_tokens=self.max_new_tokens,
-            no_repeat_ngram_size=self.no_repeat_ngram_size,
-        )
-
     @field_validator("glossary", mode="before")
     @classmethod
     def _terms(cls, value: object) -> object:
@@ -169,7 +160,6 @@ _ONE_TEXT = {
     "prefix": 'begins a translation, but "q" is a list; send its texts one at a time, or leave it out.',
     "stream": 'is true, but "q" is a list; stream one text at a time, or leave "stream" out.',
 }
-_ALIGNED = {"target_start": 7, "target_end": 11, "source_start": 15, "source_end": 19, "weight": 0.91}
 _TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a beer", "logprob": -0.05}]
 
 
@@ -245,7 +235,7 @@ class TranslateAnswer(BaseModel):
         "The translation; white space alone comes back as it is.", "I want a beer"
     )
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = doc(  # noqa: N815
-        'Only for `source` "auto": what each text was taken for.', {"confidence": 99.9, "language": "de"}, default=None
+        'Only for `source` "auto": what each text was taken for.', example_of(DetectedLanguage), default=None
     )
     alternatives: list[str] | list[list[str]] | None = doc(
         "Only for `alternatives` above 0: further translations, best first, perhaps fewer than asked for.",
@@ -269,7 +259,7 @@ class TranslateAnswer(BaseModel):
     )
     alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = doc(
         'Only for "alignment" in `return`: the words of the translation, with what each was read from.',
-        [_ALIGNED],
+        [example_of(AlignedWordAnswer)],
         default=None,
     )
 

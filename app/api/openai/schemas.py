@@ -9,12 +9,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from app.api.errors import ErrorAnswer
-from app.api.field_types import ModelName, RequestFields, check_encodable, check_texts, describe_value, doc, field_error
-from app.api.generation.schemas import Sampling, Seed, TopP
-from app.api.shared_schemas import round_nats
+from app.api.field_types import (
+    ModelName,
+    RequestFields,
+    check_encodable,
+    check_texts,
+    describe_value,
+    doc,
+    example_of,
+    field_error,
+)
+from app.api.generation.schemas import Sampling, Seed, Temperature, TopP
+from app.api.shared_schemas import decoding_options, round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
 from app.engine.output.text_stream import WrittenToken
 from models.decoding.options import DecodingOptions
@@ -114,13 +123,7 @@ class CompletionRequest(_NullableFields, Sampling):
     )
     echo: bool = doc("Begin each text with its prompt.", False, default=False)
     max_tokens: int = doc("Most tokens to write; 0 only with `echo`.", 16, default=16, ge=0, validate_default=True)
-    temperature: float = doc(
-        "0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
-        1.0,
-        default=1.0,
-        ge=0,
-        le=10,
-    )
+    temperature: Temperature = Field(1.0, examples=[1.0])
     top_p: TopP = 1.0
     top_k: int = doc("Sample among the k likeliest tokens; 0 and -1: off.", 40, default=0, ge=-1, le=1_000_000)
     min_p: float = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
@@ -164,18 +167,12 @@ class CompletionRequest(_NullableFields, Sampling):
         return self.prompt
 
     def decoding(self, max_new_tokens: int) -> DecodingOptions:
-        return DecodingOptions(
+        return decoding_options(
+            self,
             max_new_tokens=max(1, max_new_tokens),  # 0: the prompt alone is returned, and nothing decoded
-            temperature=self.temperature,
             top_k=max(0, self.top_k),
-            top_p=self.top_p,
-            seed=self.seed,
             logprobs=self.logprobs is not None or self.counting,  # with its tokens a growing text can be counted
             top_logprobs=self.logprobs or 0,
-            presence_penalty=self.presence_penalty,
-            frequency_penalty=self.frequency_penalty,
-            repetition_penalty=self.repetition_penalty,
-            no_repeat_ngram_size=self.no_repeat_ngram_size,
         )
 
     @property
@@ -333,16 +330,8 @@ class CompletionAnswer(BaseModel):
         " writes the same text.",
         "lyrics-zh@1",
     )
-    choices: list[CompletionChoice] = doc(
-        "n for each prompt, in order.",
-        [{"index": 0, "text": "后的街道", "logprobs": None, "finish_reason": "length", "stop_reason": None, "seed": 7}],
-    )
-    usage: CompletionUsage = doc(
-        "What was read and written.", {"prompt_tokens": 2, "completion_tokens": 16, "total_tokens": 18}
-    )
-
-
-_MODEL = {"id": "lyrics-zh", "object": "model", "created": 1795324329, "owned_by": "parlance", "max_model_len": 1024}
+    choices: list[CompletionChoice] = doc("n for each prompt, in order.", [example_of(CompletionChoice)])
+    usage: CompletionUsage = doc("What was read and written.", example_of(CompletionUsage))
 
 
 class OpenAIModel(BaseModel):
@@ -363,7 +352,7 @@ class OpenAIModels(BaseModel):
     """All of them."""
 
     object: Literal["list"] = doc('Always "list".', "list", default="list")
-    data: list[OpenAIModel] = doc("The lyricists that are loaded.", [_MODEL])
+    data: list[OpenAIModel] = doc("The lyricists that are loaded.", [example_of(OpenAIModel)])
 
 
 class OpenAIError(BaseModel):
@@ -382,15 +371,7 @@ class OpenAIError(BaseModel):
 class OpenAIErrorAnswer(BaseModel):
     """The body of every error under /v1."""
 
-    error: OpenAIError = doc(
-        "What went wrong.",
-        {
-            "message": '"n" is 17; this server takes at most 16.',
-            "type": "invalid_request_error",
-            "param": "n",
-            "code": "invalid_value",
-        },
-    )
+    error: OpenAIError = doc("What went wrong.", example_of(OpenAIError))
 
     @classmethod
     def from_error(cls, status: int, error: ErrorAnswer) -> Self:
