@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import sacrebleu
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.interface import EngineSettings, TranslationOptions
-from app.translation import TextRequest, TranslatedText
+from app.engine.interface import EngineSettings, TranslationOptions, TranslationResult
+from app.translation import TextRequest
 from app.translation.text_translator import Translator
 from benchmarks.fidelity_terms import holds, terms
 from benchmarks.fidelity_texts import Page, layout, layout_text, seen
@@ -85,8 +85,8 @@ async def translating(checkpoint: Path) -> Any:
             await pool.stop()
 
 
-async def translated(setting: Setting, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
-    found: list[TranslatedText] = []
+async def translated(setting: Setting, jobs: Sequence[TextRequest]) -> list[TranslationResult]:
+    found: list[TranslationResult] = []
     for start in range(0, len(jobs), AT_ONCE):
         found += await setting.translator.translate(jobs[start : start + AT_ONCE])
     return found

@@ -14,11 +14,11 @@ from starlette.concurrency import run_in_threadpool
 from app.api.event_stream import while_connected
 from app.api.field_types import quotable
 from app.api.services import Services
-from app.engine.interface import Engine, TranslationOptions
+from app.engine.interface import Engine, TranslationOptions, TranslationResult
 from app.errors import EngineError, EngineUnavailable, UnknownPair
 from app.text.language_codes import base_language, closest_codes
 from app.text.language_detection import Detection
-from app.translation import TextFormat, TextRequest, TranslatedText
+from app.translation import TextFormat, TextRequest
 
 _NAMED_PAIRS = 20
 _MARKUP = re.compile(r"(<[^<>]*>)")
@@ -184,7 +184,7 @@ async def translate_texts(
     text_format: TextFormat | None = None,
     glossary: Mapping[str, str] | None = None,
     split: bool = True,
-) -> list[TranslatedText]:
+) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
     jobs = {
         index: TextRequest(
@@ -199,13 +199,13 @@ async def translate_texts(
     }
     answers = await while_connected(request, services.translator.translate(list(jobs.values())))
     by_index = dict(zip(jobs, answers, strict=True))
-    translations = [by_index.get(index, TranslatedText(text)) for index, text in enumerate(texts)]
+    translations = [by_index.get(index, TranslationResult(text)) for index, text in enumerate(texts)]
     if text_format is None:
         translations = [_unescape(*each) for each in zip(texts, translations, strict=True)]
     return translations
 
 
-def _unescape(text: str, translation: TranslatedText) -> TranslatedText:
+def _unescape(text: str, translation: TranslationResult) -> TranslationResult:
     """A text with tags was translated as HTML, which writes & as &amp;; a client that writes & gets & back."""
     if _REFERENCE.search(text) or "&" not in translation.text or guess_format(text) == "text":
         return translation

@@ -257,9 +257,9 @@ class TranslationResult:
     power of the length penalty. tokens: whose texts join to the text. Both and alignment None: not asked for."""
 
     text: str
-    alternatives: tuple[str, ...]
-    finish_reason: FinishReason
-    model: str
+    alternatives: tuple[str, ...] = ()
+    finish_reason: FinishReason = "stop"
+    model: str = ""
     usage: Usage = Usage()
     scores: tuple[float, ...] | None = None
     tokens: tuple[WrittenToken, ...] | None = None

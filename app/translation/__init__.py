@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.engine.interface import AlignedWord, FinishReason, TranslationOptions, Usage
-from app.engine.output.text_stream import WrittenToken
+from app.engine.interface import TranslationOptions
 
-NO_USAGE = Usage()
 TextFormat = Literal["text", "html"]
 
 
@@ -28,19 +26,3 @@ class TextRequest:
     format: TextFormat = "text"
     glossary: Mapping[str, str] = field(default_factory=dict)
     split: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class TranslatedText:
-    """The whole text, with everything around its sentences as it was. finish_reason: the worst of its sentences'
-    ("repetition", then "length", then "stop"). scores: of the text and of each alternative, the mean of its sentences'.
-    Spans of the alignment count code points of the whole texts. model: "" where no model was asked."""
-
-    text: str
-    alternatives: tuple[str, ...] = ()
-    finish_reason: FinishReason = "stop"
-    model: str = ""
-    usage: Usage = NO_USAGE
-    scores: tuple[float, ...] | None = None
-    tokens: tuple[WrittenToken, ...] | None = None
-    alignment: tuple[AlignedWord, ...] | None = None

@@ -12,9 +12,10 @@ from functools import partial
 from typing import TypeVar
 
 from app.engine.interface import AlignedWord, Engine, ModelInfo, TranslationRequest, TranslationResult, Usage
-from app.errors import InvalidRequest, Overloaded, TextTooLong
+from app.errors import EngineError, InvalidRequest, Overloaded, TextTooLong
 from app.translation.repair.text_edits import without_invented_layout
 
+R = TypeVar("R")
 T = TypeVar("T")
 # Model, its version and the request: compared by value, so that no two requests are mistaken for each other.
 CacheKey = tuple[str, int, TranslationRequest]
@@ -80,7 +81,7 @@ class CachedEngine:
         """In the order of the requests."""
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
         if len(requests) == 1 and not self._cache.max_bytes:
-            (result,) = await _retried_while_overloaded(partial(self._engine.translate, requests), deadline)
+            (result,) = await retried_while_overloaded(partial(self._engine.translate, requests), deadline)
             return [without_invented_layout(result, requests[0].options.prefix)]
         results: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(requests), _LOOKUPS_PER_TURN):
@@ -89,7 +90,7 @@ class CachedEngine:
                 await asyncio.sleep(0)
         for group in _groups([request for request, result in results.items() if result is None]):
             models = [self._model(request) for request in group]
-            group_results = await _retried_while_overloaded(partial(self._engine.translate, group), deadline)
+            group_results = await retried_while_overloaded(partial(self._engine.translate, group), deadline)
             deadline = time.monotonic() + _ROOM_WAIT_S
             for request, model, written in zip(group, models, group_results, strict=True):
                 result = without_invented_layout(written, request.options.prefix)
@@ -114,15 +115,11 @@ class CachedEngine:
 
     async def translated_or_none(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult | None]:
         """None for requests whose required terms the model has no tokens for."""
-        try:
-            return list(await self.translate(requests, patient=True))
-        except InvalidRequest as refusal:
-            if refusal.field != _GLOSSARY_FIELD:
-                raise
-            if len(requests) == 1:
-                return [None]
-        half = len(requests) // 2
-        return [*await self.translated_or_none(requests[:half]), *await self.translated_or_none(requests[half:])]
+        return await _each_or_none(
+            requests,
+            lambda part: self.translate(part, patient=True),
+            lambda error: isinstance(error, InvalidRequest) and error.field == _GLOSSARY_FIELD,
+        )
 
     async def aligned(
         self, requests: Sequence[TranslationRequest], translations: Sequence[TranslationResult]
@@ -137,23 +134,34 @@ class CachedEngine:
             for start in range(0, len(numbers), _PAIRS_PER_ALIGNMENT):
                 group = numbers[start : start + _PAIRS_PER_ALIGNMENT]
                 pairs = [(requests[number].text, translations[number].text) for number in group]
-                for number, alignment in zip(group, await self._alignments(model, pairs), strict=True):
+                alignments = await _each_or_none(
+                    pairs, partial(self._align, model), lambda error: isinstance(error, TextTooLong)
+                )
+                for number, alignment in zip(group, alignments, strict=True):
                     if alignment is not None:
                         results[number] = replace(translations[number], alignment=alignment)
         return results
 
-    async def _alignments(
-        self, model: ModelKey, pairs: Sequence[tuple[str, str]]
-    ) -> list[tuple[AlignedWord, ...] | None]:
-        """None for a pair that is longer than the model reads."""
-        try:
-            deadline = time.monotonic() + _ROOM_WAIT_S
-            return list(await _retried_while_overloaded(partial(self._engine.align, *model, pairs), deadline))
-        except TextTooLong:
-            if len(pairs) == 1:
-                return [None]
-        half = len(pairs) // 2
-        return [*await self._alignments(model, pairs[:half]), *await self._alignments(model, pairs[half:])]
+    async def _align(self, model: ModelKey, pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[AlignedWord, ...]]:
+        return await retried_while_overloaded(
+            partial(self._engine.align, *model, pairs), time.monotonic() + _ROOM_WAIT_S
+        )
+
+
+async def _each_or_none(
+    items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[Sequence[T]]], refuses: Callable[[EngineError], bool]
+) -> list[T | None]:
+    """The result of each item; None of an item that is refused, which calls for halves of the items find."""
+    try:
+        return list(await call(items))
+    except EngineError as error:
+        if not refuses(error):
+            raise
+    if len(items) == 1:
+        return [None]
+    half = len(items) // 2
+    first = await _each_or_none(items[:half], call, refuses)
+    return first + await _each_or_none(items[half:], call, refuses)
 
 
 async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:
@@ -161,7 +169,7 @@ async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:
     return work() if characters <= _THREAD_CHARACTERS else await asyncio.to_thread(work)
 
 
-async def _retried_while_overloaded(call: Callable[[], Awaitable[T]], deadline: float) -> T:
+async def retried_while_overloaded(call: Callable[[], Awaitable[T]], deadline: float) -> T:
     """Repeats the call while the engine is overloaded, until `deadline`; 0: does not repeat it."""
     pause = 0.05
     while True:

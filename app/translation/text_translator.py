@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from app.engine.interface import Engine, TranslationOptions, TranslationResult
 from app.engine.output.text_stream import ShowText, TextStream
-from app.errors import Overloaded, TextTooLong
+from app.errors import TextTooLong
 from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
-from app.translation import TextRequest, TranslatedText
+from app.translation import TextRequest
 from app.translation.assemble import assembled, total_usage, worst_finish_reason
-from app.translation.cached_engine import CachedEngine, ModelKey, TranslationCache, in_thread_if_long
+from app.translation.cached_engine import (
+    CachedEngine,
+    ModelKey,
+    TranslationCache,
+    in_thread_if_long,
+    retried_while_overloaded,
+)
 from app.translation.prepare import (
     PreparedSentence,
     SegmentedText,
@@ -30,12 +37,12 @@ from app.translation.prepare import (
 from app.translation.repair.sentence_repair import or_source_text, translated_with_repair
 from app.translation.repair.text_edits import LayoutFilter, without_invented_layout
 
-TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslatedText]]]
+TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslationResult]]]
 
 _MAX_HALVINGS = 2  # of a sentence whose translation did not end
 _SHORT_CHARACTERS = 60  # the model has room for a sentence of so few: its translation repeats itself
 _CONCURRENT_SENTENCES = 16  # as many as the default slots hold with beams of 4
-_MAX_STREAM_PAUSE_S = 30
+_STREAM_WAIT_S = 50.0  # for a sentence behind the first, since the text before it is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +53,18 @@ class PreparedText:
     segmented: SegmentedText
     sentences: list[PreparedSentence]
 
-    def assembled(self, translations: Sequence[TranslationResult]) -> TranslatedText:
+    def assembled(self, translations: Sequence[TranslationResult]) -> TranslationResult:
         options = self.request.options
         if self.segmented.whole:
             (result,) = translations
         else:
             result = assembled(self.segmented, translations, options.target_language)
-        return TranslatedText(
-            result.text,
-            result.alternatives[: options.alternatives],
-            result.finish_reason,
-            result.model,
-            result.usage,
-            result.scores if "scores" in options.wants else None,
-            result.tokens if "tokens" in options.wants else None,
-            result.alignment if "alignment" in options.wants else None,
+        return replace(
+            result,
+            alternatives=result.alternatives[: options.alternatives],
+            scores=result.scores if "scores" in options.wants else None,
+            tokens=result.tokens if "tokens" in options.wants else None,
+            alignment=result.alignment if "alignment" in options.wants else None,
         )
 
 
@@ -71,23 +75,28 @@ class Translator:
         self._engine = engine
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
 
-    async def translate(self, requests: Sequence[TextRequest]) -> list[TranslatedText]:
-        """In the order of the requests, which are admitted or refused together."""
+    async def translate(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
+        """In the order of the requests, which are admitted or refused together. A result is of the whole text, with
+        everything around its sentences as it was: the worst of their finish_reasons ("repetition", then "length", then
+        "stop"), the means of their scores, spans of the whole texts. model: "" where no model was asked."""
         if any(request.format == "html" for request in requests):
             return await translated_pages(requests, self._translate_texts)
         return await self._translate_texts(requests)
 
-    async def _translate_texts(self, requests: Sequence[TextRequest]) -> list[TranslatedText]:
+    async def _translate_texts(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
         try:
             return await self._translate_fitted(requests, certain=False)
         except TextTooLong:  # a sentence has more tokens than bytes: the tokens of all have to be counted
             return await self._translate_fitted(requests, certain=True)
 
-    async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslatedText]:
+    async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslationResult]:
         texts = await self._prepared(requests, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
-        translations = await self._translate_sentences(sentences)
-        return await in_thread_if_long(_characters(requests), partial(_assembled_texts, texts, translations))
+        translations = iter(await self._translate_sentences(sentences))
+        return await in_thread_if_long(
+            _characters(requests),
+            lambda: [text.assembled([next(translations) for _ in text.sentences]) for text in texts],
+        )
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         """certain: whether the tokens of all sentences are counted."""
@@ -140,12 +149,12 @@ class Translator:
 
     # Streams ------------------------------------------------------------------------------------------------
 
-    def stream(self, request: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslatedText]]:
+    def stream(self, request: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         """The same translation, shown while it is written: sentences are translated side by side and shown in their
         order; pages, and sentences that may need a repair, are shown when they are complete. A sentence that runs into
         the model's own limit while it is shown cannot be taken back to be translated in halves."""
 
-        async def work(show: ShowText) -> TranslatedText:
+        async def work(show: ShowText) -> TranslationResult:
             if request.format == "html":
                 (page,) = await self.translate([request])
                 show(page.text, 0)
@@ -200,50 +209,34 @@ class Translator:
     ) -> TranslationResult:
         """Sentences behind the first wait while the engine is overloaded."""
         prefix = sentence.request.options.prefix
-        pause, shown, layout_filter = 0.05, False, LayoutFilter(prefix)
-        while True:
-            try:
-                async with self._engine.stream_translation(sentence.request) as stream:
-                    async for delta in stream.deltas():
-                        if part := layout_filter.add(delta.text):
-                            put(part)
-                            shown = True
-                    result = without_invented_layout(stream.result, prefix)
-                if not shown:
-                    result = or_source_text(sentence, result)
-                    put(result.text)
-                return result
-            except Overloaded:
-                if first or shown or pause > _MAX_STREAM_PAUSE_S:
-                    raise
-            await asyncio.sleep(pause)
-            pause *= 2
+
+        async def attempt() -> TranslationResult:
+            shown, layout_filter = False, LayoutFilter(prefix)
+            async with self._engine.stream_translation(sentence.request) as stream:
+                async for delta in stream.deltas():
+                    if part := layout_filter.add(delta.text):
+                        put(part)
+                        shown = True
+                result = without_invented_layout(stream.result, prefix)
+            if not shown:
+                result = or_source_text(sentence, result)
+                put(result.text)
+            return result
+
+        return await retried_while_overloaded(attempt, 0.0 if first else time.monotonic() + _STREAM_WAIT_S)
 
 
 def _characters(requests: Sequence[TextRequest]) -> int:
     return sum(len(request.text) for request in requests)
 
 
-def _assembled_texts(texts: Sequence[PreparedText], translations: Sequence[TranslationResult]) -> list[TranslatedText]:
-    """translations: of the sentences of all texts, in order."""
-    assembled_texts, start = [], 0
-    for text in texts:
-        end = start + len(text.sentences)
-        assembled_texts.append(text.assembled(translations[start:end]))
-        start = end
-    return assembled_texts
-
-
 def _prepared_texts(requests: Sequence[TextRequest], texts: Sequence[SegmentedText]) -> list[PreparedText]:
-    matchers: dict[int, TermMatcher] = {}  # by the identity of the glossary, which requests may share
-    prepared = []
-    for request, text in zip(requests, texts, strict=True):
-        matcher = None
-        if request.glossary:
-            key = id(request.glossary)
-            matcher = matchers[key] if key in matchers else matchers.setdefault(key, TermMatcher(request.glossary))
-        prepared.append(PreparedText(request, text, _prepared_sentences(text, request.options, matcher)))
-    return prepared
+    glossaries = {id(request.glossary): request.glossary for request in requests if request.glossary}
+    matchers = {key: TermMatcher(glossary) for key, glossary in glossaries.items()}  # requests may share a glossary
+    return [
+        PreparedText(request, text, _prepared_sentences(text, request.options, matchers.get(id(request.glossary))))
+        for request, text in zip(requests, texts, strict=True)
+    ]
 
 
 def _prepared_sentences(
@@ -261,7 +254,7 @@ def _prepared_sentences(
 # HTML pages ----------------------------------------------------------------------------------------------------
 
 
-async def translated_pages(requests: Sequence[TextRequest], translate: TranslateTexts) -> list[TranslatedText]:
+async def translated_pages(requests: Sequence[TextRequest], translate: TranslateTexts) -> list[TranslationResult]:
     """In the order of the requests, of both formats; the texts of all pages are translated in one call. A page has no
     alternatives, tokens or alignment, which belong to its texts and not to HTML. Its score is the mean of its texts',
     and its prefix begins the first of them."""
@@ -277,11 +270,13 @@ async def translated_pages(requests: Sequence[TextRequest], translate: Translate
     translations = iter(await translate(together) if together else [])
     results = [[next(translations) for _ in own] for own in parts]
 
-    def pages_written() -> Iterator[TranslatedText]:
-        for request, page, own in zip(requests, pages, results, strict=True):
-            yield own[0] if page is None else _translated_page(request, page, own)
-
-    return await in_thread_if_long(characters, lambda: list(pages_written()))
+    return await in_thread_if_long(
+        characters,
+        lambda: [
+            own[0] if page is None else _translated_page(request, page, own)
+            for request, page, own in zip(requests, pages, results, strict=True)
+        ],
+    )
 
 
 def _page_requests(request: TextRequest, page: HtmlPage) -> list[TextRequest]:
@@ -294,21 +289,14 @@ def _page_requests(request: TextRequest, page: HtmlPage) -> list[TextRequest]:
     ]
 
 
-def _translated_page(request: TextRequest, page: HtmlPage, texts: Sequence[TranslatedText]) -> TranslatedText:
-    pieces = page.pieces(
-        [
-            (
-                text.text,
-                [
-                    AlignedSpan(word.target_start, word.target_end, word.source_start, word.source_end)
-                    for word in text.alignment or ()
-                ],
-            )
-            for text in texts
-        ]
-    )
+def _translated_page(request: TextRequest, page: HtmlPage, texts: Sequence[TranslationResult]) -> TranslationResult:
+    def spans(text: TranslationResult) -> list[AlignedSpan]:
+        words = text.alignment or ()
+        return [AlignedSpan(word.target_start, word.target_end, word.source_start, word.source_end) for word in words]
+
+    pieces = page.pieces([(text.text, spans(text)) for text in texts])
     scores = [text.scores[0] for text in texts if text.scores] if "scores" in request.options.wants else []
-    return TranslatedText(
+    return TranslationResult(
         "".join(pieces),
         (),
         worst_finish_reason(text.finish_reason for text in texts),

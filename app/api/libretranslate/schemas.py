@@ -35,9 +35,9 @@ from app.api.field_types import (
 )
 from app.api.request_body import Upload
 from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer, round_nats
-from app.engine.interface import AlignedWord, FinishReason, TranslationDetail
+from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, TranslationResult
 from app.text.language_detection import Detection
-from app.translation import TextFormat, TranslatedText
+from app.translation import TextFormat
 
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
@@ -265,7 +265,7 @@ class TranslateAnswer(BaseModel):
 
     @staticmethod
     def fields_of(
-        request: TranslateRequest, translations: Sequence[TranslatedText], detections: Sequence[Detection] | None
+        request: TranslateRequest, translations: Sequence[TranslationResult], detections: Sequence[Detection] | None
     ) -> dict[str, object]:
         """Lists for a list in `q`, or else their only member. Built without a model: this is the hot path."""
         columns: dict[str, Sequence[object]] = {"translatedText": [text.text for text in translations]}
@@ -301,7 +301,7 @@ class TranslateDone(TranslateAnswer):
 
     @staticmethod
     def fields_of_stream(
-        request: TranslateRequest, translation: TranslatedText, detections: Sequence[Detection] | None
+        request: TranslateRequest, translation: TranslationResult, detections: Sequence[Detection] | None
     ) -> dict[str, object]:
         usage = translation.usage
         return {

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from app.engine.interface import TranslationResult
 from app.errors import EngineUnavailable, Overloaded
-from app.translation import TextRequest, TranslatedText
+from app.translation import TextRequest
 from app.translation.cached_engine import TranslationCache
 from app.translation.text_translator import Translator
 from tests.app.translation.repair.test_sentence_repair import without_symbols
@@ -15,12 +16,12 @@ from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 
 
-async def shown(translator: Translator, job: TextRequest) -> tuple[list[str], TranslatedText]:
+async def shown(translator: Translator, job: TextRequest) -> tuple[list[str], TranslationResult]:
     async with translator.stream(job) as stream:
         return [delta.text async for delta in stream.deltas()], stream.result
 
 
-def stream(engine: WordEngine, text: str, **options: object) -> tuple[list[str], TranslatedText]:
+def stream(engine: WordEngine, text: str, **options: object) -> tuple[list[str], TranslationResult]:
     return asyncio.run(shown(Translator(engine), text_request(text, "de", "en", **options)))  # type: ignore[arg-type]
 
 

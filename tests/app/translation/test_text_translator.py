@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from app.engine.interface import TranslationResult
 from app.errors import EngineUnavailable, Overloaded, TextTooLong
-from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request, translation_request
 
 
-def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
+def translate(engine: WordEngine, text: str, **options: object) -> TranslationResult:
     job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 

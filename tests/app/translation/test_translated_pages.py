@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult, Usage
-from app.translation import TextRequest, TranslatedText
+from app.translation import TextRequest
 from app.translation.text_translator import Translator, translated_pages
 from tests.app.api.fake_engine import FakeEngine
 from tests.request_builders import changed, text_request
@@ -22,11 +22,11 @@ class Capitals:
         self.calls: list[list[TextRequest]] = []
         self._alignment = alignment
 
-    async def __call__(self, jobs: Sequence[TextRequest]) -> list[TranslatedText]:
+    async def __call__(self, jobs: Sequence[TextRequest]) -> list[TranslationResult]:
         self.calls.append(list(jobs))
         return [self._answer(job) for job in jobs]
 
-    def _answer(self, job: TextRequest) -> TranslatedText:
+    def _answer(self, job: TextRequest) -> TranslationResult:
         found = list(re.finditer(r"\S+", job.text))
         found[:2] = reversed(found[:2])
         out, alignment = "", []
@@ -38,10 +38,10 @@ class Capitals:
         usage = Usage(len(found), 2 * len(found), 0.25, None, len(found) / 10)
         told = tuple(alignment) if self._alignment and "alignment" in job.options.wants else None
         scores = (-float(len(found)),) if "scores" in job.options.wants else None
-        return TranslatedText(out, (), reason, "tiny-de-en", usage, scores, None, told)
+        return TranslationResult(out, (), reason, "tiny-de-en", usage, scores, None, told)
 
 
-async def one_page(request: TextRequest, translate: Capitals) -> TranslatedText:
+async def one_page(request: TextRequest, translate: Capitals) -> TranslationResult:
     (translated,) = await translated_pages([request], translate)
     return translated
 
@@ -64,14 +64,14 @@ def test_texts_of_all_pages_are_translated_in_one_call() -> None:
 def test_scores_usage_and_finish_reason_of_a_page() -> None:
     job = page("<p>one two three</p>endless", wants=frozenset({"scores", "tokens", "alignment"}), alternatives=3)
     answer = asyncio.run(one_page(job, Capitals()))
-    assert answer == TranslatedText(
+    assert answer == TranslationResult(
         "<p>TWO ONE THREE</p>ENDLESS", (), "length", "tiny-de-en", Usage(4, 8, 0.25, None, 0.3), (-2.0,), None, None
     )
 
 
 def test_page_without_text_is_not_translated() -> None:
     translate = Capitals()
-    assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], translate))[0] == TranslatedText(
+    assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], translate))[0] == TranslationResult(
         "<p><code>x</code> </p>"
     )
     assert translate.calls == []

@@ -16,6 +16,8 @@ from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.backends import select
 from models.checkpoint import CheckpointError
+from models.interface import Precision
+from models.networks.loading import load_network
 from tests.request_builders import decode_message
 
 FAR = 1e12
@@ -140,13 +142,13 @@ def test_network_that_fails_in_the_precision_of_its_like_is_measured_itself(
     tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails_in: str
 ) -> None:
     """As an edited network of the same architecture may."""
-    networks, load_network = list[Any](), runner_module.load_network
+    networks = list[Any]()
 
     def loaded(checkpoint: Any) -> Any:
         networks.append(load_network(checkpoint))
         return networks[-1]
 
-    def edited(network: Any, precision: str = "fp32") -> Any:
+    def edited(network: Any, precision: Precision = "fp32") -> Any:
         selection = select.select(network, precision)
         if network is networks[0] or precision == "fp32":
             return selection
@@ -156,7 +158,7 @@ def test_network_that_fails_in_the_precision_of_its_like_is_measured_itself(
         return selection
 
     def fastest(network: Any, device: Any) -> Any:
-        best = "bf16" if network is networks[0] else "fp32"
+        best: Precision = "bf16" if network is networks[0] else "fp32"
         return edited(network, best), {best: 1.0}
 
     for name, replacement in (("load_network", loaded), ("select", edited), ("fastest", fastest)):

@@ -11,7 +11,6 @@ import pytest
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
 from app.engine.output.text_stream import WrittenToken
 from app.errors import UnknownCharacters
-from app.translation import TranslatedText
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
@@ -51,7 +50,7 @@ class ConstrainedEngine(WordEngine):
         )
 
 
-def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: object) -> TranslatedText:
+def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: object) -> TranslationResult:
     job = text_request(text, "de", "en", glossary=terms, **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
-from app.translation import TranslatedText
 from app.translation.repair.text_edits import LayoutFilter, strip_invented_layout
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
@@ -38,7 +37,7 @@ class RandomWordsEngine(WordEngine):
         return replace(super()._translation(job), text=text, tokens=None, alignment=links)
 
 
-def translate(engine: WordEngine, text: str, **options: object) -> TranslatedText:
+def translate(engine: WordEngine, text: str, **options: object) -> TranslationResult:
     job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
     return asyncio.run(Translator(engine).translate([job]))[0]
 
