@@ -111,8 +111,7 @@ class AsyncEngine:
             self.admission.wasted(m.plain_name(statistics.model), statistics.done.cancelled_work)
 
     def _device_died(self, device: str) -> None:
-        count = self.metrics.device_stopped if self.admission.draining else self.metrics.device_died
-        count(device)
+        self.metrics.device_ended(device, died=not self.admission.draining)
         self.dispatcher.device_died(device)
 
     # What is loaded ---------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class SelectionError(ValueError):
     """A choice that the network does not have; `field` says of what: "kinds", "layers", "heads", "masked", "row",
     "side" or "position"."""
 
-    def __init__(self, message: str, field: str) -> None:
+    def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
 

@@ -15,8 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from app.engine.interface import Engine
-from app.engine.metrics.families import LABELS, PREFIX, REFUSED
-from app.engine.metrics.request_metrics import SeriesByModel
+from app.engine.metrics.families import LABELS, PREFIX, REFUSED, Families
 from app.engine.protocol import messages as m
 from app.errors import EngineError
 
@@ -89,26 +88,17 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self.by_model = SeriesByModel(self.registry)
-        self._refused = Counter(
-            f"{PREFIX}request_refused",
-            "HTTP requests that were turned away, by reason.",
-            ["reason"],
-            registry=self.registry,
-        )
+        self.by_model = Families(self.registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(PREFIX + name, text, labels, registry=self.registry)
+
+        self._refused = counter("request_refused", "HTTP requests that were turned away, by reason.", "reason")
         for reason in REFUSED:
             self._refused.labels(reason)
-        self._sharing_failed = Counter(
-            f"{PREFIX}shared_counts_failed",
-            "Messages about limits and quotas that Redis did not answer in time.",
-            registry=self.registry,
-        )
-        http = Counter(
-            f"{PREFIX}http_requests",
-            "HTTP requests, by route, method and status.",
-            ["route", "method", "status"],
-            registry=self.registry,
-        )
+        failed = "Messages about limits and quotas that Redis did not answer in time."
+        self.sharing_failed = counter("shared_counts_failed", failed).inc  # then this server counts for itself a while
+        http = counter("http_requests", "HTTP requests, by route, method and status.", "route", "method", "status")
         self.http_series = cache(http.labels)  # by route (its template, never a client's path), method and status
         self.collector = EngineCollector(self.by_model.inflight)
         self.registry.register(self.collector)
@@ -120,7 +110,7 @@ class Metrics:
     def scrape(self) -> CollectorRegistry:
         """The registry, after each loaded model has got its series."""
         for model, device in self.collector.loaded():
-            self.by_model.series(model, device)
+            self.by_model.begin(model, device)
         return self.registry
 
     def refused(self, error: EngineError) -> None:
@@ -128,30 +118,24 @@ class Metrics:
         if not error.was_sent:
             self._refused.labels(error.reason).inc()
 
-    def sharing_failed(self) -> None:
-        """Redis did not answer: this server counts for itself for a while."""
-        self._sharing_failed.inc()
-
     def heartbeat(self, device: str, beat: m.Heartbeat) -> None:
         """What the device has done since its last heartbeat, and how full it is now."""
         versions: dict[str, list[m.ModelStatistics]] = {}
         for statistics in beat.models:
             name = m.plain_name(statistics.model)
             versions.setdefault(name, []).append(statistics)
-            series, done = self.by_model.series(name, device), statistics.done
+            families, done, labels = self.by_model, statistics.done, (name, device)
+            families.begin(*labels)
+            step = families.step.labels(*labels)
             for seconds in done.step_seconds:
-                series.step.observe(seconds)
-            series.step_rows.inc(done.step_rows)
-            series.prefill_tokens.inc(done.read_tokens)
-            series.padded_tokens.inc(done.padded_tokens)
-            series.cancelled_tokens.inc(done.cancelled_tokens)
+                step.observe(seconds)
+            families.step_rows.labels(*labels).inc(done.step_rows)
+            families.prefill_tokens.labels(*labels).inc(done.read_tokens)
+            families.padded_tokens.labels(*labels).inc(done.padded_tokens)
+            families.cancelled_tokens.labels(*labels).inc(done.cancelled_tokens)
         self.collector.statistics[device] = versions
 
-    def device_died(self, device: str) -> None:
-        """Its process ended, and it was not asked to."""
-        self.collector.deaths[device] += 1
-        self.device_stopped(device)
-
-    def device_stopped(self, device: str) -> None:
-        """Its process is over: it holds nothing any more."""
+    def device_ended(self, device: str, *, died: bool) -> None:
+        """Its process is over, and holds nothing any more. died: it was not asked to end."""
+        self.collector.deaths[device] += died
         self.collector.statistics.pop(device, None)

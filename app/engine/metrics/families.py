@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
+
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 # else each counter has a second series, which says when this process made it
@@ -23,14 +25,23 @@ CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 
 
 class Families:
-    """Everything that is counted by model and device."""
+    """Everything that is counted by model, by its served name, and device. inflight: (model, device) -> sequences that
+    the front end waits for, exact at any time."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self.inflight: Tally[tuple[str, str]] = Tally()
+        self._begun: set[tuple[str, str]] = set()
+        self._unlabelled: list[Counter | Histogram] = []  # but for model and device
+
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(PREFIX + name, text, (*LABELS, *labels), registry=registry)
+            family = Counter(PREFIX + name, text, (*LABELS, *labels), registry=registry)
+            self._unlabelled += [] if labels else [family]
+            return family
 
         def histogram(name: str, text: str, buckets: tuple[float, ...] = LATENCY_S) -> Histogram:
-            return Histogram(PREFIX + name, text, LABELS, buckets=buckets, registry=registry)
+            family = Histogram(PREFIX + name, text, LABELS, buckets=buckets, registry=registry)
+            self._unlabelled.append(family)
+            return family
 
         self.prompt_tokens = counter("prompt_tokens", "Tokens that were sent to be read.")
         self.generation_tokens = counter("generation_tokens", "Tokens of the answers; of a beam, those of the best.")
@@ -48,3 +59,15 @@ class Families:
         self.step_rows = counter("step_rows", "Live sequences, summed over all steps.")
         self.prefill_tokens = counter("prefill_tokens", "Tokens that prefills read.")
         self.padded_tokens = counter("prefill_padded_tokens", "Tokens that prefills computed as padding, for nothing.")
+
+    def begin(self, model: str, device: str) -> None:
+        """All series of a model on a device stand at 0 from now on, so that rates see the first event too."""
+        if (model, device) in self._begun:
+            return
+        self._begun.add((model, device))
+        for family in self._unlabelled:
+            family.labels(model, device)
+        ends = (self.success, FINISHED), (self.failure, FAILED), (self.cancelled, CANCELLED)
+        for by_reason, reasons in ends:
+            for reason in reasons:
+                by_reason.labels(model, device, reason)

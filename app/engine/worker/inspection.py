@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import cast
 
 import torch
 from msgspec.structs import replace
@@ -27,12 +27,12 @@ from models.inspection.ablation import ablation, without_heads
 from models.inspection.attention_maps import head_statistics, reduced_map, rollout
 from models.inspection.forced_batch import ForcedSentence, forced_batch
 from models.inspection.forced_pass import ForcedPass, NonFiniteOutput, forced_pass, forced_steps, require_finite
-from models.inspection.gate_traces import GateTrace, check_gate_selection, gate_trace
+from models.inspection.gate_traces import check_gate_selection, gate_trace
 from models.inspection.results import Alignment, AttentionFindings, Convention, HeadStatistics
 from models.inspection.selection import KINDS, AttentionKind, SelectionError, too_many_values
 from models.inspection.walkthrough import walkthrough
 from models.inspection.word_alignment import HeadPlace, links, mean_of_heads, pharaoh
-from models.interface import Gated, Prompt
+from models.interface import Gated, Prompt, TeacherForced
 from models.networks.transformer import Transformer
 
 NO_TRANSLATOR = {
@@ -43,43 +43,29 @@ NO_TRANSLATOR = {
 REQUEST_FIELDS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
 
 
-class CannotInspect(ValueError):
-    """The network has nothing of the kind to show, or too much; the message says what to ask for instead, and
-    `field` which choice of the request was wrong, if one was."""
-
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
-
-
 def inspect(model: LoadedModel, request: m.Inspections) -> m.Inspected | AblationSearch:
-    """CannotInspect if the network does not have what the request names, or the answer would hold too many values;
-    NonFiniteOutput where it computes no numbers."""
-    name = plain_name(request.model)
+    """SelectionError, which says what to ask for instead, if the network does not have what the request names, or the
+    answer would hold too many values; NonFiniteOutput where it computes no numbers."""
+    name, network = plain_name(request.model), model.network
     try:
         with torch_threads(model.inspection_threads):
-            if isinstance(request, m.InspectGates | m.ScoreTokens):
-                return trace_or_score(model.network, model.rules, request)
-            if not isinstance(model.network, Transformer):
-                raise CannotInspect(NO_TRANSLATOR[type(request)].format(name))
-            network = model.network
-            if isinstance(request, m.InspectWalkthrough):
-                shown = walkthrough(network, request.source, request.inputs, request.focus, model.rules)
-                return m.WalkthroughInspected(request.id, shown)
-            if isinstance(request, m.AlignPairs):
-                return align_pairs(network, model.config, model.rules, request)
-            inspected = inspect_attention(network, model.config, model.rules, request)
-            values = sum(math.prod(part.shape) for part in inspected.maps.values())
-            if values > request.max_values:
-                raise CannotInspect(
-                    f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
-                    " select fewer kinds, layers or heads, or send a shorter text."
-                )
-            if not request.selection.masked:
-                return inspected
-            return AblationSearch(network, model.config, model.rules, request, inspected)
+            match request:
+                case m.InspectGates():
+                    return trace_gates(model, request)
+                case m.ScoreTokens():
+                    return score_tokens(model, request)
+                case _ if not isinstance(network, Transformer):
+                    raise SelectionError(NO_TRANSLATOR[type(request)].format(name))
+                case m.InspectWalkthrough():
+                    shown = walkthrough(network, request.source, request.inputs, request.focus, model.rules)
+                    return m.WalkthroughInspected(request.id, shown)
+                case m.AlignPairs():
+                    return align_pairs(network, model, request)
+                case m.InspectAttention():
+                    inspected = inspect_attention(network, model, request)
+                    return AblationSearch(network, model, request, inspected) if request.selection.masked else inspected
     except SelectionError as error:
-        raise CannotInspect(str(error), REQUEST_FIELDS.get(error.field, error.field)) from error
+        raise SelectionError(str(error), REQUEST_FIELDS.get(error.field or "", error.field)) from error
     except NonFiniteOutput as error:
         raise NonFiniteOutput(f"{name} {error}") from error
 
@@ -96,54 +82,44 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def trace_or_score(
-    network: Any, rules: TokenRules, request: m.InspectGates | m.ScoreTokens
-) -> m.GatesInspected | m.TokensScored:
-    """SelectionError if the network does not have what the request names, or the answer would hold too many values;
-    NonFiniteOutput."""
-    if isinstance(request, m.InspectGates):
-        found = _gate_trace(network, request)
-        expected = scoring.expected(teacher_forced(network), found.features, request.tokens[1:], rules, request.top_k)
-        require_finite(*found.values.values(), found.features)
-        return _traced_message(request.id, found, _expected_message(expected))
-    asked = rules if request.by_rules else None
-    scored = scoring.score(teacher_forced(network), request.source, request.target, asked, request.top_k)
-    return m.TokensScored(request.id, _expected_message(scored))
-
-
-def _gate_trace(network: object, request: m.InspectGates) -> GateTrace:
+def trace_gates(model: LoadedModel, request: m.InspectGates) -> m.GatesInspected:
+    network = model.network
     if not isinstance(network, Gated):
-        name = plain_name(request.model)
-        raise SelectionError(f"{name} has no gates to show; ask a lyricist instead.", "model")
+        raise SelectionError(f"{plain_name(request.model)} has no gates to show; ask a lyricist instead.", "model")
     names, layers, units = check_gate_selection(network.gate_shape, request.selection)
-    sizes = len(names), len(layers), units, len(request.tokens)
-    if problem := too_many_values(*sizes, request.max_values):
+    if problem := too_many_values(len(names), len(layers), units, len(request.tokens), request.max_values):
         raise SelectionError(problem, "units")
-    return gate_trace(network, request.tokens, request.selection)
-
-
-def _traced_message(request: int, found: GateTrace, expected: m.ExpectedTokens) -> m.GatesInspected:
+    trace = gate_trace(network, request.tokens, request.selection)
+    texts = teacher_forced(cast(TeacherForced, network))
+    expected = scoring.expected(texts, trace.features, request.tokens[1:], model.rules, request.top_k)
+    require_finite(*trace.values.values(), trace.features)
     return m.GatesInspected(
-        id=request,
-        cell=found.shape.cell,
-        depth=found.shape.layers,
-        hidden=found.shape.hidden,
-        layers=list(found.layers),
-        units=[list(each) for each in found.units],
-        values={name: _float_tensor(each) for name, each in found.values.items()},
-        summaries=found.summaries,
-        expected=expected,
+        id=request.id,
+        cell=trace.shape.cell,
+        depth=trace.shape.layers,
+        hidden=trace.shape.hidden,
+        layers=list(trace.layers),
+        units=[list(units) for units in trace.units],
+        values={name: _float_tensor(values) for name, values in trace.values.items()},
+        summaries=trace.summaries,
+        expected=_expected_message(expected),
     )
 
 
-def _expected_message(found: scoring.Expected) -> m.ExpectedTokens:
-    require_finite(found.entropies, logits=found.log_probabilities)
+def score_tokens(model: LoadedModel, request: m.ScoreTokens) -> m.TokensScored:
+    network, rules = teacher_forced(cast(TeacherForced, model.network)), model.rules if request.by_rules else None
+    expected = scoring.score(network, request.source, request.target, rules, request.top_k)
+    return m.TokensScored(request.id, _expected_message(expected))
+
+
+def _expected_message(expected: scoring.Expected) -> m.ExpectedTokens:
+    require_finite(expected.entropies, logits=expected.log_probabilities)
     return m.ExpectedTokens(
-        _float_tensor(found.log_probabilities),
-        found.ranks.tolist(),
-        _float_tensor(found.entropies),
-        found.tokens.tolist(),
-        _float_tensor(found.token_log_probabilities),
+        _float_tensor(expected.log_probabilities),
+        expected.ranks.tolist(),
+        _float_tensor(expected.entropies),
+        expected.tokens.tolist(),
+        _float_tensor(expected.token_log_probabilities),
     )
 
 
@@ -151,46 +127,46 @@ def _float_tensor(tensor: Tensor) -> m.FloatTensor:
     return m.FloatTensor(list(tensor.shape), tensor.float().numpy().astype("<f4", copy=False).tobytes())
 
 
-def inspect_attention(
-    network: Transformer, config: CheckpointConfig, rules: TokenRules, request: m.InspectAttention
-) -> m.AttentionInspected:
-    """SelectionError for what the network does not have; NonFiniteOutput."""
-    selection, shown = request.selection, _without_forced_end(rules)
-    found = forced_pass(network, request.source, request.inputs, KINDS, row=selection.row)
-    require_finite(*(weights for kind in KINDS for weights in found.maps[kind]), logits=found.logits)
-    maps = {kind: reduced_map(found.maps[kind], selection) for kind in selection.kinds}
+def inspect_attention(network: Transformer, model: LoadedModel, request: m.InspectAttention) -> m.AttentionInspected:
+    selection, rules = request.selection, _without_forced_end(model.rules)
+    shown = forced_pass(network, request.source, request.inputs, KINDS, row=selection.row)
+    require_finite(*(weights for kind in KINDS for weights in shown.maps[kind]), logits=shown.logits)
+    maps = {kind: reduced_map(shown.maps[kind], selection) for kind in selection.kinds}
     given = len(request.inputs) - len(request.outputs)  # of a start of several tokens
-    steps = forced_steps(found.logits[given:], request.outputs, shown, selection.top_k)
+    steps = forced_steps(shown.logits[given:], request.outputs, rules, selection.top_k)
     wanted, heads = set(selection.include), list(selection.masked)
     findings = AttentionFindings(
         logprob_sum=sum(step.logprob for step in steps),
-        stats={kind: _statistics(kind, found, request) for kind in selection.kinds} if "stats" in wanted else None,
-        rollout=rollout(*(found.maps[kind] for kind in KINDS)) if "rollout" in wanted else None,
-        alignment=_alignment(found, config, request) if "alignment" in wanted else None,
+        stats={kind: _statistics(kind, shown, request) for kind in selection.kinds} if "stats" in wanted else None,
+        rollout=rollout(*(shown.maps[kind] for kind in KINDS)) if "rollout" in wanted else None,
+        alignment=_alignment(shown, model.config, request) if "alignment" in wanted else None,
         steps=steps if "steps" in wanted else None,
-        ablation=ablation(network, request.source, request.inputs, request.outputs, heads, shown) if heads else None,
-        qk=found.worked,
+        ablation=ablation(network, request.source, request.inputs, request.outputs, heads, rules) if heads else None,
+        qk=shown.worked,
     )
+    values = sum(math.prod(part.shape) for part in maps.values())
+    if values > request.max_values:
+        raise SelectionError(
+            f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
+            " select fewer kinds, layers or heads, or send a shorter text."
+        )
     return m.AttentionInspected(request.id, maps, findings)
 
 
-def align_pairs(
-    network: Transformer, config: CheckpointConfig, rules: TokenRules, request: m.AlignPairs
-) -> m.PairsAligned:
-    """The links that an inspection of each pair alone has, and the log-probability of each token. NonFiniteOutput."""
-    heads, convention, _ = alignment_heads(config, len(network.decoder), network.config.heads)
+def align_pairs(network: Transformer, model: LoadedModel, request: m.AlignPairs) -> m.PairsAligned:
+    """The links that an inspection of each pair alone has, and the log-probability of each token."""
+    heads, convention, _ = alignment_heads(model.config, len(network.decoder), network.config.heads)
     sentences = [ForcedSentence(pair.source, pair.target, pair.given) for pair in request.pairs]
-    rules_or_none = _without_forced_end(rules) if request.nats else None
-    found = forced_batch(network, sentences, heads if request.links else [], rules_or_none)
-    for nats in found.nats:
+    rules = _without_forced_end(model.rules) if request.nats else None
+    batch = forced_batch(network, sentences, heads if request.links else [], rules)
+    for nats in batch.nats:
         require_finite(logits=nats)
-    require_finite(*found.maps)
+    require_finite(*batch.maps)
     linked = [
         links(weights[pair.given - 1 :], pair.source_units, pair.target_units, convention)
-        for weights, pair in zip(found.maps, request.pairs, strict=bool(request.links))
+        for weights, pair in zip(batch.maps, request.pairs, strict=bool(request.links))
     ]
-    each = [[(link.source, link.target, link.weight) for link in pair] for pair in linked]
-    return m.PairsAligned(request.id, each, [nats.tolist() for nats in found.nats])
+    return m.PairsAligned(request.id, [[*pair] for pair in linked], [nats.tolist() for nats in batch.nats])
 
 
 def _without_forced_end(rules: TokenRules) -> TokenRules:
@@ -198,23 +174,22 @@ def _without_forced_end(rules: TokenRules) -> TokenRules:
     return TokenRules(rules.eos, rules.suppressed, rules.renormalise)
 
 
-def _statistics(kind: AttentionKind, found: ForcedPass, request: m.InspectAttention) -> list[list[HeadStatistics]]:
+def _statistics(kind: AttentionKind, shown: ForcedPass, request: m.InspectAttention) -> list[list[HeadStatistics]]:
     starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
     if kind != "decoder":
-        count = len(found.source)
+        count = len(shown.source)
         starts, ends = list(range(request.starts)), list(range(count - request.ends, count))
-    valid, cross = found.valid(kind), kind == "cross"
-    return [head_statistics(weights, valid, cross=cross, starts=starts, ends=ends) for weights in found.maps[kind]]
+    valid, cross = shown.valid(kind), kind == "cross"
+    return [head_statistics(weights, valid, cross=cross, starts=starts, ends=ends) for weights in shown.maps[kind]]
 
 
-def _alignment(found: ForcedPass, config: CheckpointConfig, request: m.InspectAttention) -> Alignment:
-    maps = found.maps["cross"]
+def _alignment(shown: ForcedPass, config: CheckpointConfig, request: m.InspectAttention) -> Alignment:
+    maps = shown.maps["cross"]
     heads, convention, error = alignment_heads(config, len(maps), len(maps[0]))
     mean = mean_of_heads(maps, heads)
     weights = mean[len(mean) - len(request.target_units) :]
     linked = links(weights, request.source_units, request.target_units, convention)
-    each = [(link.source, link.target, link.weight) for link in linked]
-    return Alignment(each, pharaoh(linked), "word", heads, convention, error)
+    return Alignment([*linked], pharaoh(linked), "word", heads, convention, error)
 
 
 def alignment_heads(
@@ -233,18 +208,13 @@ class AblationSearch:
     SelectionError for a head that is not there."""
 
     def __init__(
-        self,
-        network: Transformer,
-        config: CheckpointConfig,
-        rules: TokenRules,
-        request: m.InspectAttention,
-        inspected: m.AttentionInspected,
+        self, network: Transformer, model: LoadedModel, request: m.InspectAttention, inspected: m.AttentionInspected
     ) -> None:
         self.request, self._inspected, decoding = request, inspected, request.decoding
-        prompt = Prompt(tuple(request.source), (*config.target_prefix, *request.prefix))
+        prompt = Prompt(tuple(request.source), (*model.config.target_prefix, *request.prefix))
         self._decoder = Decoder(
             decodable(without_heads(network, request.selection.masked), "fp32"),
-            rules,
+            model.rules,
             slots=decoding.beam,
             source_length=len(prompt.source),
             target_length=len(prompt.prefix) - 1 + decoding.token_limit,

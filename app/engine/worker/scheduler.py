@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from app.engine.protocol import messages as m
-from app.engine.worker.inspection import AblationSearch, CannotInspect, inspect
+from app.engine.worker.inspection import AblationSearch, inspect
 from app.engine.worker.model_loader import LoadResult, ModelLoader
 from app.engine.worker.model_runner import ModelRunner, out_of_memory
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.token_sender import TokenSender
 from models.checkpoint import CheckpointError
+from models.inspection.selection import SelectionError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -264,7 +265,7 @@ class Scheduler:
             return m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE)
         try:
             return work()
-        except CannotInspect as error:
+        except SelectionError as error:
             return m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
             log.exception("the inspection of request %d failed", message.id)

@@ -56,7 +56,7 @@ def test_gauges_follow_beats_while_there_is_work_and_are_zero_at_once_when_there
     requests[4].__exit__(None, None, None)
     requests[4].__exit__(None, None, None)  # an end is an end
     assert gauges() == [0, 0, 8, 0, 0]
-    metrics.device_died("cpu")
+    metrics.device_ended("cpu", died=True)
     assert gauges_there(metrics) == set()
 
 
@@ -65,7 +65,7 @@ def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
     status = PoolStatus(False, {"cuda:0": "ready", "cuda:1": "restarting"}, 1, ())
     metrics = Metrics()
     metrics.watch(cast(Any, SimpleNamespace(status=lambda: status, models=lambda: [info])))
-    metrics.device_died("cuda:1")
+    metrics.device_ended("cuda:1", died=True)
     found = {
         device: [value(metrics, f, device=device) for f in ("device_ready", "models_loaded", "device_deaths_total")]
         for device in ("cuda:0", "cuda:1")

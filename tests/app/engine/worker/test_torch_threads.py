@@ -46,7 +46,7 @@ def test_a_look_has_its_own_number_of_threads(
         if fails:
             raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(inspection, "trace_or_score", spy)
+    monkeypatch.setattr(inspection, "score_tokens", spy)
     model = loaded(tiny_checkpoints / "tiny-de-en", inspection_threads)
     asked = ScoreTokens(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
     if fails:
