@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from functools import partial
 
 from app.engine.protocol import messages as m
 from app.engine.worker.inspection import AblationSearch, inspect
@@ -21,7 +21,6 @@ from models.checkpoint import CheckpointError
 from models.inspection.selection import SelectionError
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 LATE_MESSAGE = "The answer did not come in time."
 STALE_MESSAGE = "The queue did not move in time; try again later."
@@ -41,16 +40,13 @@ class Scheduler:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.queues: dict[str, ModelQueue] = {}
         self._sender = TokenSender(stream_interval_s)
-        self._inspections: dict[int, m.Inspections] = {}
-        self._ablation: AblationSearch | None = None  # at most one at a time: each has slots of its own
+        self._inspections: dict[int, m.Inspections] = {}  # that are not answered
+        self._ablation: AblationSearch | None = None  # of one of them; one at a time, for each has slots of its own
         self._loader, self._loading = loader, set[str]()
 
     @property
     def busy(self) -> bool:
-        for queue in self.queues.values():
-            if queue.busy:
-                return True
-        return bool(self._inspections) or self._ablation is not None
+        return bool(self._inspections) or any(queue.busy for queue in self.queues.values())
 
     def statistics(self) -> list[m.ModelStatistics]:
         """What each model has done since the last call."""
@@ -97,13 +93,15 @@ class Scheduler:
         return m.Failed(message.id, "unknown_model", reason)
 
     def _cancel(self, request: int) -> None:
+        if not self._end_inspection(request):
+            any(queue.remove(request) for queue in self.queues.values())
+        self._sender.end(request)
+
+    def _end_inspection(self, request: int) -> bool:
+        """Whether there was one."""
         if self._ablation is not None and self._ablation.request.id == request:
             self._ablation = None
-        elif self._inspections.pop(request, None) is None:
-            for queue in self.queues.values():
-                if queue.remove(request):
-                    break
-        self._sender.end(request)
+        return self._inspections.pop(request, None) is not None
 
     def _install(self, result: LoadResult) -> m.FromDevice:
         message = result.message
@@ -137,11 +135,8 @@ class Scheduler:
         unfinished = [*queue.waiting, *queue.active] if queue else []
         del queue  # or it would keep what the runner frees
         unfinished += [message.id for message in self._inspections.values() if message.model == name]
-        if self._ablation is not None and self._ablation.request.model == name:
-            unfinished.append(self._ablation.request.id)
-            self._ablation = None
         for request in unfinished:
-            self._inspections.pop(request, None)
+            self._end_inspection(request)
         self.runner.unload(name)
         return self._fail(unfinished, "engine_unavailable", f"{m.plain_name(name)} was unloaded; please try again.")
 
@@ -164,23 +159,21 @@ class Scheduler:
                     replies += self._prefill(queue, group)
                 if queue.active:
                     replies += self._advance(queue)
-        if self._ablation is not None:
-            replies += self._continue_ablation(self._ablation)
         if self._inspections:
-            replies += self._inspect_next()
+            replies += self._inspect()
         return replies
 
     def _expire(self, queue: ModelQueue) -> list[m.FromDevice]:
         """Nothing is computed for a request whose time is over."""
         now, replies = time.monotonic(), list[m.FromDevice]()
-        if late := queue.late(now):
-            for request in late:
-                queue.remove(request)
-            replies += self._fail(late, "deadline_exceeded", LATE_MESSAGE)
-        if stale := queue.stale(now):
-            for request in stale:
-                queue.remove(request)
-            replies += self._fail(stale, "overloaded", STALE_MESSAGE)
+        for requests, code, reason in (
+            (queue.late(now), "deadline_exceeded", LATE_MESSAGE),
+            (queue.stale(now), "overloaded", STALE_MESSAGE),
+        ):
+            if requests:
+                for request in requests:
+                    queue.remove(request)
+                replies += self._fail(requests, code, reason)
         return replies
 
     def _prefill(self, queue: ModelQueue, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
@@ -238,37 +231,34 @@ class Scheduler:
 
     # Inspections --------------------------------------------------------------------------------------------
 
-    def _inspect_next(self) -> list[m.FromDevice]:
-        """One inspection: the next step comes before the next one."""
+    def _inspect(self) -> list[m.FromDevice]:
+        """One step of the search without some heads, if there is one, and one inspection that has not begun."""
+        replies = [] if self._ablation is None else self._inspected(self._ablation.request, self._ablation.step)
         for message in self._inspections.values():
             if self._ablation is None or not (isinstance(message, m.InspectAttention) and message.selection.masked):
-                break
-        else:
-            return []
-        del self._inspections[message.id]
-        model = self.queues[message.model].model
-        answer = self._inspected(message, lambda: inspect(model, message))
-        if isinstance(answer, AblationSearch):
-            self._ablation = answer
-            return []
-        return [answer]
+                model = self.queues[message.model].model
+                return replies + self._inspected(message, partial(inspect, model, message))
+        return replies
 
-    def _continue_ablation(self, search: AblationSearch) -> list[m.FromDevice]:
-        answer = self._inspected(search.request, search.step)
-        if answer is None:
-            return []
-        self._ablation = None
-        return [answer]
-
-    def _inspected(self, message: m.Inspections, work: Callable[[], T]) -> T | m.Failed:
-        if 0 < message.deadline < time.monotonic():
-            return m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE)
+    def _inspected(
+        self, message: m.Inspections, work: Callable[[], m.Inspected | AblationSearch | None]
+    ) -> list[m.FromDevice]:
+        """Nothing while a search goes on, which completes the answer."""
+        answer: m.Inspected | AblationSearch | m.Failed | None
         try:
-            return work()
+            late = 0 < message.deadline < time.monotonic()
+            answer = m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE) if late else work()
         except SelectionError as error:
-            return m.Failed(message.id, "invalid_request", str(error), error.field)
+            answer = m.Failed(message.id, "invalid_request", str(error), error.field)
         except Exception as error:
             log.exception("the inspection of request %d failed", message.id)
             reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
-        self.runner.check()
-        return m.Failed(message.id, "engine_failed", reason)
+            answer = m.Failed(message.id, "engine_failed", reason)
+        if isinstance(answer, m.Failed) and answer.code == "engine_failed":
+            self.runner.check()  # here, where the error's frames no longer keep what it computed
+        if isinstance(answer, AblationSearch):
+            self._ablation = answer
+        elif answer is not None:
+            self._end_inspection(message.id)
+            return [answer]
+        return []

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeVar
 
 from app.engine.protocol import messages as m
 from models.decoding.options import TopTokens
+
+T = TypeVar("T")
 
 
 class TokenSender:
@@ -29,8 +33,8 @@ class TokenSender:
         self,
         tokens: Iterable[tuple[int, int]],
         now: float,
-        log_probabilities: Mapping[int, float] | None = None,
-        top: Mapping[int, TopTokens] | None = None,
+        log_probabilities: Mapping[int, float] = MappingProxyType({}),
+        top: Mapping[int, TopTokens] = MappingProxyType({}),
     ) -> None:
         """(request, token) of one step, and by request, where it wants them, the log-probability of its token and the
         likeliest tokens at its place."""
@@ -38,12 +42,10 @@ class TokenSender:
             self._due = now + self._interval_s
         for request, token in tokens:
             self.held[request].append(token)
-        if log_probabilities:
-            for request, log_probability in log_probabilities.items():
-                self._log_probabilities[request].append(log_probability)
-        if top:
-            for request, likeliest in top.items():
-                self._top[request].append(likeliest)
+        for request, log_probability in log_probabilities.items():
+            self._log_probabilities[request].append(log_probability)
+        for request, likeliest in top.items():
+            self._top[request].append(likeliest)
 
     def send_immediately(self, request: int) -> None:
         """From now on its tokens leave with each step."""
@@ -55,9 +57,8 @@ class TokenSender:
 
     def end(self, request: int) -> None:
         """Forget a request that is over: what is still held is in its answer, or not wanted."""
-        self.held.pop(request, None)
-        self._log_probabilities.pop(request, None)
-        self._top.pop(request, None)
+        for held in (self.held, self._log_probabilities, self._top):
+            held.pop(request, None)
         self._begun.discard(request)
         self._immediate.discard(request)
 
@@ -68,23 +69,17 @@ class TokenSender:
             return []
         if now + step_s >= self._due:
             return self.flush()
-        leaving = [r for r in self.held if r not in self._begun or r in self._immediate]
-        return self._message({request: self.held.pop(request) for request in leaving})
+        return self._message([r for r in self.held if r not in self._begun or r in self._immediate])
 
     def flush(self) -> list[m.Tokens]:
         """All that is held, whether or not it is due."""
-        held = dict(self.held)
-        self.held.clear()
-        return self._message(held)
+        return self._message(list(self.held))
 
-    def _message(self, tokens: dict[int, list[int]]) -> list[m.Tokens]:
-        self._begun.update(tokens)
-        if not tokens:
-            return []
-        log_probabilities: dict[int, list[float]] = {}
-        top: dict[int, list[TopTokens]] = {}
-        if self._log_probabilities:
-            log_probabilities = {r: self._log_probabilities.pop(r) for r in tokens if r in self._log_probabilities}
-        if self._top:
-            top = {r: self._top.pop(r) for r in tokens if r in self._top}
-        return [m.Tokens(tokens, log_probabilities, top)]
+    def _message(self, leaving: list[int]) -> list[m.Tokens]:
+        self._begun.update(leaving)
+        held = _take(self.held, leaving), _take(self._log_probabilities, leaving), _take(self._top, leaving)
+        return [m.Tokens(*held)] if leaving else []
+
+
+def _take(held: dict[int, T], requests: list[int]) -> dict[int, T]:
+    return {request: held.pop(request) for request in requests if request in held}
