@@ -19,7 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import logs
 from app.access.authorization import AccessControl
-from app.access.key_file import Caller, KeyRing, KeysUnreadable, stored_key
+from app.access.key_file import Caller, KeyRing, KeysUnreadable, key_digest
 from app.access.memory_store import MemoryStore, UsageStore
 from app.access.rate_limits import parse_quotas, parse_rates
 from app.api.access_control import RATE_LIMIT_HEADERS
@@ -172,10 +172,10 @@ def load_settings_or_exit() -> Settings:
 def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
     """A wrong keys file ends the start: otherwise no key would work, and no operator would know."""
     admin_key = settings.admin_key.get_secret_value()
-    operator = Caller("admin", scopes=frozenset({"use", "admin"}), rates=(), quotas=())
+    operator = Caller("admin", key_digest(admin_key), frozenset({"use", "admin"}), rates=(), quotas=())
     try:
         path = Path(settings.keys_file) if settings.keys_file else None
-        keys = KeyRing(path, [stored_key(admin_key, operator)] if admin_key else ())
+        keys = KeyRing(path, [operator] if admin_key else ())
     except KeysUnreadable as error:
         raise SystemExit(f"Parlance cannot start: {error}") from None
     return AccessControl(

@@ -7,7 +7,6 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from app.access.key_file import ANONYMOUS, Caller, KeyRing
 from app.access.memory_store import Charge, ChargeResult, UsageStore
@@ -44,13 +43,6 @@ class KeyUsage:
 
     characters: int
     limit: int | None
-
-
-class Verdict(NamedTuple):
-    """windows: how far each of the caller's rates is used. refusal: the error to answer with."""
-
-    windows: tuple[Window, ...] = ()
-    refusal: EngineError | None = None
 
 
 class AccessControl:
@@ -95,11 +87,14 @@ class AccessControl:
     def has_admin(self) -> bool:
         return self._keys.has_admin()
 
-    async def charge(self, caller: Caller, host: str, requests: int, characters: int) -> Verdict:
-        """Takes the cost of one request, or refuses it and takes nothing. host: the client's address."""
+    async def charge(
+        self, caller: Caller, host: str, requests: int, characters: int
+    ) -> tuple[Sequence[Window], EngineError | None]:
+        """Takes the cost of one request, or refuses it and takes nothing: how far each of the caller's rates is used,
+        and the error to answer with. host: the client's address."""
         rates, quotas = self._rates if caller.rates is None else caller.rates, self._quotas_of(caller)
         if not rates and not quotas:
-            return Verdict()
+            return (), None
         for rate in rates:
             if requests > rate.requests:
                 raise InvalidRequest(
@@ -108,7 +103,7 @@ class AccessControl:
                 )
         charge = Charge(caller.key_id or address_id(host), rates, requests, quotas, characters)
         result = await self._counts.take(charge)
-        return Verdict(result.windows, None if result.charged else _refusal(charge, result))
+        return result.windows, None if result.charged else _refusal(charge, result)
 
     async def give_back(self, caller: Caller, characters: int) -> None:
         """Gives back the characters of a request that was not answered."""
@@ -119,9 +114,9 @@ class AccessControl:
         """Of the caller's key in this month; nothing is counted for callers without a key."""
         if not caller.key_id:
             return KeyUsage(0, None)
-        quotas = [quota for quota in self._quotas_of(caller) if quota.period == "month" and quota is not _USAGE_QUOTA]
+        (quota,) = (quota for quota in self._quotas_of(caller) if quota.period == "month")
         characters = await self._counts.characters(caller.key_id, "month")
-        return KeyUsage(characters, quotas[0].characters if quotas else None)
+        return KeyUsage(characters, None if quota is _USAGE_QUOTA else quota.characters)
 
     async def close(self) -> None:
         await self._counts.close()

@@ -15,8 +15,9 @@ import logging
 import os
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -28,36 +29,33 @@ Scope = Literal["use", "admin"]
 SCOPES: tuple[Scope, ...] = ("use", "admin")
 KEY_PREFIX = "plk_"  # by which people and scanners of secrets recognise a key
 RELOAD_CHECK_S = 1.0
-_NO_DIGEST = hashlib.sha256(b"nobody's").digest()
 _KEY_FIELDS = {"name", "sha256", "scopes", "rate_limit", "quota", "created"}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """name: the key's, for logs. key_id: the beginning of the key's hash, under which usage is counted; "" without a
-    key. rates, quotas: of this key; None: the server's."""
+    """name: the key's, for logs. digest: the key's SHA-256; b"" without a key. rates, quotas: of this key; None: the
+    server's."""
 
     name: str
-    key_id: str = ""
+    digest: bytes = field(default=b"", repr=False)
     scopes: frozenset[Scope] = frozenset({"use"})
     rates: tuple[Rate, ...] | None = None
     quotas: tuple[Quota, ...] | None = None
 
+    @property
+    def key_id(self) -> str:
+        """The beginning of the key's hash, under which usage is counted; "" without a key."""
+        return self.digest.hex()[:16]
+
 
 ANONYMOUS = Caller("anonymous")
+_NOBODY = Caller("", hashlib.sha256(b"nobody's").digest())
 RESERVED_NAMES = (ANONYMOUS.name, "admin")  # "admin": the caller with PARLANCE_ADMIN_KEY
 
 
 class KeysUnreadable(Exception):
     """The message is one sentence, without secrets."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredKey:
-    """One line of the file."""
-
-    digest: bytes
-    caller: Caller
 
 
 def new_key() -> str:
@@ -68,21 +66,14 @@ def key_digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def stored_key(key: str, caller: Caller) -> StoredKey:
-    """For a key that is in no file."""
-    digest = key_digest(key)
-    return StoredKey(digest, replace(caller, key_id=digest.hex()[:16]))
-
-
 class KeyRing:
     """The keys of a file, which is read again when it has changed, and the keys of `always`. If the file cannot be read
     any more, its last keys stay valid, and the log says so."""
 
     def __init__(
-        self, path: Path | None, always: Iterable[StoredKey] = (), clock: Callable[[], float] = time.monotonic
+        self, path: Path | None, always: Iterable[Caller] = (), clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._path, self._always, self._clock = path, tuple(always), clock
-        self._keys_by_start: dict[bytes, list[StoredKey]] = {}
         self._checked_at_s = clock()
         self._state = None if path is None else _file_state(path)
         self._set_keys([] if path is None else read_keys(path))
@@ -92,15 +83,15 @@ class KeyRing:
         self._reload_if_changed()
         digest = key_digest(key)
         caller = None
-        for stored in self._keys_by_start.get(digest[:4]) or [StoredKey(_NO_DIGEST, Caller(""))]:
-            if hmac.compare_digest(stored.digest, digest):
-                caller = stored.caller
+        for known in self._callers_by_start.get(digest[:4]) or [_NOBODY]:
+            if hmac.compare_digest(known.digest, digest):
+                caller = known
         return caller
 
     def has_admin(self) -> bool:
         """Whether any key may change what is loaded."""
         self._reload_if_changed()
-        return any("admin" in stored.caller.scopes for keys in self._keys_by_start.values() for stored in keys)
+        return any("admin" in caller.scopes for callers in self._callers_by_start.values() for caller in callers)
 
     def _reload_if_changed(self) -> None:
         now = self._clock()
@@ -117,11 +108,11 @@ class KeyRing:
         except KeysUnreadable as error:
             logger.error("%s The keys of before go on.", error)
 
-    def _set_keys(self, keys: Iterable[StoredKey]) -> None:
-        by_start: dict[bytes, list[StoredKey]] = {}
-        for stored in (*self._always, *keys):
-            by_start.setdefault(stored.digest[:4], []).append(stored)
-        self._keys_by_start = by_start
+    def _set_keys(self, callers: Iterable[Caller]) -> None:
+        by_start = defaultdict[bytes, list[Caller]](list)
+        for caller in (*self._always, *callers):
+            by_start[caller.digest[:4]].append(caller)
+        self._callers_by_start = by_start
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:
@@ -133,7 +124,7 @@ def _file_state(path: Path) -> tuple[int, int, int] | None:
     return state.st_mtime_ns, state.st_size, state.st_ino
 
 
-def read_keys(path: Path) -> list[StoredKey]:
+def read_keys(path: Path) -> list[Caller]:
     """Every key of the file; `KeysUnreadable` says what is wrong with it."""
     return [_parsed_key(path, number, fields) for number, fields in read_key_lines(path)]
 
@@ -157,14 +148,14 @@ def read_key_lines(path: Path) -> list[tuple[int, dict[str, object]]]:
         if not isinstance(fields, dict):
             raise KeysUnreadable(f"Line {number} of the keys file {path} is no JSON object.")
         lines.append((number, fields))
-    for field in ("name", "sha256"):
-        values = [str(fields.get(field)) for _, fields in lines]
+    for name in ("name", "sha256"):
+        values = [str(fields.get(name)) for _, fields in lines]
         if len(set(values)) < len(values):
-            raise KeysUnreadable(f'Two lines of the keys file {path} have the same "{field}".')
+            raise KeysUnreadable(f'Two lines of the keys file {path} have the same "{name}".')
     return lines
 
 
-def _parsed_key(path: Path, number: int, fields: Mapping[str, object]) -> StoredKey:
+def _parsed_key(path: Path, number: int, fields: Mapping[str, object]) -> Caller:
     where = f"Line {number} of the keys file {path}"
     if unknown := sorted(set(fields) - _KEY_FIELDS):
         raise KeysUnreadable(f'{where} has a field "{unknown[0]}", which keys do not have.')
@@ -187,7 +178,7 @@ def _parsed_key(path: Path, number: int, fields: Mapping[str, object]) -> Stored
         quotas = parse_quotas(_text(fields["quota"])) if "quota" in fields else None
     except ValueError as error:
         raise KeysUnreadable(f'{where} has a "rate_limit" or "quota" that cannot be used: {error}.') from None
-    return StoredKey(digest, Caller(name, digest.hex()[:16], frozenset(scopes), rates, quotas))
+    return Caller(name, digest, frozenset(scopes), rates, quotas)
 
 
 def _text(value: object) -> str:

@@ -67,11 +67,11 @@ async def charge(request: Request, requests: int, characters: int) -> None:
     if access.idle:
         return
     client = request.scope.get("client")
-    verdict = await access.charge(caller_of(request), client[0] if client else "", requests, characters)
-    if verdict.windows:
-        request.scope["state"]["limit_headers"] = rate_limit_headers(verdict.windows)
-    if verdict.refusal is not None:
-        raise verdict.refusal
+    windows, refusal = await access.charge(caller_of(request), client[0] if client else "", requests, characters)
+    if windows:
+        request.scope["state"]["limit_headers"] = rate_limit_headers(windows)
+    if refusal is not None:
+        raise refusal
 
 
 def given_keys(request: Request, fields: Mapping[str, object], key_fields: Sequence[str]) -> Iterator[str]:

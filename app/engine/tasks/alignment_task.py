@@ -29,24 +29,17 @@ class SentencePair:
     target: TargetSide
 
     @property
-    def given(self) -> int:
-        return len(self.target.inputs) + 1 - len(self.target.outputs)
-
-    @property
-    def target_ids(self) -> list[int]:
-        return [*(token.id for token in self.target.inputs), self.target.outputs[-1].id]
-
-    @property
     def tokens(self) -> int:
         return len(self.source.tokens) + len(self.target.inputs)
 
-    def pair(self) -> m.TokenPair:
-        units = [token.word for token in self.target.outputs]
-        return m.TokenPair(self.source.ids, self.target_ids, self.given, self.source.units, units)
+    def message(self) -> m.TokenPair:
+        inputs, outputs = self.target.inputs, self.target.outputs
+        ids, given = [*(token.id for token in inputs), outputs[-1].id], len(inputs) + 1 - len(outputs)
+        return m.TokenPair(self.source.ids, ids, given, self.source.units, [token.word for token in outputs])
 
 
 class PairReading(NamedTuple):
-    """Both empty where they were not asked for."""
+    """Both empty where they are not wanted, or there is nothing to read."""
 
     words: tuple[AlignedWord, ...] = ()
     tokens: tuple[WrittenToken, ...] = ()
@@ -63,48 +56,42 @@ class AlignmentTask(Task):
             sentences = await input_processor.run_tokenizer(
                 size, lambda: [given_pair(checkpoint, *pair) for pair in pairs]
             )
-            there = [each for each in sentences if each is not None]
-            demand = Demand(checkpoint.name, 1, sum(each.tokens for each in there), 0, rows=0)
-            with self.admission.admitted(demand):
-                readings = iter(await self.read(there, links=True, nats=False, part="whole"))
-        return [() if each is None else next(readings).words for each in sentences]
+            read = sum(sentence.tokens for sentence in sentences if sentence is not None)
+            with self.admission.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
+                readings = await self.read(sentences, links=True, nats=False, part="whole")
+        return [reading.words for reading in readings]
 
     async def read(
-        self, sentences: Sequence[SentencePair], *, links: bool, nats: bool, part: Part = "look"
+        self, sentences: Sequence[SentencePair | None], *, links: bool, nats: bool, part: Part = "look"
     ) -> list[PairReading]:
         """In their order; part: "look" where a translation was the request."""
-        found: dict[int, PairReading] = {}
+        readings = [PairReading()] * len(sentences)
 
-        async def together(numbers: Sequence[int]) -> None:
-            group = [sentences[number] for number in numbers]
-            message = m.AlignPairs(0, group[0].checkpoint.key, [each.pair() for each in group], links, nats)
-            result: m.PairsAligned = await self.dispatcher.ask(message, read_tokens(message), part=part)
-            for place, (number, sentence) in enumerate(zip(numbers, group, strict=True)):
-                words = aligned_words(sentence, result.links[place]) if links else ()
-                found[number] = PairReading(words, written_tokens(sentence, result.nats[place]) if nats else ())
+        async def read_batch(batch: Sequence[tuple[int, SentencePair]]) -> None:
+            pairs = [sentence.message() for _, sentence in batch]
+            message = m.AlignPairs(0, batch[0][1].checkpoint.key, pairs, links, nats)
+            answer = await self.dispatcher.ask(message, read_tokens(message), part=part)
+            for place, (number, sentence) in enumerate(batch):
+                words = aligned_words(sentence, answer.links[place]) if links else ()
+                readings[number] = PairReading(words, written_tokens(sentence, answer.nats[place]) if nats else ())
 
-        groups = list(length_batches(sentences))
-        if groups:
-            await gather(together(numbers) for numbers in groups)
-        return [found[number] for number in range(len(sentences))]
+        await gather(read_batch(batch) for batch in length_batches(sentences))
+        return readings
 
 
-def length_batches(sentences: Sequence[SentencePair]) -> Iterator[list[int]]:
-    """The numbers of those that are read together: of one model, of similar length, few enough to hold nobody up."""
-
-    def size(number: int) -> tuple[str, int]:
-        return sentences[number].checkpoint.key, sentences[number].tokens
-
-    group: list[int] = []
-    for number in sorted(range(len(sentences)), key=size):
-        model, tokens = size(number)
-        full = len(group) == MOST_PAIRS or tokens * (len(group) + 1) > MOST_PADDED_TOKENS
-        if group and (full or size(group[0])[0] != model):
-            yield group
-            group = []
-        group.append(number)
-    if group:
-        yield group
+def length_batches(sentences: Sequence[SentencePair | None]) -> Iterator[list[tuple[int, SentencePair]]]:
+    """Sentences, with their numbers, that are read together: of one model, of similar length, and so few that other
+    requests wait for one pass only."""
+    numbered = [(number, sentence) for number, sentence in enumerate(sentences) if sentence is not None]
+    batch: list[tuple[int, SentencePair]] = []
+    for number, sentence in sorted(numbered, key=lambda entry: (entry[1].checkpoint.key, entry[1].tokens)):
+        full = len(batch) == MOST_PAIRS or sentence.tokens * (len(batch) + 1) > MOST_PADDED_TOKENS
+        if batch and (full or batch[0][1].checkpoint.key != sentence.checkpoint.key):
+            yield batch
+            batch = []
+        batch.append((number, sentence))
+    if batch:
+        yield batch
 
 
 def given_pair(checkpoint: ModelVersion, source: str, target: str) -> SentencePair | None:
@@ -113,8 +100,8 @@ def given_pair(checkpoint: ModelVersion, source: str, target: str) -> SentencePa
     input_processor.refuse_long_target(checkpoint, ids, "target")
     if not ids or not input_processor.source_token_ids(checkpoint, source, "source"):
         return None
-    seen = target_side(checkpoint, target, ids, finished=True)
-    return SentencePair(checkpoint, source_side(checkpoint, source, None), seen)
+    both = source_side(checkpoint, source, None), target_side(checkpoint, target, ids, finished=True)
+    return SentencePair(checkpoint, *both)
 
 
 def translated_pair(
@@ -135,6 +122,6 @@ def aligned_words(sentence: SentencePair, links: Sequence[tuple[int, int, float]
 def written_tokens(sentence: SentencePair, nats: Sequence[float]) -> tuple[WrittenToken, ...]:
     """The tokens of the text, without the end token. EngineFailed for a probability that is no number."""
     tokens = [token.id for token in sentence.target.outputs if not token.special]
-    writing = OutputProcessor(sentence.checkpoint, logprobs=True)
-    writing.finish(tokens, nats[: len(tokens)])
-    return tuple(writing.written)
+    output = OutputProcessor(sentence.checkpoint, logprobs=True)
+    output.finish(tokens, nats[: len(tokens)])
+    return tuple(output.written)

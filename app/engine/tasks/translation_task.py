@@ -71,21 +71,18 @@ class TranslationTask(Task):
                     return translated
 
                 translated = await gather(translate(number, plan) for number, plan in enumerate(plans))
-                results = [result for result, _ in translated]
                 if wants.isdisjoint(DETAILS_OF_A_SECOND_PASS):
-                    return results
-                pairs = {number: pair for number, (_, pair) in enumerate(translated) if pair is not None}
-                links, nats = "alignment" in wants, "tokens" in wants
-                readings = await self._alignment.read(list(pairs.values()), links=links, nats=nats)
-                found = dict(zip(pairs, readings, strict=True))
-                for number, request in enumerate(requests):
-                    words, tokens = found.get(number, ((), ()))
-                    results[number] = replace(
-                        results[number],
-                        alignment=words if "alignment" in request.options.wants else None,
-                        tokens=tokens if "tokens" in request.options.wants else None,
-                    )
-                return results
+                    return [result for result, _ in translated]
+                pairs, links, nats = [pair for _, pair in translated], "alignment" in wants, "tokens" in wants
+                readings = await self._alignment.read(pairs, links=links, nats=nats)
+        return [
+            replace(
+                result,
+                alignment=words if "alignment" in request.options.wants else None,
+                tokens=tokens if "tokens" in request.options.wants else None,
+            )
+            for request, (result, _), (words, tokens) in zip(requests, translated, readings, strict=True)
+        ]
 
     async def _translate(self, plan: TranslationPlan, show: Callable[[str], None] | None, *, first: bool) -> Translated:
         """The result, and the pair of texts that a second pass reads, where its details are wanted."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.access import key_file
-from app.access.key_file import Caller, KeyRing, KeysUnreadable, new_key, stored_key
+from app.access.key_file import Caller, KeyRing, KeysUnreadable, key_digest, new_key
 from app.access.rate_limits import Rate
 
 KEY = "plk_" + "a" * 43
@@ -33,7 +33,7 @@ def test_key_is_found_by_its_hash(tmp_path: Path) -> None:
     key_file.write_key_lines(file, [line(), line("other", "b", scopes=["admin"], rate_limit="5/minute", quota="none")])
     ring = KeyRing(file)
     digest = hashlib.sha256(KEY.encode()).hexdigest()
-    assert ring.find(KEY) == Caller("shop", digest[:16], frozenset({"use"}))
+    assert ring.find(KEY) == Caller("shop", bytes.fromhex(digest), frozenset({"use"}))
     other = ring.find("b")
     assert other is not None
     assert (other.scopes, other.rates, other.quotas) == (frozenset({"use", "admin"}), (Rate(5, "minute"),), ())
@@ -141,9 +141,10 @@ def test_new_file_has_mode_600_and_existing_file_keeps_its_mode(tmp_path: Path) 
 
 
 def test_key_outside_the_file_stays_valid(tmp_path: Path) -> None:
-    ring = KeyRing(None, [stored_key("an-operator's-key", Caller("admin", scopes=frozenset({"use", "admin"})))])
+    ring = KeyRing(None, [Caller("admin", key_digest("an-operator's-key"), frozenset({"use", "admin"}))])
     found = ring.find("an-operator's-key")
     assert found is not None
     assert (found.name, len(found.key_id)) == ("admin", 16)
+    assert found.key_id not in repr(found)
     assert ring.has_admin()
     assert not KeyRing(None).has_admin()
