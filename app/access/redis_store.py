@@ -57,8 +57,14 @@ class RedisStore:
         self._retry_at_s = 0.0  # while Redis is down: when to try it again; 0: it answers
 
     async def take(self, charge: Charge) -> ChargeResult:
+        now = self._now_s()
+        keys = [f"parlance:{{{charge.caller}}}:per-{rate.unit}" for rate in charge.rates]
+        keys += [_quota_key(charge.caller, quota.period, now) for quota in charge.quotas]
+        limits = [number for rate in charge.rates for number in (rate.requests, rate.window_s)]
+        limits += [number for quota in charge.quotas for number in (quota.characters, _COUNTER_TTL_S[quota.period])]
+        cost = ("" if self._clock is None else repr(now), charge.requests, charge.characters, len(charge.rates))
         try:
-            answer = await self._answer(*self._take_command(charge))
+            answer = await self._answer("EVAL", _TAKE, len(keys), *keys, *cost, *limits)
         except RedisUnreachable:
             return await self._fallback.take(charge)
         assert isinstance(answer, list)
@@ -96,15 +102,6 @@ class RedisStore:
 
     def _now_s(self) -> float:
         return (self._clock or time.time)()
-
-    def _take_command(self, charge: Charge) -> Command:
-        now = self._now_s()
-        keys = [f"parlance:{{{charge.caller}}}:per-{rate.unit}" for rate in charge.rates]
-        keys += [_quota_key(charge.caller, quota.period, now) for quota in charge.quotas]
-        numbers = [number for rate in charge.rates for number in (rate.requests, rate.window_s)]
-        numbers += [number for quota in charge.quotas for number in (quota.characters, _COUNTER_TTL_S[quota.period])]
-        cost = (charge.requests, charge.characters, len(charge.rates))
-        return "EVAL", _TAKE, len(keys), *keys, "" if self._clock is None else repr(now), *cost, *numbers
 
     async def _answer(self, *command: str | int) -> Answer:
         """To one command, which is sent together with all others that wait."""

@@ -114,8 +114,6 @@ class AsyncEngine:
         self.metrics.device_ended(device, died=not self.admission.draining)
         self.dispatcher.device_died(device)
 
-    # What is loaded ---------------------------------------------------------------------------------------
-
     def status(self) -> PoolStatus:
         registry, devices = self.registry, self.supervisor.devices
         problems = [*registry.problems.values(), *self.supervisor.problems()]
@@ -167,8 +165,6 @@ class AsyncEngine:
         began = time.monotonic()
         version = await self.lifecycle.change(name, change)
         return ModelChange(self._info(version), time.monotonic() - began)
-
-    # What texts are to a model ------------------------------------------------------------------------------
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         config = self.registry.for_pair(source_language, target_language, model).config

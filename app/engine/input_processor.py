@@ -60,7 +60,15 @@ def check_attention_size(
     size = attention_size(config, query, source_tokens, input_tokens)
     if size.fits(query):
         return
-    suggest = fitting_changes(config, query, source_tokens, (max(likely, input_tokens), input_tokens))
+    suggest = next(
+        (
+            changed_fields(query, smaller)
+            for length in (max(likely, input_tokens), input_tokens)
+            for smaller in smaller_queries(query)
+            if attention_size(config, smaller, source_tokens, length).fits(smaller)
+        ),
+        None,
+    )
     rollout = "rollout" in query.selection.include
     if sum(size) <= query.max_values:
         values, limit, what = size.rollout, query.max_digits, "numbers in its rollout, always digits,"
@@ -77,17 +85,6 @@ def check_attention_size(
         suggest=suggest,
         field=field,
     )
-
-
-def fitting_changes(
-    config: CheckpointConfig, query: AttentionQuery, source_tokens: int, targets: Sequence[int]
-) -> dict[str, Any] | None:
-    """What to change in the request so that it fits the first of these lengths of the target that anything fits."""
-    for length in targets:
-        for smaller in smaller_queries(query):
-            if attention_size(config, smaller, source_tokens, length).fits(smaller):
-                return changed_fields(query, smaller)
-    return None
 
 
 def attention_size(
@@ -359,8 +356,8 @@ def plan_translation(
     """defaults: the server's beam_size and length_penalty. InvalidRequest names the field that cannot be read."""
     options = request.options
     source = source_token_ids(checkpoint, request.text, "q")
-    prefix = prefix_token_ids(checkpoint, options.prefix) if options.prefix else ()
-    required = required_token_runs(checkpoint, request.required) if request.required else ()
+    prefix = prefix_token_ids(checkpoint, options.prefix)
+    required = required_token_runs(checkpoint, request.required)
     # more hypotheses than alternatives, since two may read the same
     beam_size = max(options.decoding.beam_size or defaults.beam, options.alternatives + 1)
     if required:

@@ -373,31 +373,25 @@ class Engine(Protocol):
 
     async def curves(self, name: str) -> TrainingCurves:
         """How a model that is loaded was trained, as its folder has it now."""
-        ...
 
     def check_room(self) -> None:
         """Raises what the smallest request would be refused with now; cheap, before anything of it is parsed."""
-        ...
 
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
         """Answers in the order of `requests`; admitted or refused together."""
-        ...
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         """The most tokens that one text may have for the translator of a pair of languages."""
-        ...
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
         """How many tokens each text has for that translator: tokenizing alone, no device."""
-        ...
 
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
         """The aligned words of each text and its translation; () where one of the two has no tokens."""
-        ...
 
     async def generate(self, request: GenerationRequest) -> GenerationResult: ...
 
@@ -405,7 +399,6 @@ class Engine(Protocol):
         self, request: TranslationRequest
     ) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         """The same answer, its text as it is found. Until the context is open nothing has been said."""
-        ...
 
     def stream_generation(
         self, request: GenerationRequest
@@ -421,12 +414,9 @@ class Engine(Protocol):
 
     async def load_model(self, name: str) -> ModelChange:
         """Serve a folder that is not served yet; names are those of the folders among the checkpoints."""
-        ...
 
     async def reload_model(self, name: str) -> ModelChange:
         """Serve a folder's new content under the same name; the old one goes on if it cannot be served."""
-        ...
 
     async def unload_model(self, name: str) -> ModelChange:
         """Serve it no more; returns when the requests that have it are done."""
-        ...

@@ -247,9 +247,6 @@ def _unknown_glossary() -> UnknownGlossary:
     return UnknownGlossary("You have no glossary with this id; GET /v3/glossaries lists yours.")
 
 
-# Entries as lines ----------------------------------------------------------------------------------------------
-
-
 def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> dict[str, str]:
     """Entries by their source term. Empty lines are skipped, and in csv lines with four cells, as DeepL's site writes
     them, the last two (languages). `InvalidRequest` names the line that cannot be read."""
@@ -279,9 +276,6 @@ def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> di
 
 def entries_as_tsv(entries: Mapping[str, str]) -> str:
     return "\n".join(f"{source}\t{target}" for source, target in entries.items())
-
-
-# Files ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -35,7 +35,7 @@ class TextDelta:
 
     text: str
     index: int = 0
-    tokens: Sequence[WrittenToken] = ()
+    tokens: tuple[WrittenToken, ...] = ()
 
 
 class TextStream(Generic[T]):
@@ -43,8 +43,7 @@ class TextStream(Generic[T]):
     are merged, so they hold at most the whole answer. How often they come is the writer's choice."""
 
     def __init__(self, work: Callable[[ShowText], Coroutine[Any, Any, T]]) -> None:
-        self._pending: dict[int, str] = {}
-        self._tokens: dict[int, list[WrittenToken]] = {}  # of these texts, where they are wanted
+        self._pending: dict[int, TextDelta] = {}
         self._reader: asyncio.Future[None] | None = None  # who waits for news
         self._work = asyncio.create_task(work(self._put))
         self._work.add_done_callback(lambda _: self._wake())
@@ -78,9 +77,8 @@ class TextStream(Generic[T]):
     async def taken(self) -> list[TextDelta]:
         """What was added to each continuation since the last time, as soon as there is any; nothing at the end."""
         await self._news()
-        texts, self._pending = self._pending, {}
-        tokens, self._tokens = self._tokens, {}
-        return [TextDelta(text, index, tokens.get(index, ())) for index, text in texts.items()]
+        deltas, self._pending = self._pending, {}
+        return list(deltas.values())
 
     async def deltas(self) -> AsyncIterator[TextDelta]:
         """The same one by one. Raises what ended the work, after the texts before it."""
@@ -95,9 +93,8 @@ class TextStream(Generic[T]):
             await self._reader
 
     def _put(self, text: str, index: int, tokens: Sequence[WrittenToken] = ()) -> None:
-        self._pending[index] = self._pending.get(index, "") + text
-        if tokens:
-            self._tokens.setdefault(index, []).extend(tokens)
+        before = self._pending.get(index, TextDelta(""))
+        self._pending[index] = TextDelta(before.text + text, index, (*before.tokens, *tokens))
         self._wake()
 
     def _wake(self) -> None:

@@ -124,8 +124,6 @@ class ModelRegistry:
         if problem is not None:
             self.problems[name] = problem
 
-    # Which model a request gets -----------------------------------------------------------------------------
-
     def offered(self, name: str) -> ModelVersion:
         """UnknownModel if there is none of that name."""
         self.require_read()
@@ -168,8 +166,6 @@ class ModelRegistry:
         listed = ", ".join(f"{s} → {t}" for s, t in sorted(pairs, key=str)) or "none"
         raise UnknownPair(f"There is no model for {source} → {target} here. Loaded pairs: {listed}.", field="target")
 
-    # Which versions are in use --------------------------------------------------------------------------------
-
     @contextmanager
     def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:
         """These stay on the devices while a request that has begun with them runs: from its choice of them on, which
@@ -179,12 +175,9 @@ class ModelRegistry:
         try:
             yield
         finally:
-            for key in keys:
-                self._users[key] -= 1
-                if not self._users[key]:
-                    del self._users[key]
-                    if key in self._unused:
-                        self._unused[key].set()
+            self._users -= Counter(keys)
+            for key in keys & self._unused.keys() - self._users.keys():
+                self._unused[key].set()
 
     @property
     def users(self) -> int:
