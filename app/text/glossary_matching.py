@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from app.text.layout_characters import is_unspaced_script
 
 _WORD = re.compile(r"\w+")
+_BETWEEN_LETTERS = re.compile(r"(?<=\w)(?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +27,30 @@ class Term:
 
 
 class TermMatcher:
-    """source term -> target term. A term in lower case matches any case, another only as it is written. Empty terms and
-    terms without a target are ignored."""
+    """source term -> target term. A term in lower case matches any case, another only as it is written. Of equal terms
+    the first one counts; empty terms and terms without a target are ignored."""
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        self._by_first_word: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        # first word -> (terms that match as they are written, terms that match any case)
+        self._by_first_word: defaultdict[str, tuple[dict[str, str], dict[str, str]]] = defaultdict(lambda: ({}, {}))
         for source, target in terms.items():
             source, target = source.strip(), target.strip()
             if source and target:
                 word = _WORD.match(source)
                 key = source[0] if word is None or is_unspaced_script(source[0]) else word[0]
-                self._by_first_word[key.lower()].append((source, target))
-        self._tables: dict[str, _TermsOfFirstWord] = {}  # built for the first words that occur in texts
+                exact, lower = self._by_first_word[key.lower()]
+                if source.islower():
+                    lower.setdefault(_lowercased(source), target)
+                else:
+                    exact.setdefault(source, target)
+        self._tables: dict[str, tuple[_PrefixTable, _PrefixTable]] = {}  # built for the first words that texts have
 
     def __bool__(self) -> bool:
         return bool(self._by_first_word)
 
     def find(self, text: str) -> list[Term]:
-        """From left to right, the longest term at each place, without overlaps."""
+        """From left to right, the longest term at each place that ends where a word may, without overlaps. Of two
+        equally long terms the one that is written exactly so wins."""
         terms: list[Term] = []
         end = 0
         if not self._by_first_word:
@@ -55,47 +62,27 @@ class TermMatcher:
             if at < end or first_word not in self._by_first_word or not ends_word(at):
                 continue
             if first_word not in self._tables:
-                self._tables[first_word] = _TermsOfFirstWord(self._by_first_word[first_word])
-            if match := self._tables[first_word].longest(text, lowercased, at, ends_word):
-                length, target = match
-                end = at + length
+                exact, lower = self._by_first_word[first_word]
+                self._tables[first_word] = _PrefixTable(exact), _PrefixTable(lower)
+            tables = zip(self._tables[first_word], (text, lowercased), strict=True)
+            matches = [match for table, written in tables for match in table.matches(written, at)]
+            matches.sort(key=lambda match: -match[0])
+            match = next((match for match in matches if ends_word(at + match[0])), None)
+            if match is not None:
+                end, target = at + match[0], match[1]
                 capital = _capitalised(target)
                 takes_capital = at <= begins and text[at].isupper() and capital != target
                 terms.append(Term(at, end, (target, capital) if takes_capital else (target,)))
         return terms
 
 
-class _TermsOfFirstWord:
-    """Terms that share their first word. Of equal terms the first one counts."""
-
-    def __init__(self, entries: Sequence[tuple[str, str]]) -> None:
-        self._lower = {source: target for source, target in reversed(entries) if source.islower()}
-        self._exact = {source: target for source, target in reversed(entries) if not source.islower()}
-        self._lower_prefixes = _PrefixTable({_lowercased(source) for source in self._lower})
-        self._exact_prefixes = _PrefixTable(self._exact)
-
-    def longest(self, text: str, lowercased: str, at: int, ends_word: Callable[[int], bool]) -> tuple[int, str] | None:
-        """Length and target of the longest term at `at` that ends where a word may. Of two equally long terms the one
-        that is written exactly so wins. lowercased: of the same text."""
-        lengths = [(-length, False) for length in self._exact_prefixes.lengths(text, at)]
-        lengths += [(-length, True) for length in self._lower_prefixes.lengths(lowercased, at)]
-        for minus_length, lower in sorted(lengths):
-            if not ends_word(at - minus_length):
-                continue
-            written = text[at : at - minus_length]
-            target = self._lower.get(written.lower()) if lower else self._exact[written]
-            if target is not None:
-                return -minus_length, target
-        return None
-
-
 class _PrefixTable:
     """Finds which of many strings a text goes on with. The longest such string is the last one in sorted order that is
     not beyond the text, or a prefix of that one; so each string knows its longest proper prefix among the others."""
 
-    def __init__(self, strings: Collection[str]) -> None:
-        self._strings = sorted(strings)
-        self._longest = max(map(len, strings), default=0)
+    def __init__(self, targets: Mapping[str, str]) -> None:
+        self._targets, self._strings = targets, sorted(targets)
+        self._longest = max(map(len, targets), default=0)
         self._prefix_of: list[int] = []  # index of the longest proper prefix; -1: none
         nested: list[int] = []
         for number, string in enumerate(self._strings):
@@ -104,13 +91,14 @@ class _PrefixTable:
             self._prefix_of.append(nested[-1] if nested else -1)
             nested.append(number)
 
-    def lengths(self, text: str, at: int) -> Iterator[int]:
-        """Of the strings that stand at `at`, the longest first."""
+    def matches(self, text: str, at: int) -> Iterator[tuple[int, str]]:
+        """Length and target of each string that stands at `at`, the longest first."""
         following = text[at : at + self._longest]
         number = bisect_right(self._strings, following) - 1
         while number >= 0:
-            if following.startswith(self._strings[number]):
-                yield len(self._strings[number])
+            string = self._strings[number]
+            if following.startswith(string):
+                yield len(string), self._targets[string]
             number = self._prefix_of[number]
 
 
@@ -133,8 +121,8 @@ def _candidate_places(text: str) -> Iterator[tuple[int, str]]:
 
 def _lowercased(text: str) -> str:
     """With each character in its place: \u03a3 has two small forms, which depend on what is around it, and \u0130
-    becomes two characters."""
-    return text.replace("\u03a3", "\u03c3").replace("\u0130", " ").lower().replace("\u03c2", "\u03c3")
+    becomes two characters, which no term has in one place."""
+    return text.replace("\u03a3", "\u03c3").replace("\u0130", "\0").lower().replace("\u03c2", "\u03c3")
 
 
 # Target terms in a translation ---------------------------------------------------------------------------------
@@ -184,12 +172,7 @@ def _is_whole_word(text: str, start: int, end: int) -> bool:
 
 def _is_inside_word(text: str, at: int) -> bool:
     """Whether the characters before and behind this place belong to one word."""
-    if not 0 < at < len(text):
-        return False
-    before, after = text[at - 1], text[at]
-    if is_unspaced_script(before) or is_unspaced_script(after):
-        return False
-    return _WORD.fullmatch(before) is not None and _WORD.fullmatch(after) is not None
+    return _BETWEEN_LETTERS.match(text, at) is not None and not any(map(is_unspaced_script, text[at - 1 : at + 1]))
 
 
 def _capitalised(form: str) -> str:
