@@ -12,6 +12,7 @@ from typing import NamedTuple
 from app.errors import InvalidRequest
 from app.text.html_passages import (
     BLOCKS,
+    ENDED_BY,
     HIDDEN,
     HTML_SPACES,
     MAX_INLINE_DEPTH,
@@ -21,11 +22,11 @@ from app.text.html_passages import (
     InlineElement,
     Passage,
     PassageBuilder,
-    ends_element,
     tokenize_page,
 )
 from app.text.tag_placement import AlignedSpan, PlacedElement, TagPlacement, aligned_words
 
+_LEFT_ALONE = HIDDEN | VERBATIM
 _TRANSLATE_NO = ' translate="no"'
 
 
@@ -51,7 +52,7 @@ class HtmlPage:
 
 def parse_page(source: str) -> HtmlPage:
     """Of a page or a fragment of one; malformed HTML is no error."""
-    return _PageParser(tokenize_page(source)).page()
+    return HtmlPage(tuple(_PageParser(tokenize_page(source)).parts()))
 
 
 class _PageParser:
@@ -61,12 +62,12 @@ class _PageParser:
         self._preformatted = 0
         self._builder = PassageBuilder()
 
-    def page(self) -> HtmlPage:
+    def parts(self) -> list[str | Passage]:
         index = 0
         while index < len(self._tokens):
             index = self._take(index)
         self._end_passage()
-        return HtmlPage(tuple(self._parts))
+        return self._parts
 
     def _take(self, index: int) -> int:
         """Returns the index of the next token to take."""
@@ -77,7 +78,7 @@ class _PageParser:
             token.kind == "start" and token.tag in VOID and token.tag not in BLOCKS
         ):
             self._builder.add_mark(token.raw)
-        elif token.kind == "start" and token.tag not in VOID and self._is_left_alone(token):
+        elif token.kind == "start" and token.tag not in VOID and (token.untranslatable or token.tag in _LEFT_ALONE):
             return self._leave_alone(index)
         elif token.kind in ("start", "end") and token.tag not in BLOCKS:
             if self._builder.depth >= MAX_INLINE_DEPTH:
@@ -92,9 +93,6 @@ class _PageParser:
             self._end_passage()
             self._parts.append(token.raw)
         return index + 1
-
-    def _is_left_alone(self, token: HtmlToken) -> bool:
-        return token.untranslatable or token.tag in HIDDEN or token.tag in VERBATIM
 
     def _leave_alone(self, index: int) -> int:
         """Takes a whole element, whose content stays as it is."""
@@ -122,7 +120,7 @@ class _PageParser:
             if token.kind not in ("start", "end") or token.tag in VOID:
                 continue
             started = token.kind == "start"
-            if started and not same and not blocks and not foreign and ends_element(token.tag, element):
+            if started and not same and not blocks and not foreign and token.tag in ENDED_BY.get(element, ()):
                 return behind
             if token.tag == element:
                 same += 0 if foreign and token.closed else 1 if started else -1

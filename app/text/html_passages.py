@@ -8,7 +8,6 @@ Attributes (alt, title, placeholder, aria-label) are left as they are, as LibreT
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
@@ -36,7 +35,7 @@ HIDDEN = frozenset(
 # Code within a sentence: it comes back to the letter.
 VERBATIM = frozenset({"code", "kbd", "samp", "var", "tt"})
 # Elements whose end tag may be left out, and the start tags that then end them.
-_ENDED_BY = {
+ENDED_BY = {
     "li": frozenset({"li"}),
     "dt": frozenset({"dt", "dd"}),
     "dd": frozenset({"dt", "dd"}),
@@ -51,11 +50,6 @@ MAX_INLINE_DEPTH = 64  # inline elements within each other; a deeper one begins 
 _SHORT_WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
 
 TokenKind = Literal["text", "reference", "start", "end", "comment", "doctype", "rest"]
-
-
-def ends_element(started: str, element: str) -> bool:
-    """Whether a start tag of `started` ends an open `element` whose end tag was left out."""
-    return started in _ENDED_BY.get(element, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +86,15 @@ def tokenize_page(source: str) -> list[HtmlToken]:
     for token, start, stop in zip(parsed, places, [*places[1:], end][: len(parsed)], strict=True):
         kind, raw = kinds.get(token.type, "comment"), source[start:stop]
         text = raw if kind == "text" else (token.data or "") if kind == "reference" else ""
-        untranslatable = kind == "start" and _is_marked_untranslatable(token.attrs or ())
+        untranslatable = kind == "start" and any(
+            (name == "translate" and (value or "").strip().lower() == "no")
+            or (name == "class" and "notranslate" in (value or "").lower().split())
+            for name, value in token.attrs or ()
+        )
         tokens.append(HtmlToken(kind, raw, text, token.tag or "", untranslatable, token.self_closing))
     if end < len(source):
         tokens.append(HtmlToken("rest", source[end:]))
     return tokens
-
-
-def _is_marked_untranslatable(attributes: Iterable[tuple[str, str | None]]) -> bool:
-    """translate="no", or the class "notranslate"."""
-    return any(
-        (name == "translate" and (value or "").strip().lower() == "no")
-        or (name == "class" and "notranslate" in (value or "").lower().split())
-        for name, value in attributes
-    )
 
 
 @dataclass(slots=True, eq=False)
@@ -238,8 +227,8 @@ class PassageBuilder:
             before, behind = text[element.start - 1 : element.start], text[element.end : element.end + 1]
             element.spaced = before.isspace(), behind.isspace()
             unvisited += element.within
-        before, behind = "".join(self._before), "".join(self._space)
-        return Passage(text, self._top, before, behind, self._bare_greater_than, self._no_break_reference)
+        around = "".join(self._before), "".join(self._space)
+        return Passage(text, self._top, *around, self._bare_greater_than, self._no_break_reference)
 
     def _here(self) -> int:
         """The place of a tag: behind the whitespace before it."""

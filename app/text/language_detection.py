@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from app.text.layout_characters import has_letters
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 # The verdict settles within a few hundred characters, and the library walks a text byte by byte in Python.
 _CHARACTERS_READ = 1000
@@ -31,16 +34,12 @@ class Detection:
     confidence: float
 
 
-class _Identifier(Protocol):
-    def rank(self, text: str) -> list[tuple[str, float]]: ...
-
-
 class Detector:
     """The first call loads the model, in about a second. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._identifier: _Identifier | None = None
+        self._identifier: LanguageIdentifier | None = None
 
     def detect(self, text: str, candidates: Sequence[str]) -> Detection:
         """The most probable of `candidates` (language codes, at least one)."""
@@ -53,16 +52,21 @@ class Detector:
             part = f" {part} {part.lower()} "
         if not has_letters(part):
             return [Detection(candidates[0], 0.0)]
-        scores = dict(self._loaded().rank(part))
-        ranked = sorted(candidates, key=lambda code: -_score(scores, code))
-        rivals = {_score(scores, code) for code in candidates} | {max(scores.values())}
-        if _score(scores, ranked[0]) == -math.inf or len(set(scores.values())) == 1:  # the library recognised nothing
+        known: dict[str, float] = dict(self._loaded().rank(part))
+        # zh-Hans and pt-BR are scored as zh and pt; languages that the library does not know come last.
+        scores = {code: known.get(code.lower().partition("-")[0], -math.inf) for code in candidates}
+        ranked, best = sorted(candidates, key=lambda code: -scores[code]), max(known.values())
+        if scores[ranked[0]] == -math.inf or len(set(known.values())) == 1:  # the library recognised nothing
             return [Detection(candidates[0], 0.0)]
-        # The library's own temperature, which makes confidences of short and long texts comparable.
+        # Softmax in the library's own temperature, which makes confidences of short and long texts comparable.
         temperature = math.sqrt(len(part.encode("utf-8", "replace")))
-        return [Detection(code, _share(_score(scores, code), rivals, temperature)) for code in ranked[:n]]
+        total = sum(math.exp((score - best) / temperature) for score in {*scores.values(), best})
+        return [
+            Detection(code, round(100 * math.exp((scores[code] - best) / temperature) / total, 1))
+            for code in ranked[:n]
+        ]
 
-    def _loaded(self) -> _Identifier:
+    def _loaded(self) -> LanguageIdentifier:
         with self._lock:
             if self._identifier is None:
                 # Imported here: the model takes a second and 120 MB, and many servers never need it.
@@ -70,15 +74,3 @@ class Detector:
 
                 self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)
             return self._identifier
-
-
-def _score(scores: Mapping[str, float], code: str) -> float:
-    """zh-Hans and pt-BR are scored as zh and pt; languages that the library does not know come last."""
-    return scores.get(code.lower().partition("-")[0], -math.inf)
-
-
-def _share(own: float, rivals: Set[float], temperature: float) -> float:
-    """Softmax of `own` among `rivals`, which include it, in per cent."""
-    top = max(rivals)
-    total = sum(math.exp((score - top) / temperature) for score in rivals)
-    return round(100 * math.exp((own - top) / temperature) / total, 1)
