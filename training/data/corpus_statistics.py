@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -75,11 +75,6 @@ def oddity(character: str) -> str | None:
     return "not decodable" if character == "\ufffd" else ODD_CATEGORIES.get(unicodedata.category(character))
 
 
-def character_name(character: str) -> str:
-    """U+00AD SOFT HYPHEN"""
-    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
-
-
 def scripts(counts: Counter[str]) -> dict[str, int]:
     """How many letters of each script, the most first: Unicode's names of characters begin with it."""
     letters: Counter[str] = Counter()
@@ -93,12 +88,13 @@ def inventory(counts: Counter[str], first: Callable[[str], str]) -> Statistics:
     """first: where a character stands first. rare: those that occur once or twice, some of them."""
     odd = sorted(((number, character) for character, number in counts.items() if oddity(character)), reverse=True)
     rare = [character for character, number in counts.items() if number <= RARE_COUNT and not oddity(character)]
+    names = {c: f"U+{ord(c):04X} {unicodedata.name(c, '')}".rstrip() for _, c in odd}  # U+00AD SOFT HYPHEN
     return {
         "characters": counts.total(),
         "distinct": len(counts),
         "scripts": scripts(counts),
         "odd": [
-            {"character": character_name(c), "kind": oddity(c), "count": number, "first": first(c)}
+            {"character": names[c], "kind": oddity(c), "count": number, "first": first(c)}
             for number, c in odd[:ODD_SHOWN]
         ],
         "odd_count": len(odd),
@@ -211,14 +207,13 @@ def _length_lines(unit: str, sides: Statistics) -> Iterator[str]:
     for side, values in sides.items():
         known = {name: value for name, value in values.items() if name != "histogram"}
         yield f"{unit}, {side}: " + ", ".join(f"{name} {value:,g}" for name, value in known.items())
-    most = max((bin_["count"] for values in sides.values() for bin_ in values["histogram"]), default=1) or 1
-    rows = max(len(values["histogram"]) for values in sides.values())
     columns = [values["histogram"] for values in sides.values()]
-    for row in range(rows):
-        counts = [column[row]["count"] if row < len(column) else 0 for column in columns]
+    most = max((bin_["count"] for column in columns for bin_ in column), default=1) or 1
+    for bins in zip_longest(*columns):
+        counts = [bin_["count"] if bin_ else 0 for bin_ in bins]
         filled = [max(round(count / most * BAR), 1 if count else 0) for count in counts]  # one value shows, too
         cells = [f"{count:>9,} {'█' * width:<{BAR}}" for count, width in zip(counts, filled, strict=True)]
-        start = next(column[row]["at_least"] for column in columns if row < len(column))
+        start = next(bin_["at_least"] for bin_ in bins if bin_)
         yield f"  {start:>6,} –  " + "  ".join(cells).rstrip()
 
 

@@ -33,7 +33,6 @@ from training.kernels.training_backend import LyricistBackend
 from training.loop.progress import Sample
 
 MAX_BEAM_SIZE = 64
-SLOTS = 64  # rows that are decoded side by side
 TOKENS_PER_BATCH = 4096
 IGNORED_TARGET = -100  # which cross-entropy leaves out
 SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE = 120, 0.8  # of a lyricist's sample at a validation
@@ -132,7 +131,7 @@ def hypotheses(
     prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
     options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
-    beams = decode(network, token_rules(checkpoint.config), prompts, options, slots=SLOTS)
+    beams = decode(network, token_rules(checkpoint.config), prompts, options)
     return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
@@ -154,7 +153,7 @@ def sample_lyrics(
         DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
         for index in range(len(prompts))
     ]
-    results = decode(network, token_rules(checkpoint.config), prompts, options, slots=min(SLOTS, len(prompts)))
+    results = decode(network, token_rules(checkpoint.config), prompts, options)
     return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
 
 

@@ -46,21 +46,15 @@ class GenerationSettings:
 def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int, rows: int) -> GenerationSettings:
     """settings: generation_config.json, {} in older folders, whose config.json has them. rows: of the target's
     embedding. TrainingError for a setting that cannot be followed."""
-    given = dict(settings or config)
-    for name in ("decoder_start_token_id", "eos_token_id"):
-        if given.get(name) is None:
-            given[name] = config.get(name)
-    if given.get("forced_bos_token_id") is not None:
+    tokens = {name: config.get(name) for name in ("decoder_start_token_id", "eos_token_id")}
+    given: JsonObject = tokens | {name: value for name, value in (settings or config).items() if value is not None}
+    if "forced_bos_token_id" in given:
         raise TrainingError("The folder sets forced_bos_token_id, which is not supported.")
-    start = given.get("decoder_start_token_id")
-    eos = given.get("eos_token_id", 0)
+    start, eos = given["decoder_start_token_id"], given["eos_token_id"]
     eos = eos[0] if isinstance(eos, list) and len(eos) == 1 else eos
     suppressed = _suppressed(given) or [pad]
-    for name, token in (
-        ("decoder_start_token_id", start),
-        ("eos_token_id", eos),
-        *(("a bad word", i) for i in suppressed),
-    ):
+    named = [("decoder_start_token_id", start), ("eos_token_id", eos), *(("a bad word", i) for i in suppressed)]
+    for name, token in named:
         if not isinstance(token, int) or not 0 <= token < rows:
             raise TrainingError(f"The folder gives {name} as {token!r}, and the target's ids are 0..{rows - 1}.")
     forced = given.get("forced_eos_token_id")
@@ -69,18 +63,14 @@ def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int,
     most = given.get("max_length")
     limit = config["max_position_embeddings"]
     return GenerationSettings(
-        start=start,  # type: ignore[arg-type]
+        start=start,
         eos=eos,
         suppressed=tuple(sorted(set(suppressed))),
         renormalise=bool(given.get("renormalize_logits", False)),
         forced_end=forced is not None,
         max_new_tokens=max(1, min(limit, most if isinstance(most, int) else limit) - 1),  # the start token counts there
-        recorded={name: given[name] for name in RECORDED_SETTINGS if given.get(name) is not None},
-        not_applied=tuple(
-            name
-            for name, neutral in UNAPPLIED_SETTINGS.items()
-            if given.get(name) is not None and given[name] != neutral
-        ),
+        recorded={name: given[name] for name in RECORDED_SETTINGS if name in given},
+        not_applied=tuple(name for name, neutral in UNAPPLIED_SETTINGS.items() if given.get(name, neutral) != neutral),
     )
 
 

@@ -59,32 +59,22 @@ class MarianFolder:
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Mapped from the disk where the file's form allows it."""
-        if (self.path / SAFETENSORS).is_file():
-            return read_safetensors(self.path / SAFETENSORS)
-        if (self.path / PICKLE).is_file():
-            return read_pickle(self.path / PICKLE)
-        raise TrainingError(f"{self.path} holds neither {SAFETENSORS} nor {PICKLE}.")
-
-
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
-
-
-def read_pickle(path: Path) -> dict[str, Tensor]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickles that are newer than torch's own
-            tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except pickle.UnpicklingError as error:
-        raise TrainingError(f"{path} is damaged, or holds more than tensors; nothing of it was run.") from error
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, AssertionError) as error:
-        raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
-    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise TrainingError(f"{path} holds something other than named tensors.")
-    return dict(tensors)
+        path = next((self.path / name for name in (SAFETENSORS, PICKLE) if (self.path / name).is_file()), None)
+        if path is None:
+            raise TrainingError(f"{self.path} holds neither {SAFETENSORS} nor {PICKLE}.")
+        try:
+            if path.name == SAFETENSORS:
+                return load_file(path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of pickles that are newer than torch's own
+                tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        except pickle.UnpicklingError as error:
+            raise TrainingError(f"{path} is damaged, or holds more than tensors; nothing of it was run.") from error
+        except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError, AssertionError) as error:
+            raise TrainingError(f"{path} cannot be read ({first_line(error)}): get the file once more.") from error
+        if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
+            raise TrainingError(f"{path} holds something other than named tensors.")
+        return dict(tensors)
 
 
 def first_line(error: Exception) -> str:
