@@ -19,8 +19,7 @@ from tqdm import tqdm
 from models.interface import Precision
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
 from training.config.run_config import raise_all
-from training.data.corpus_loading import parse_columns, read_corpora
-from training.data.corpus_readers import stem_suffix
+from training.data.corpus_loading import parse_columns, read_corpora, stem_suffix
 from training.data.distillation import (
     ChosenTranslation,
     Teacher,

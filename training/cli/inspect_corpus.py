@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 from training.cli.command_options import PAIRS, add_cleaning, add_columns, cleaning_of
 from training.data.cleaning import clean
-from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora, read_pairs, read_text
-from training.data.corpus_readers import HUGGINGFACE_PREFIX, stem_suffix
+from training.data.corpus_loading import (
+    HUGGINGFACE_PREFIX,
+    JSON_LINES,
+    parse_columns,
+    read_corpora,
+    read_pairs,
+    read_text,
+    stem_suffix,
+)
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.errors import TrainingError
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from training.data.corpus_readers import Languages, find_language, one_line, open_corpus_file
-from training.data.sentence_pairs import Row
 from training.errors import TrainingError
 
 CHUNK = 1 << 16  # bytes
@@ -18,30 +16,10 @@ NATIVE_CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})  # what stands in them
 LINE_BREAK = re.compile(r"\s*<\s*(w:)?br\b|\s*\\n", re.IGNORECASE)
 
 
-def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
-    """One row for each translation unit, with the line where it begins; a side that it lacks is empty.
+def translation_units(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Of each <tu> the line where it begins, and its segments by language. TrainingError names `path`.
 
-    TrainingError for what is not well-formed, and if no unit has both languages: it names those that are there.
-    """
-    segments: Counter[str] = Counter()
-    whole = False
-    for line, unit in _units(path):
-        texts = _texts(unit)
-        there = tuple(texts)
-        segments.update(there)
-        keys = [find_language(language, there) for language in languages]
-        source, target = (texts[key] if key is not None else "" for key in keys)
-        whole = whole or None not in keys
-        yield line, source, target
-    if not whole:
-        known = ", ".join(f"{code} ({count:,})" for code, count in segments.most_common(12)) or "none"
-        wanted = " and ".join(languages)
-        raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}.")
-
-
-def _units(path: Path) -> Iterator[tuple[int, Element]]:
-    """Each <tu>, with the line where it begins. expat itself drives the tree builder: it tells lines, and an entity's
-    declaration can be refused."""
+    expat itself drives the tree builder: it tells lines, and an entity's declaration can be refused."""
     finished: list[tuple[int, Element]] = []
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -70,25 +48,24 @@ def _units(path: Path) -> Iterator[tuple[int, Element]]:
     parser.StartElementHandler = start
     parser.EntityDeclHandler = lambda name, *_: refuse(f"declares the entity {name!r}, which is refused: write it out.")
     parser.SkippedEntityHandler = lambda name, _: refuse(f"uses the entity {name!r}, which the file does not define.")
-    with open_corpus_file(path) as file:
-        last = False
-        while not last:
-            chunk = file.read(CHUNK)
-            last = not chunk
-            try:
-                parser.Parse(chunk, last)
-            except expat.ExpatError as error:
-                place = f"line {error.lineno}, column {error.offset + 1} ({expat.ErrorString(error.code)})"
-                raise TrainingError(f"{path} is no well-formed TMX: {place}.") from None
-            except TrainingError:
-                raise
-            except (LookupError, ValueError) as error:
-                raise TrainingError(f"{path} declares an encoding that is not known here ({error}).") from None
-            yield from finished
-            finished.clear()
+    last = False
+    while not last:
+        chunk = file.read(CHUNK)
+        last = not chunk
+        try:
+            parser.Parse(chunk, last)
+        except expat.ExpatError as error:
+            place = f"line {error.lineno}, column {error.offset + 1} ({expat.ErrorString(error.code)})"
+            raise TrainingError(f"{path} is no well-formed TMX: {place}.") from None
+        except TrainingError:
+            raise
+        except (LookupError, ValueError) as error:
+            raise TrainingError(f"{path} declares an encoding that is not known here ({error}).") from None
+        yield from ((line, _segments(unit)) for line, unit in finished)
+        finished.clear()
 
 
-def _texts(unit: Element) -> dict[str, str]:
+def _segments(unit: Element) -> dict[str, str]:
     """Language -> text, of two variants the first. Native code is left out; a line break in it becomes a space."""
     texts: dict[str, str] = {}
     for variant in unit.iter("tuv"):
@@ -99,5 +76,5 @@ def _texts(unit: Element) -> dict[str, str]:
             if code.tag in NATIVE_CODE:
                 written = (" <br" if code.get("type") == "lb" else "") + "".join(code.itertext())
                 code[:], code.text = [], " " if LINE_BREAK.match(written) else ""
-        texts[language] = one_line("".join(segment.itertext()))
+        texts[language] = "".join(segment.itertext())
     return texts

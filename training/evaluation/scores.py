@@ -25,8 +25,7 @@ from models.networks.loading import load_network
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
 from training.data.batches import batches_by_length, pair_batch
-from training.data.corpus_loading import read_pairs, read_text
-from training.data.corpus_readers import Columns
+from training.data.corpus_loading import Columns, read_pairs, read_text
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.kernels.training_backend import LyricistBackend

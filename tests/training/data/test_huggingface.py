@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.training.data.corpus_writers import PAIRS, fault, refusal, write
-from training.data.corpus_loading import read_pairs, read_text
-from training.data.corpus_readers import parse_dataset_name
+from training.data.corpus_loading import parse_dataset_name, read_pairs, read_text
 
 ROWS = [{"translation": {"de": source, "en": target}} for source, target in PAIRS]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.data.corpus_writers import fault, write
-from training.data.corpus_loading import read_pairs
-from training.data.corpus_readers import parting
+from training.data.corpus_loading import parting, read_pairs
 
 
 def sentences(count: int, seed: int) -> list[tuple[str, str]]:

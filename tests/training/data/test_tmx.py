@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.data.corpus_writers import PAIRS, fault, tmx, write
-from training.data.corpus_loading import read_pairs
-from training.data.tmx import read_tmx
+from training.data.corpus_loading import read_pairs, read_tmx
 
 DE_EN = ("de", "en")
 
