@@ -203,58 +203,55 @@ def read_config(folder: Path) -> CheckpointConfig:
         raise CheckpointError(f"{path} does not describe a model ({error}); it was not loaded.") from error
 
 
+def _require(sound: bool, otherwise: str) -> None:
+    if not sound:
+        raise ValueError(otherwise)
+
+
 def _checked(config: CheckpointConfig) -> CheckpointConfig:
     for name in ("architecture", "tokenizers", "files", "training", "scores"):
-        if not isinstance(getattr(config, name), Mapping):
-            raise ValueError(f"{name} must be an object")
-    if config.kind not in ("translator", "lyrics"):
-        raise ValueError(f"kind {config.kind!r} is neither translator nor lyrics")
-    sides = {"translator": {"source", "target"}, "lyrics": {"target"}}[config.kind]
-    if set(config.tokenizers) != sides:
-        raise ValueError(f"a {config.kind} needs tokenizers for {' and '.join(sorted(sides))}")
-    if "name" not in config.architecture:
-        raise ValueError("architecture has no name")
-    if not all(isinstance(v, str) for v in [*config.files, *config.files.values()]):
-        raise ValueError("files must map names to checksums")
+        _require(isinstance(getattr(config, name), Mapping), f"{name} must be an object")
+    _require(config.kind in ("translator", "lyrics"), f"kind {config.kind!r} is neither translator nor lyrics")
+    sides = {"target"} if config.kind == "lyrics" else {"source", "target"}
+    _require(set(config.tokenizers) == sides, f"a {config.kind} needs tokenizers for {' and '.join(sorted(sides))}")
+    _require("name" in config.architecture, "architecture has no name")
+    texts = [*config.files, *config.files.values()]
+    _require(all(isinstance(text, str) for text in texts), "files must map names to checksums")
     for name in ID_LISTS:
-        if not all(isinstance(i, int) and i >= 0 for i in getattr(config, name)):
-            raise ValueError(f"{name} must be a list of token ids")
+        _require(all(_is_id(token) for token in getattr(config, name)), f"{name} must be a list of token ids")
     for name in ("source_language", "target_language"):
-        if not isinstance(getattr(config, name), str | None):
-            raise ValueError(f"{name} must be a text or null")
+        _require(isinstance(getattr(config, name), str | None), f"{name} must be a text or null")
     if config.alignment is not None:
         _check_alignment(config.alignment, config.architecture)
-    if config.eos is not None and not (isinstance(config.eos, int) and config.eos >= 0):
-        raise ValueError("eos must be a token id or null")
+    _require(config.eos is None or _is_id(config.eos), "eos must be a token id or null")
     for name in ("renormalise", "forced_end"):
-        if not isinstance(getattr(config, name), bool):
-            raise ValueError(f"{name} must be true or false")
-    if not isinstance(config.parameters, int):
-        raise ValueError("parameters must be a whole number")
+        _require(isinstance(getattr(config, name), bool), f"{name} must be true or false")
+    _require(isinstance(config.parameters, int), "parameters must be a whole number")
     for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):
         limit = getattr(config, name)
-        if not isinstance(limit, int) or not least <= limit <= MOST_TOKENS:
-            raise ValueError(f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
+        within = isinstance(limit, int) and least <= limit <= MOST_TOKENS
+        _require(within, f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
     return config
 
 
-def _check_alignment(alignment: Any, architecture: Mapping[str, Any]) -> None:
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _check_alignment(alignment: object, architecture: Mapping[str, object]) -> None:
     """ValueError unless the heads are there and the rest can be read."""
     layers, count = architecture.get("decoder_layers"), architecture.get("heads")
     if not isinstance(alignment, Mapping) or not isinstance(layers, int) or not isinstance(count, int):
         raise ValueError("alignment must be an object, of a network with layers and heads")
-    heads = alignment.get("heads")
-    if not isinstance(heads, list) or not heads or not all(_is_place(each, layers, count) for each in heads):
-        raise ValueError(f"alignment.heads must be pairs of a layer in 0..{layers - 1} and a head in 0..{count - 1}")
-    if alignment.get("convention") not in ("predicting", "input"):
-        raise ValueError("alignment.convention must be predicting or input")
-    error = alignment.get("error")
+    heads, error = alignment.get("heads"), alignment.get("error")
+    known = isinstance(heads, list) and bool(heads) and all(_is_head(head, layers, count) for head in heads)
+    _require(known, f"alignment.heads must be pairs of a layer in 0..{layers - 1} and a head in 0..{count - 1}")
+    _require(alignment.get("convention") in ("predicting", "input"), "alignment.convention must be predicting or input")
     if not isinstance(error, int | float) or isinstance(error, bool) or not 0 <= error <= 1:
         raise ValueError("alignment.error must be a number in 0..1")
 
 
-def _is_place(value: Any, layers: int, heads: int) -> bool:
-    if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
+def _is_head(value: object, layers: int, heads: int) -> bool:
+    if not isinstance(value, list) or [type(number) for number in value] != [int, int]:
         return False
-    layer, head = value
-    return bool(0 <= layer < layers and 0 <= head < heads)
+    return bool(0 <= value[0] < layers and 0 <= value[1] < heads)

@@ -54,13 +54,13 @@ def expected(
     outputs = torch.tensor(list(came), dtype=torch.long, device=features.device)
     parts = []
     for start in range(0, len(features), WINDOW):
-        found = log_probabilities(network.project(features[start : start + WINDOW]), rules)
-        parts.append(told(found, outputs[start : start + WINDOW], top_k))
+        table = log_probabilities(network.project(features[start : start + WINDOW]), rules)
+        parts.append(judged(table, outputs[start : start + WINDOW], top_k))
     return Expected(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
 
 
-def told(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
-    """table [T, V] of log-probabilities; outputs [n <= T]: the tokens that came. Of equals nobody is likelier."""
+def judged(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
+    """table [T, V] of log-probabilities; outputs [n <= T]: the tokens that came. Of equals none is likelier."""
     of_outputs = table[: len(outputs)].gather(1, outputs[:, None])
     ranks = 1 + (table[: len(outputs)] > of_outputs).sum(dim=1)
     count = min(top_k, table.size(1))
@@ -70,13 +70,12 @@ def told(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
 
 def entropies(table: Tensor) -> Tensor:
     """Log-probabilities [T, V] -> nats [T], float64; where they do not sum to 1 they are made to first."""
-    return torch.cat([_entropies(rows.double()) for rows in torch.split(table, CACHED)])
-
-
-def _entropies(table: Tensor) -> Tensor:
-    found = table - table.logsumexp(dim=-1, keepdim=True)
-    summed: Tensor = torch.linalg.vecdot(found.exp(), found.clamp_(min=NEVER))
-    return -summed
+    parts = []
+    for rows in torch.split(table, CACHED):
+        nats = rows.double()
+        nats = nats - nats.logsumexp(dim=-1, keepdim=True)
+        parts.append(-torch.linalg.vecdot(nats.exp(), nats.clamp_(min=NEVER)))
+    return torch.cat(parts)
 
 
 @torch.inference_mode()

@@ -195,11 +195,10 @@ class Beams:
         with the fewest terms missing."""
         if not self.ended[place]:
             self._end_all(place, int(self.lengths[place]))
-        results = []
-        for ended in self.ended[place][:count]:
-            tokens = self.written(place, ended.row, ended.length)
-            results.append(Hypothesis(tokens, ended.log_probability, ended.score, ended.finished, unmet=ended.unmet))
-        return results
+        return [
+            Hypothesis(self.written(place, e.row, e.length), e.log_probability, e.score, e.finished, unmet=e.unmet)
+            for e in self.ended[place][:count]
+        ]
 
     def written(self, place: int, row: int, length: int, since: int = 0) -> tuple[int, ...]:
         """The tokens of what was hypothesis `row` when it had `length` of them, from place `since` on."""

@@ -65,17 +65,14 @@ class Decoder:
         if not joining:
             return
         first = len(self.owners)
-        copies, destinations = list[int](), list[int]()
         for request in joining:
-            row, width = len(self.owners), request.options.beam
-            request.rows = list(range(row, row + width))
-            self.owners += [request] * width
-            copies += [row] * (width - 1)
-            destinations += request.rows[1:]
+            request.rows = list(range(len(self.owners), len(self.owners) + request.options.beam))
+            self.owners += [request] * request.options.beam
+        copies = [(request.rows[0], row) for request in joining for row in request.rows[1:]]
         try:
             self.network.prefill(self.state, [r.rows[0] for r in joining], [r.prompt for r in joining])
             if copies:
-                self.network.copy(self.state, copies, destinations)
+                self.network.copy(self.state, *zip(*copies, strict=True))
         except BaseException:
             del self.owners[first:]
             raise

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from models.decoding.options import TokenRules
 from models.exactness import copied
-from models.inspection.forced_pass import forced_pass, forced_steps
+from models.inspection.forced_pass import by_layer, forced_pass, forced_steps
 from models.inspection.results import Ablation
-from models.inspection.selection import Head, SelectionError, by_layer
+from models.inspection.selection import Head, SelectionError
 from models.networks.transformer import MultiHeadAttention, Transformer
 
 

@@ -13,13 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from models.backends.torch.transformer_step import pad_rows
 from models.decoding.options import TokenRules
 from models.inspection.forced_pass import require_inspectable
 from models.inspection.word_alignment import HeadPlace
 from models.networks.transformer import Capture, PassEnded, Transformer
-from models.scoring import log_probabilities
-
-PROJECTION_WINDOW = 64  # places whose logits are in memory at once
+from models.scoring import WINDOW, log_probabilities
 
 
 class ForcedSentence(NamedTuple):
@@ -46,8 +45,8 @@ def forced_batch(
     """heads: whose mean is wanted; none: no maps. rules: those by which tokens are chosen; None: no probabilities. The
     numbers are those of each sentence alone, but for what padding and fused kernels change in the last bits."""
     require_inspectable(network)
-    source = _padded([each.source for each in sentences], network)
-    inputs = _padded([each.target[:-1] for each in sentences], network)
+    source = pad_rows([each.source for each in sentences], network.config.pad, network.device)
+    inputs = pad_rows([each.target[:-1] for each in sentences], network.config.pad, network.device)
     memory, readable = network.encode(source)
     by_layer: dict[int, list[int]] = {}
     for layer, head in heads:
@@ -57,18 +56,12 @@ def forced_batch(
         features = network.decode(inputs, memory, readable, (None, capture))
         nats = [] if rules is None else _log_probabilities(network, features, sentences, rules)
     capture.maps(by_layer)
-    total = [weights[:, by_layer[layer]].double().sum(dim=1) for layer, weights in capture.weights.items()]
-    maps = (torch.stack(total).sum(dim=0) / len(heads)).cpu() if heads else None
-    return BatchReading(
-        [] if maps is None else [maps[i, : len(s.target) - 1, : len(s.source)] for i, s in enumerate(sentences)], nats
-    )
-
-
-def _padded(rows: Sequence[Sequence[int]], network: Transformer) -> Tensor:
-    """[B, T] on the network's device."""
-    longest = max(map(len, rows))
-    padded = [[*row, *[network.config.pad] * (longest - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=network.device)
+    maps = list[Tensor]()
+    if heads:
+        total = [weights[:, by_layer[layer]].double().sum(dim=1) for layer, weights in capture.weights.items()]
+        mean = (torch.stack(total).sum(dim=0) / len(heads)).cpu()
+        maps = [mean[i, : len(s.target) - 1, : len(s.source)] for i, s in enumerate(sentences)]
+    return BatchReading(maps, nats)
 
 
 def _log_probabilities(
@@ -80,9 +73,7 @@ def _log_probabilities(
     came = [token for each in sentences for token in each.target[each.given :]]
     outputs = torch.tensor(came, dtype=torch.long, device=features.device)
     found = [
-        log_probabilities(network.project(rows[at : at + PROJECTION_WINDOW]), rules).gather(
-            1, outputs[at : at + PROJECTION_WINDOW, None]
-        )
-        for at in range(0, len(rows), PROJECTION_WINDOW)
+        log_probabilities(network.project(some), rules).gather(1, tokens[:, None])
+        for some, tokens in zip(torch.split(rows, WINDOW), torch.split(outputs, WINDOW), strict=True)
     ]
     return list(torch.split(torch.cat(found)[:, 0].cpu(), [count for _, count in counted]))

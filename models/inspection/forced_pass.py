@@ -6,7 +6,7 @@ depends on what else is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,19 +16,9 @@ from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
 from models.exactness import require_honoured
 from models.inspection.results import Candidate, OutputStep, WorkedRow
-from models.inspection.selection import (
-    KINDS,
-    AttentionKind,
-    Head,
-    Row,
-    SelectionError,
-    by_layer,
-    known_kinds,
-    resolve_head,
-    within,
-)
-from models.networks.transformer import Attended, Capture, Transformer
-from models.scoring import told
+from models.inspection.selection import KINDS, AttentionKind, Head, Row, SelectionError, known_kinds, within
+from models.networks.transformer import Attended, Capture, Transformer, TransformerConfig
+from models.scoring import judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +58,24 @@ def require_inspectable(network: Transformer) -> None:
     assert not network.training, "a network is looked into in evaluation mode: dropout would show"
     require_honoured(network)
     assert next(network.parameters()).dtype in (torch.float32, torch.float64), "and in fp32"
+
+
+def resolve_head(head: Head, config: TransformerConfig, field: str) -> Head:
+    """Counted from 0. SelectionError names what there is."""
+    (kind,) = known_kinds([head.kind], field)
+    layers = config.encoder_layers if kind == "encoder" else config.decoder_layers
+    return Head(
+        kind, within(head.layer, layers, f"{kind} layer", field), within(head.head, config.heads, "head", field)
+    )
+
+
+def by_layer(masked: Iterable[Head], config: TransformerConfig) -> dict[str, Mapping[int, tuple[int, ...]]]:
+    """kind -> layer -> heads, each once, all kinds present."""
+    found: dict[str, Mapping[int, tuple[int, ...]]] = {kind: {} for kind in KINDS}
+    for head in dict.fromkeys(resolve_head(each, config, "masked") for each in masked):
+        layers = found[head.kind]
+        found[head.kind] = {**layers, head.layer: (*layers.get(head.layer, ()), head.head)}
+    return found
 
 
 def one_row(ids: Sequence[int], network: Transformer) -> Tensor:
@@ -148,7 +156,7 @@ def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_
         raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
     if not outputs:
         return []
-    found = told(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
+    found = judged(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
     columns = (found.log_probabilities, found.ranks, found.entropies, found.tokens, found.token_log_probabilities)
     return [
         OutputStep(

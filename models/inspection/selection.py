@@ -3,8 +3,8 @@ as Python's do. No torch: the front end counts and refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -15,31 +15,15 @@ Side = Literal["encoder", "decoder"]
 KINDS: tuple[AttentionKind, ...] = ("encoder", "decoder", "cross")
 
 
-class LayerCounts(Protocol):
-    """What `models.networks.transformer.TransformerConfig` says of its layers."""
-
-    @property
-    def encoder_layers(self) -> int: ...
-
-    @property
-    def decoder_layers(self) -> int: ...
-
-    @property
-    def heads(self) -> int: ...
-
-
 class Head(msgspec.Struct, frozen=True):
     kind: AttentionKind
     layer: int
     head: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(Head, frozen=True):
     """One query of one head."""
 
-    kind: AttentionKind
-    layer: int
-    head: int
     row: int
 
 
@@ -103,24 +87,6 @@ def known_kinds(kinds: Iterable[str], field: str = "kinds") -> tuple[AttentionKi
         if kind not in known:
             raise SelectionError(f"There is no attention kind {kind!r}; the kinds are {', '.join(KINDS)}.", field)
     return tuple(known[kind] for kind in chosen)
-
-
-def resolve_head(head: Head | Row, config: LayerCounts, field: str) -> Head:
-    """Counted from 0. SelectionError names what there is."""
-    (kind,) = known_kinds([head.kind], field)
-    layers = config.encoder_layers if kind == "encoder" else config.decoder_layers
-    return Head(
-        kind, within(head.layer, layers, f"{kind} layer", field), within(head.head, config.heads, "head", field)
-    )
-
-
-def by_layer(masked: Iterable[Head], config: LayerCounts) -> dict[str, Mapping[int, tuple[int, ...]]]:
-    """kind -> layer -> heads, each once, all kinds present."""
-    found: dict[str, Mapping[int, tuple[int, ...]]] = {kind: {} for kind in KINDS}
-    for head in dict.fromkeys(resolve_head(each, config, "masked") for each in masked):
-        layers = found[head.kind]
-        found[head.kind] = {**layers, head.layer: (*layers.get(head.layer, ()), head.head)}
-    return found
 
 
 class GateSelection(msgspec.Struct, frozen=True):

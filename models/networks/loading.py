@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -21,18 +21,10 @@ from models.checkpoint import CONFIG, Checkpoint, CheckpointError
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer, TransformerConfig
 
-
-class Entry(NamedTuple):
-    config: Callable[..., Any]
-    network: Callable[[Any], nn.Module]
-
-
-NETWORKS = {
-    "transformer": Entry(TransformerConfig, Transformer),
-    "recurrent": Entry(RecurrentConfig, RecurrentLanguageModel),
+NETWORKS: dict[str, tuple[Callable[..., Any], Callable[[Any], nn.Module]]] = {
+    "transformer": (TransformerConfig, Transformer),
+    "recurrent": (RecurrentConfig, RecurrentLanguageModel),
 }
-
-
 DRAWS = {
     *(Tensor.normal_, Tensor.uniform_),
     *(nn.init.normal_, nn.init.uniform_, nn.init.trunc_normal_, nn.init.orthogonal_),
@@ -51,11 +43,12 @@ def build(description: Mapping[str, Any]) -> nn.Module:
     if name not in NETWORKS:
         raise ValueError(f"architecture {name!r} is not one of {', '.join(NETWORKS)}")
     fields = {key: value for key, value in description.items() if key != "name"}
+    of_fields, of_config = NETWORKS[name]
     try:
-        config = NETWORKS[name].config(**fields)
+        config = of_fields(**fields)
     except TypeError as error:
         raise ValueError(f"architecture {name}: {error}") from error
-    return NETWORKS[name].network(config)
+    return of_config(config)
 
 
 class Undrawn(TorchFunctionMode):

@@ -36,11 +36,6 @@ class WordParts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", np.append(2 * self.continues + self.open, 0).astype(np.int64))
 
-    def join(self, first: int, second: int) -> bool:
-        """Tokens that the vocabulary does not have are parts of no word."""
-        known = 0 <= first < len(self.open) and 0 <= second < len(self.continues)
-        return known and bool(self.open[first] and self.continues[second])
-
     def kinds_of(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Of each whether it continues (2) and is open (1)."""
         return self.kinds.take(tokens, mode="clip")

@@ -23,6 +23,12 @@ NO_PARTS = parts((), ())
 SOME = parts((B, C), (A, B))  # b and c go on with a word that ends in a or b
 
 
+def joined(words: WordParts, first: int, second: int) -> bool:
+    """Tokens that the vocabulary does not have are parts of no word."""
+    known = first < len(words.open) and second < len(words.continues)
+    return known and bool(words.open[first] and words.continues[second])
+
+
 def holds(tokens: Sequence[int], required: Required, words: WordParts = NO_PARTS, taken: frozenset[int] = frozenset()):  # type: ignore[no-untyped-def]
     """By trying everything: each term at a place of its own, where no word goes on into it or out of it."""
     if not required:
@@ -32,8 +38,8 @@ def holds(tokens: Sequence[int], required: Required, words: WordParts = NO_PARTS
             end, places = start + len(run), frozenset(range(start, start + len(run)))
             if tuple(tokens[start:end]) != run or places & taken:
                 continue
-            before = start > 0 and words.join(tokens[start - 1], tokens[start])
-            behind = end < len(tokens) and words.join(tokens[end - 1], tokens[end])
+            before = start > 0 and joined(words, tokens[start - 1], tokens[start])
+            behind = end < len(tokens) and joined(words, tokens[end - 1], tokens[end])
             if not before and not behind and holds(tokens, required[1:], words, taken | places):
                 return True
     return False
