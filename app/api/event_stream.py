@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Generic, TypeVar
 
 import msgspec
@@ -73,50 +72,6 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
         watcher.cancel()
 
 
-class ReaderStalled(Exception):
-    """The client has read nothing for too long."""
-
-
-class TimedWriter:
-    """The body of one answer, written in parts. A context, which raises ReaderStalled once a write has waited for
-    `timeout_s`: one timer for all writes, because a timer for each would cost as much as the write does."""
-
-    def __init__(self, send: Send, timeout_s: float) -> None:
-        self._send, self._timeout_s = send, timeout_s
-        self._loop = asyncio.get_running_loop()
-        self._limit = asyncio.timeout(None)
-        self._write_began_s: float | None = None  # of the write that waits now
-        self._timer: asyncio.TimerHandle
-
-    async def __aenter__(self) -> TimedWriter:
-        await self._limit.__aenter__()
-        self._timer = self._loop.call_later(self._timeout_s, self._check)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        try:
-            await self._limit.__aexit__(kind, error, traceback)
-        except TimeoutError:
-            raise ReaderStalled from None
-
-    async def write(self, body: bytes, *, more: bool = True) -> None:
-        """Waits here while the client's buffers are full; the engine goes on meanwhile."""
-        self._write_began_s = self._loop.time()
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
-        self._write_began_s = None
-
-    def _check(self) -> None:
-        now = self._loop.time()
-        end = (now if self._write_began_s is None else self._write_began_s) + self._timeout_s
-        if end > now:
-            self._timer = self._loop.call_at(end, self._check)
-        else:
-            self._limit.reschedule(now)
-
-
 class EventStream(Response, Generic[T]):
     """opened: the stream of texts. done: the data of the last event, from the stream's result. write_timeout_s: after
     which a client that reads nothing is left. indexed: whether `token` events name their continuation."""
@@ -137,19 +92,13 @@ class EventStream(Response, Generic[T]):
         self._opened, self._done, self._indexed = opened, done, indexed
         self._write_timeout_s = write_timeout_s
         self._begun = False
-        self.on_refusal: Callable[[], Awaitable[None]] | None = (
-            None  # awaited if the stream fails before its first text
-        )
+        self._write_began_s: float | None = None  # of the write that waits now
+        self._timer: asyncio.TimerHandle
+        self.on_refusal: Callable[[], Awaitable[None]] | None = None  # for a stream that fails before its first text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await while_connected(Request(scope, receive), self._stream(scope, send))
-        except ReaderStalled:
-            logger.warning(
-                "request %s: its reader took nothing for %g s and is left",
-                scope["state"]["request_id"],
-                self._write_timeout_s,
-            )
         except Exception as error:
             if not self._begun and self.on_refusal is not None:
                 await self.on_refusal()
@@ -157,27 +106,48 @@ class EventStream(Response, Generic[T]):
                 raise
 
     async def _stream(self, scope: Scope, send: Send) -> None:
+        """A write waits while the client's buffers are full; the engine goes on meanwhile."""
+        loop = asyncio.get_running_loop()
         async with self._opened as stream:
             self._begun = True
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async with TimedWriter(send, self._write_timeout_s) as body:
-                events = self._token_events(await stream.taken())
-                while not stream.ended:
-                    await body.write(events)
-                    events = self._token_events(await stream.taken())
-                await body.write(events + self._last_events(scope, stream), more=False)
+            try:
+                async with asyncio.timeout(None) as limit:
+                    self._check_writes(limit)
+                    ended = False
+                    while not ended:
+                        events, ended = self._token_events(await stream.taken()), stream.ended
+                        if ended:
+                            events += self._last_events(scope, stream)
+                        self._write_began_s = loop.time()
+                        await send({"type": "http.response.body", "body": events, "more_body": not ended})
+                        self._write_began_s = None
+            except TimeoutError:
+                sentence = "request %s: its reader took nothing for %g s and is left"
+                logger.warning(sentence, scope["state"]["request_id"], self._write_timeout_s)
+            finally:
+                self._timer.cancel()
+
+    def _check_writes(self, limit: asyncio.Timeout) -> None:
+        """Ends `limit` once a write has waited too long: one timer for all, as one for each would cost what it does."""
+        loop = asyncio.get_running_loop()
+        end = (self._write_began_s or loop.time()) + self._write_timeout_s
+        if end > loop.time():
+            self._timer = loop.call_at(end, self._check_writes, limit)
+        else:
+            limit.reschedule(end)
 
     def _token_events(self, deltas: list[TextDelta]) -> bytes:
         """One event for each continuation that has grown."""
-        return b"".join([format_event("token", self._token_fields(delta)) for delta in deltas])
-
-    def _token_fields(self, delta: TextDelta) -> Mapping[str, object]:
-        fields: dict[str, object] = {"text": delta.text}
-        if self._indexed:
-            fields["index"] = delta.index
-        if delta.tokens:
-            fields["tokens"] = [WrittenTokenAnswer.fields_of(token) for token in delta.tokens]
-        return fields
+        events = []
+        for delta in deltas:
+            fields: dict[str, object] = {"text": delta.text}
+            if self._indexed:
+                fields["index"] = delta.index
+            if delta.tokens:
+                fields["tokens"] = [WrittenTokenAnswer.fields_of(token) for token in delta.tokens]
+            events.append(format_event("token", fields))
+        return b"".join(events)
 
     def _last_events(self, scope: Scope, stream: TextStream[T]) -> bytes:
         try:
