@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import msgspec
 from pydantic import BaseModel
 
@@ -84,18 +82,14 @@ class WrittenTokenAnswer(BaseModel):
         return {"id": token.id, "text": token.text, "logprob": round_nats(token.log_probability)}
 
 
-class TimingAnswer(BaseModel):
-    """Milliseconds since the request was admitted."""
-
-    queued_ms: float | None = doc("Until a device began to read it.", 0.4)
-    first_token_ms: float | None = doc("Until its first token.", 9.1)
-    total_ms: float = doc("Until its end.", 41.7)
-
-    @classmethod
-    def of(cls, usage: Usage) -> Self:
-        return cls(
-            queued_ms=_ms(usage.queued_s), first_token_ms=_ms(usage.first_token_s), total_ms=_ms(usage.total_s) or 0.0
-        )
+def usage_fields(usage: Usage, read_tokens: str) -> dict[str, object]:
+    """Of a stream's last event. read_tokens: what its tokens read are called. timing: milliseconds since the request
+    was admitted, until a device began to read it, until its first token, and until its end."""
+    times = {"queued_ms": usage.queued_s, "first_token_ms": usage.first_token_s, "total_ms": usage.total_s}
+    return {
+        "usage": {read_tokens: usage.read_tokens, "new_tokens": usage.new_tokens},
+        "timing": {name: round(1000 * seconds, 3) for name, seconds in times.items() if seconds is not None},
+    }
 
 
 def round_nats(value: float) -> float:
@@ -113,7 +107,3 @@ def round_floats(value: object, decimals: int) -> object:
     if isinstance(value, dict):
         return {name: round_floats(each, decimals) for name, each in value.items()}
     return [round_floats(each, decimals) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 3)

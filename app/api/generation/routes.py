@@ -7,7 +7,8 @@ from starlette.responses import Response
 
 from app.api.errors import common_errors, documented
 from app.api.event_stream import EventStream, documented_stream, while_connected
-from app.api.generation.schemas import GenerateAnswer, GenerateDone, GenerateRequest
+from app.api.generation.schemas import GenerateAnswer, GenerateRequest
+from app.api.request_body import Fields
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.api.shared_schemas import decoding_options
@@ -33,7 +34,6 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
     "/generate",
     summary="Continue a text",
     response_model=GenerateAnswer,
-    response_model_exclude_none=True,
     responses=documented_stream(_EVENTS)
     | documented(
         s404="No model of that name is loaded.",
@@ -41,7 +41,7 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
         **common_errors("generate", "generation"),
     ),
 )
-async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Response | GenerateAnswer:
+async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Response | Fields:
     """Continues `prompt`. The answer's `seed` writes the same text again. With `logprobs` the answer and each event
     `token` have `tokens`, whose texts join to their text."""
     limits = services.limits
@@ -54,5 +54,5 @@ async def generate(body: GenerateRequest, request: Request, services: ServicesDe
     job = GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)
     if body.stream:
         opened, write_timeout_s = services.engine.stream_generation(job), limits.request_timeout_s
-        return EventStream(opened, GenerateDone.fields_of, write_timeout_s, indexed=job.n > 1)
-    return GenerateAnswer.from_result(await while_connected(request, services.engine.generate(job)))
+        return EventStream(opened, GenerateAnswer.fields_of_done, write_timeout_s, indexed=job.n > 1)
+    return GenerateAnswer.fields_of_result(await while_connected(request, services.engine.generate(job)))

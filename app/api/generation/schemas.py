@@ -6,8 +6,18 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
-from app.api.field_types import EncodableText, ModelName, RequestFields, check_texts, describe_value, doc, field_error
-from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer
+from app.api.field_types import (
+    EncodableText,
+    ModelName,
+    RequestFields,
+    check_texts,
+    describe_value,
+    doc,
+    example_of,
+    field_error,
+    not_empty,
+)
+from app.api.shared_schemas import WrittenTokenAnswer, usage_fields
 from app.engine.interface import Continuation, FinishReason, GenerationResult
 
 LARGEST_SEED = 2**63 - 1
@@ -67,7 +77,9 @@ class Sampling(RequestFields):
 class GenerateRequest(Sampling):
     """How to continue a text."""
 
-    prompt: EncodableText = doc("The text to continue.", "分开")
+    prompt: Annotated[EncodableText, not_empty("begin the text with at least one character.")] = doc(
+        "The text to continue.", "分开"
+    )
     max_new_tokens: int = doc("Most tokens to write.", 100, default=100, ge=1)
     temperature: Temperature = Field(0.8, examples=[0.8])
     top_k: int = doc("Sample among the k likeliest tokens; 0 is off.", 40, default=0, ge=0, le=1_000_000)
@@ -95,13 +107,6 @@ class GenerateRequest(Sampling):
         default=False,
     )
 
-    @field_validator("prompt")
-    @classmethod
-    def _begun(cls, value: str) -> str:
-        if not value:
-            raise field_error("is empty; begin the text with at least one character.")
-        return value
-
 
 class ContinuationAnswer(BaseModel):
     """One continuation."""
@@ -116,21 +121,16 @@ class ContinuationAnswer(BaseModel):
     tokens: list[WrittenTokenAnswer] | None = doc(
         "Only with `logprobs`: the tokens of the text, whose texts join to it, without an end token. With"
         " `stream` each event `token` has those of its own text.",
-        [{"id": 17, "text": "后", "logprob": -1.25}],
+        [example_of(WrittenTokenAnswer)],
         default=None,
     )
 
     @staticmethod
-    def from_continuation(continuation: Continuation) -> ContinuationAnswer:
-        tokens = continuation.tokens
-        return ContinuationAnswer(
-            text=continuation.text,
-            finish_reason=continuation.finish_reason,
-            seed=continuation.seed,
-            tokens=None
-            if tokens is None
-            else [WrittenTokenAnswer.model_validate(WrittenTokenAnswer.fields_of(token)) for token in tokens],
-        )
+    def fields_of(continuation: Continuation) -> dict[str, object]:
+        fields = {"text": continuation.text, "finish_reason": continuation.finish_reason, "seed": continuation.seed}
+        if continuation.tokens is None:
+            return fields
+        return fields | {"tokens": [WrittenTokenAnswer.fields_of(token) for token in continuation.tokens]}
 
 
 class GenerateAnswer(ContinuationAnswer):
@@ -143,29 +143,12 @@ class GenerateAnswer(ContinuationAnswer):
         default=None,
     )
 
-    @classmethod
-    def from_result(cls, result: GenerationResult) -> GenerateAnswer:
-        first, *others = [cls.from_continuation(continuation) for continuation in result.continuations]
-        return GenerateAnswer(**dict(first), model=result.model, alternatives=others or None)
+    @staticmethod
+    def fields_of_result(result: GenerationResult) -> dict[str, object]:
+        first, *others = [ContinuationAnswer.fields_of(continuation) for continuation in result.continuations]
+        return {**first, "model": result.model} | ({"alternatives": others} if others else {})
 
-
-class GenerateUsage(BaseModel):
-    prompt_tokens: int = doc("Tokens of the prompt.", 2)
-    new_tokens: int = doc("Tokens written, of all continuations together.", 100)
-
-
-class GenerateDone(GenerateAnswer):
-    """The last event of a streamed generation."""
-
-    usage: GenerateUsage
-    timing: TimingAnswer
-
-    @classmethod
-    def fields_of(cls, result: GenerationResult) -> dict[str, object]:
-        usage = result.usage
-        done = cls(
-            **dict(cls.from_result(result)),
-            usage=GenerateUsage(prompt_tokens=usage.read_tokens, new_tokens=usage.new_tokens),
-            timing=TimingAnswer.of(usage),
-        )
-        return done.model_dump(exclude_none=True)
+    @staticmethod
+    def fields_of_done(result: GenerationResult) -> dict[str, object]:
+        """The last event of a stream."""
+        return GenerateAnswer.fields_of_result(result) | usage_fields(result.usage, "prompt_tokens")

@@ -27,7 +27,6 @@ from app.api.libretranslate.schemas import (
     SuggestAnswer,
     SuggestRequest,
     TranslateAnswer,
-    TranslateDone,
     TranslateFileAnswer,
     TranslateFileRequest,
     TranslateRequest,
@@ -110,7 +109,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     if body.stream:
         opened = services.translator.stream(jobs[0])
         return EventStream(
-            opened, lambda text: TranslateDone.fields_of_stream(body, text, detections), limits.request_timeout_s
+            opened, lambda text: TranslateAnswer.fields_of_done(body, text, detections), limits.request_timeout_s
         )
     translations = await while_connected(request, services.translator.translate(jobs))
     return TranslateAnswer.fields_of(body, translations, detections)

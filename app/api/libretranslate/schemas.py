@@ -34,7 +34,7 @@ from app.api.field_types import (
     quotable,
 )
 from app.api.request_body import Upload
-from app.api.shared_schemas import TimingAnswer, WrittenTokenAnswer, round_nats
+from app.api.shared_schemas import WrittenTokenAnswer, round_nats, usage_fields
 from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, TranslationResult
 from app.text.language_detection import Detection
 from app.translation import TextFormat
@@ -287,28 +287,13 @@ class TranslateAnswer(BaseModel):
             ]
         return dict(columns) if isinstance(request.q, list) else {name: column[0] for name, column in columns.items()}
 
-
-class TranslateUsage(BaseModel):
-    source_tokens: int = doc("Tokens that the model read.", 6)
-    new_tokens: int = doc("Tokens of the translation.", 5)
-
-
-class TranslateDone(TranslateAnswer):
-    """The last event of a streamed translation."""
-
-    usage: TranslateUsage
-    timing: TimingAnswer
-
     @staticmethod
-    def fields_of_stream(
+    def fields_of_done(
         request: TranslateRequest, translation: TranslationResult, detections: Sequence[Detection] | None
     ) -> dict[str, object]:
-        usage = translation.usage
-        return {
-            **TranslateAnswer.fields_of(request, [translation], detections),
-            "usage": {"source_tokens": usage.read_tokens, "new_tokens": usage.new_tokens},
-            "timing": TimingAnswer.of(usage).model_dump(exclude_none=True),
-        }
+        """The last event of a stream."""
+        fields = TranslateAnswer.fields_of(request, [translation], detections)
+        return fields | usage_fields(translation.usage, "source_tokens")
 
 
 class Language(BaseModel):
