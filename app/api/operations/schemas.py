@@ -7,7 +7,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.api.field_types import doc
+from app.api.field_types import doc, example_of
+
+
+class FromAttributes(BaseModel):
+    """Base of what is read from the engine's own results."""
+
+    model_config = ConfigDict(from_attributes=True)
 
 
 class Health(BaseModel):
@@ -16,10 +22,8 @@ class Health(BaseModel):
     status: Literal["ok"] = doc('Always "ok".', "ok", default="ok")
 
 
-class Readiness(BaseModel):
+class Readiness(FromAttributes):
     """Whether requests can be answered, and what is less than whole."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     ready: bool = doc("Whether at least one device can answer requests.", True)
     devices: dict[str, str] = doc(
@@ -32,10 +36,8 @@ class Readiness(BaseModel):
     )
 
 
-class ModelAnswer(BaseModel):
+class ModelAnswer(FromAttributes):
     """One loaded checkpoint."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: str = doc("Name to use in requests.", "tiny-de-en")
     version: int = doc("Counts how often this name was loaded since the server's start; a reload makes it grow.", 1)
@@ -59,38 +61,18 @@ class ModelAnswer(BaseModel):
     scores: dict[str, Any] = doc("What it scored when it was trained, as its model card says.", {"BLEU": 39.1})
 
 
-class ChangeAnswer(BaseModel):
+class ChangeAnswer(FromAttributes):
     """A model that was loaded, reloaded or unloaded."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     model: ModelAnswer = doc(
         "The model as GET /models shows it; `devices` is empty when it was unloaded.",
-        {
-            "name": "tiny-de-en",
-            "version": 2,
-            "kind": "translator",
-            "architecture": "transformer",
-            "parameters": 44_140_544,
-            "source_language": "de",
-            "target_language": "en",
-            "vocabulary": 8000,
-            "max_source_tokens": 256,
-            "max_new_tokens": 256,
-            "devices": ["cpu"],
-            "precision": "int8 native",
-            "licence": "cc-by-4.0",
-            "loaded_at": "2026-11-22T05:12:09Z",
-            "scores": {"BLEU": 39.1},
-        },
+        example_of(ModelAnswer, version=2),
     )
     seconds: float = doc("How long it took.", 0.31)
 
 
-class CurveAnswer(BaseModel):
+class CurveAnswer(FromAttributes):
     """One quantity over updates; the n-th members of its lists belong together."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: Literal["loss", "valid_loss", "valid_bleu", "rate"] = doc(
         "As the run wrote it: of training, of held-out data (`valid_`), or the learning rate.", "loss"
@@ -105,26 +87,13 @@ class CurveAnswer(BaseModel):
     measured: int = doc("How many points there were before thinning.", 3)
 
 
-_LOSS = CurveAnswer(
-    name="loss",
-    what="training loss",
-    unit="nats per token",
-    updates=[50, 100, 111],
-    epochs=[0, 0, 0],
-    values=[5.14067, 2.19661, 0.691843],
-    measured=3,
-)
-
-
-class CurvesAnswer(BaseModel):
+class CurvesAnswer(FromAttributes):
     """How a model was trained."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     model: str = doc("Which model.", "tiny-de-en")
     curves: list[CurveAnswer] = doc(
         "Those that the run measured, in the order loss, valid_loss, valid_bleu, rate; may be empty.",
-        [_LOSS.model_dump()],
+        [example_of(CurveAnswer)],
     )
     left_out: int = doc("Lines of the file that are no measurement, such as a torn one.", 0)
     reason: str | None = doc(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
@@ -47,49 +46,41 @@ class Asset:
 
 def add_page(app: FastAPI) -> None:
     """Serve the page and what it loads."""
-    found = assets()
+    by_path = assets()
+    index = by_path.pop(_INDEX)
 
     async def start(request: Request) -> Response:
-        return _asset_response(request, found[_INDEX])
+        return _asset_response(request, index)
 
     async def asset(request: Request, path: str) -> Response:
         """Names are looked up and never opened, so that no path leads out of the folder."""
-        if path not in found or path == _INDEX:
+        if path not in by_path:
             raise HTTPException(404)
-        return _asset_response(request, found[path])
+        return _asset_response(request, by_path[path])
 
     app.add_api_route("/", start, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/assets/{path:path}", asset, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def assets() -> Mapping[str, Asset]:
+def assets() -> dict[str, Asset]:
     """Every file of the page by its path below `app/web`, with "/" between folders."""
-    return dict(_read_assets(files("app") / "web", PurePosixPath()))
-
-
-def _read_assets(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[str, Asset]]:
-    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
-        path = below / entry.name
-        if entry.is_dir():
-            yield from _read_assets(entry, path)
-        elif path.suffix in _TYPES:
-            body = entry.read_bytes()
+    folder = Path(__file__).parents[2] / "web"
+    by_path = {}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in _TYPES:
+            body = path.read_bytes()
             etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            yield str(path), Asset(body, _TYPES[path.suffix], etag)
+            by_path[path.relative_to(folder).as_posix()] = Asset(body, _TYPES[path.suffix], etag)
+    return by_path
 
 
 def _asset_response(request: Request, asset: Asset) -> Response:
+    """304 where the client has it: If-None-Match compares weakly, as a proxy that compresses may have added W/."""
     headers = {**_PAGE_HEADERS, "ETag": asset.etag}
-    if _etag_matches(request.headers.get("if-none-match", ""), asset.etag):
+    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if asset.etag in known or known == ["*"]:
         return Response(status_code=304, headers=headers)
-    headers |= {"Content-Type": asset.media_type, "Content-Length": str(len(asset.body))}
-    return Response(b"" if request.method == "HEAD" else asset.body, headers=headers)
-
-
-def _etag_matches(header: str, etag: str) -> bool:
-    """If-None-Match compares weakly: a proxy that compresses may have marked the tag with W/."""
-    tags = [tag.strip().removeprefix("W/") for tag in header.split(",")]
-    return etag in tags or tags == ["*"]
+    return Response(asset.body, headers=headers, media_type=asset.media_type)
 
 
 _ASSETS = "/docs-assets"
@@ -101,40 +92,31 @@ _DOCS_POLICY = (
 )
 
 
+_DOCS: dict[str, tuple[Callable[..., HTMLResponse], dict[str, str], dict[str, object]]] = {  # with assets and options
+    "/docs": (
+        get_swagger_ui_html,
+        {"swagger_js": "swagger-ui-bundle.js", "swagger_css": "swagger-ui.css", "swagger_favicon": "favicon.png"},
+        {"swagger_ui_parameters": {"validatorUrl": None}},
+    ),
+    "/redoc": (
+        get_redoc_html,
+        {"redoc_js": "redoc.standalone.js", "redoc_favicon": "favicon.png"},
+        {"with_google_fonts": False},
+    ),
+}
+
+
 def add_docs(app: FastAPI) -> None:
     """Serve both documentation pages and their assets."""
     app.mount(_ASSETS, StaticFiles(directory=str(files("fastapi_offline") / "static")), name="docs-assets")
-    app.add_api_route("/docs", _swagger, include_in_schema=False)
-    app.add_api_route("/redoc", _redoc, include_in_schema=False)
+    for path in _DOCS:
+        app.add_api_route(path, _docs_page, include_in_schema=False)
 
 
-async def _swagger(request: Request) -> HTMLResponse:
-    root = request.scope.get("root_path", "")
-    return _with_policy(
-        get_swagger_ui_html(
-            openapi_url=f"{root}{request.app.openapi_url}",
-            title=f"{request.app.title}: API",
-            swagger_js_url=f"{root}{_ASSETS}/swagger-ui-bundle.js",
-            swagger_css_url=f"{root}{_ASSETS}/swagger-ui.css",
-            swagger_favicon_url=f"{root}{_ASSETS}/favicon.png",
-            swagger_ui_parameters={"validatorUrl": None},
-        )
-    )
-
-
-async def _redoc(request: Request) -> HTMLResponse:
-    root = request.scope.get("root_path", "")
-    return _with_policy(
-        get_redoc_html(
-            openapi_url=f"{root}{request.app.openapi_url}",
-            title=f"{request.app.title}: API",
-            redoc_js_url=f"{root}{_ASSETS}/redoc.standalone.js",
-            redoc_favicon_url=f"{root}{_ASSETS}/favicon.png",
-            with_google_fonts=False,
-        )
-    )
-
-
-def _with_policy(page: HTMLResponse) -> HTMLResponse:
+async def _docs_page(request: Request) -> HTMLResponse:
+    write, names, options = _DOCS[request.scope["route"].path]
+    root, app = request.scope.get("root_path", ""), request.app
+    assets = {f"{part}_url": f"{root}{_ASSETS}/{name}" for part, name in names.items()}
+    page = write(openapi_url=f"{root}{app.openapi_url}", title=f"{app.title}: API", **assets, **options)
     page.headers["Content-Security-Policy"] = _DOCS_POLICY
     return page
