@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import sys
 from collections.abc import Callable, Coroutine
 from types import FrameType
@@ -30,26 +29,16 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[object, object, None]]) -> None:
         super().__init__(config)
         self._drain = drain
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
             os._exit(128 + sig)  # the device processes end with this one
         self.should_exit = True
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._log_and_drain(), self._loop)
+        asyncio.run_coroutine_threadsafe(self._log_and_drain(), asyncio.get_running_loop())
 
     async def _log_and_drain(self) -> None:
         log.info("draining; a second signal ends at once")
         await self._drain()
-
-
-async def _nothing() -> None:
-    pass
 
 
 def main() -> None:
@@ -66,7 +55,7 @@ def main() -> None:
         timeout_graceful_shutdown=int(settings.drain_timeout_s + FLUSH_S),
     )
     logging.getLogger("uvicorn").setLevel(logging.INFO)
-    server = Server(config, getattr(app.state.services.engine, "drain", _nothing))
+    server = Server(config, app.state.services.engine.drain)
     server.run()
     if not server.started:
         sys.exit(3)  # uvicorn's own status for this; it has said why

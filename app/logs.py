@@ -7,8 +7,8 @@ the message of a ValueError, KeyError or UnicodeError tends to quote the value.
 from __future__ import annotations
 
 import logging
-import time
 import traceback
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
@@ -27,20 +27,6 @@ class TextFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__(TEXT)
-        self._second = -1, ""  # the last second and its text, which most lines share
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        return f"{self._to_seconds(record.created)},{int(record.msecs):03d}"
-
-    def _to_seconds(self, created: float) -> str:
-        second, written = self._second
-        if second != int(created):
-            written = self._written(int(created))
-            self._second = int(created), written
-        return written
-
-    def _written(self, second: int) -> str:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text = None  # another formatter may have cached its own text there
@@ -58,12 +44,9 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(TextFormatter):
     """One JSON object a line; the `fields` of a record are members of it."""
 
-    def _written(self, second: int) -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": f"{self._to_seconds(record.created)}.{int(record.msecs):03d}+00:00",
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

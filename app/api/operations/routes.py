@@ -155,10 +155,8 @@ _PAGE: dict[str, object] = {
     "content": {"text/plain": {"schema": {"type": "string"}}, OPEN_METRICS: {"schema": {"type": "string"}}},
 }
 
-metrics_router = APIRouter(tags=["Health"], route_class=ApiRoute)
 
-
-@metrics_router.get("/metrics", summary="Metrics", response_class=Response, responses={200: _PAGE, **documented()})
+@health_router.get("/metrics", summary="Metrics", response_class=Response, responses={200: _PAGE, **documented()})
 async def metrics(request: Request, services: ServicesDependency) -> Response:
     """Prometheus' text format, or OpenMetrics where `Accept` asks for it; docs/serving.md lists every series."""
     registry = services.metrics.scrape()
@@ -172,5 +170,5 @@ async def metrics(request: Request, services: ServicesDependency) -> Response:
 
 
 router = APIRouter()
-for _part in (models_router, health_router, metrics_router):
-    router.include_router(_part)
+router.include_router(models_router)
+router.include_router(health_router)
