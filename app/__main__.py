@@ -15,7 +15,8 @@ from types import FrameType
 
 import uvicorn
 
-from app.main import create_app, load_settings_or_exit
+from app.main import create_app
+from app.settings import load_settings
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    settings = load_settings_or_exit()
+    settings = load_settings()
     app = create_app(settings)
     config = uvicorn.Config(
         app,

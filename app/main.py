@@ -42,7 +42,7 @@ from app.api.route import ApiRouting
 from app.api.services import KeylessUsage, Services
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
-from app.settings import Settings, SettingsError, load_settings
+from app.settings import Settings, load_settings
 from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
@@ -90,7 +90,7 @@ _TAGS = [
 
 def create_app(settings: Settings | None = None, engine: Engine | None = None) -> FastAPI:
     """The service. Without arguments: settings from the environment, and an engine of device processes."""
-    settings = settings or load_settings_or_exit()
+    settings = settings or load_settings()
     logs.set_up_logging(settings.log_level, settings.log_format)
     metrics = Metrics()
     access = _access_control(settings, metrics)
@@ -140,7 +140,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
     if start := getattr(services.engine, "start", None):
         await start()
-    freeze_garbage_collector()
+    # A burst of requests sets off a full garbage collection: over all that exists now it would take 65 ms, in which no
+    # request is answered.
+    gc.collect()
+    gc.freeze()
     expiring = asyncio.create_task(services.files.expire())
     try:
         yield
@@ -154,21 +157,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await run_in_threadpool(app.state.spans.close)
 
 
-def freeze_garbage_collector() -> None:
-    """Keep everything that exists now out of later collections: a full one would walk through all of it for 65 ms, in
-    which no request is answered, and a burst of requests sets one off."""
-    gc.collect()
-    gc.freeze()
-
-
-def load_settings_or_exit() -> Settings:
-    """Wrong settings end the process with their sentence alone, without a traceback."""
-    try:
-        return load_settings()
-    except SettingsError as error:
-        raise SystemExit(str(error)) from None
-
-
 def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
     """A wrong keys file ends the start: otherwise no key would work, and no operator would know."""
     admin_key = settings.admin_key.get_secret_value()
@@ -178,22 +166,19 @@ def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
         keys = KeyRing(path, [operator] if admin_key else ())
     except KeysUnreadable as error:
         raise SystemExit(f"Parlance cannot start: {error}") from None
+    store: UsageStore = MemoryStore()
+    if url := settings.redis_url.get_secret_value():
+        from app.access.redis_store import RedisStore  # few services have several servers
+
+        store = RedisStore(url, metrics.sharing_failed)
     return AccessControl(
-        _usage_store(settings, metrics),
+        store,
         keys,
         keys_used=bool(settings.keys_file),
         key_required=settings.key_required,
         rates=parse_rates(settings.rate_limit),
         quotas=parse_quotas(settings.quota),
     )
-
-
-def _usage_store(settings: Settings, metrics: Metrics) -> UsageStore:
-    if url := settings.redis_url.get_secret_value():
-        from app.access.redis_store import RedisStore  # few services have several servers
-
-        return RedisStore(url, metrics.sharing_failed)
-    return MemoryStore()
 
 
 def _engine(settings: Settings, metrics: Metrics) -> Engine:
@@ -227,7 +212,7 @@ def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans:
     app.add_middleware(FairStart)
     app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log)
     if spans is not None:
-        app.add_middleware(spans.middleware)
+        app.add_middleware(spans.around)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     if origins := [origin for origin in settings.cors_origins.split(",") if origin]:

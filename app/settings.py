@@ -94,10 +94,6 @@ Networks = Annotated[str, _list_of(ipaddress.ip_network, "addresses and networks
 Origins = Annotated[str, _list_of(_ORIGIN.fullmatch, '"*" or origins such as "https://example.org", without a path')]
 
 
-class SettingsError(ValueError):
-    """One or more settings are wrong; the message is one sentence that lists them all."""
-
-
 class Settings(BaseSettings):
     """Read from PARLANCE_* environment variables; an empty variable counts as not set."""
 
@@ -234,12 +230,12 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """Settings from the environment, or a `SettingsError` whose one sentence lists all wrong ones."""
+    """Settings from the environment. Wrong ones end the process with one sentence that lists them, and no traceback."""
     try:
         return Settings()
     except ValidationError as error:
         problems = [_describe_error(details) for details in error.errors()]
-        raise SettingsError(f"Parlance cannot start: {'; '.join(problems)}.") from None
+        raise SystemExit(f"Parlance cannot start: {'; '.join(problems)}.") from None
 
 
 def _describe_error(details: ErrorDetails) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import PREFIX, Settings, SettingsError, load_settings
+from app.settings import PREFIX, Settings, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_every_setting_has_a_description(name: str) -> None:
 )
 def test_invalid_value_raises_one_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str) -> None:
     monkeypatch.setenv(PREFIX + name, value)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SystemExit) as caught:
         load_settings()
     assert str(caught.value) == f'Parlance cannot start: {PREFIX}{name} is "{value}": {words}.'
 
@@ -66,13 +66,13 @@ def test_invalid_value_raises_one_sentence(monkeypatch: pytest.MonkeyPatch, name
 def test_all_invalid_values_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_BEAM_SIZE", "x")
     monkeypatch.setenv("PARLANCE_CPU_THREADS", "-1")
-    with pytest.raises(SettingsError, match=r"CPU_THREADS is .*; PARLANCE_BEAM_SIZE is"):
+    with pytest.raises(SystemExit, match=r"CPU_THREADS is .*; PARLANCE_BEAM_SIZE is"):
         load_settings()
 
 
 def test_slots_must_hold_one_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_SLOTS_PER_MODEL", "8")
-    with pytest.raises(SettingsError, match="PARLANCE_SLOTS_PER_MODEL is 8: one translation may need 9 slots"):
+    with pytest.raises(SystemExit, match="PARLANCE_SLOTS_PER_MODEL is 8: one translation may need 9 slots"):
         load_settings()
 
 
@@ -87,14 +87,14 @@ def test_several_cpu_workers_need_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv("PARLANCE_DEVICES", devices)
         assert load_settings().cpu_workers == 2
     monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0")
-    with pytest.raises(SettingsError, match='PARLANCE_CPU_WORKERS is 2: PARLANCE_DEVICES names no "cpu" to split'):
+    with pytest.raises(SystemExit, match='PARLANCE_CPU_WORKERS is 2: PARLANCE_DEVICES names no "cpu" to split'):
         load_settings()
 
 
 @pytest.mark.parametrize("key", ["too short", "a" * 15, "sixteen with spaces", "schlüssel-aus-umlauten"])
 def test_invalid_admin_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("PARLANCE_ADMIN_KEY", key)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SystemExit) as caught:
         load_settings()
     assert "PARLANCE_ADMIN_KEY cannot be used: it takes 16 or more ASCII characters without spaces" in str(caught.value)
     assert key not in str(caught.value)

@@ -20,7 +20,6 @@ from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from opentelemetry.util.types import Attributes
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.key_file import ANONYMOUS
@@ -34,41 +33,6 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _FINE, _FAILED = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
 
-class RequestSpans:
-    """The export of request spans. Each span is complete when it is made, so that it needs no lock, no copies and no
-    end: the library's own way, made for spans that grow, costs three times as much. Sampler, ids, resource, encoding
-    and sending are the library's, with its OTEL_ variables, except for its limits of attributes."""
-
-    def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str) -> None:
-        self._sampler, self._ids, self._resource = provider.sampler, provider.id_generator, provider.resource
-        self._scope = InstrumentationScope("parlance", version)
-        self._processor, self.close = processor, processor.shutdown
-
-    def middleware(self, app: ASGIApp) -> TracedRequests:
-        return TracedRequests(app, self)
-
-    def add(self, name: str, parent: Context, attributes: Attributes, began_ns: int, *, failed: bool) -> None:
-        """The span of a finished request."""
-        remote = get_current_span(parent).get_span_context()
-        trace_id = remote.trace_id if remote.is_valid else self._ids.generate_trace_id()
-        sampled = self._sampler.should_sample(parent, trace_id, name, SpanKind.SERVER, attributes)
-        if sampled.decision is not Decision.RECORD_AND_SAMPLE:
-            return
-        span = ReadableSpan(
-            name,
-            SpanContext(trace_id, self._ids.generate_span_id(), False, _SAMPLED, sampled.trace_state),
-            remote if remote.is_valid else None,
-            self._resource,
-            sampled.attributes,
-            kind=SpanKind.SERVER,
-            status=_FAILED if failed else _FINE,
-            start_time=began_ns,
-            end_time=time.time_ns(),
-            instrumentation_scope=self._scope,
-        )
-        self._processor.on_end(span)
-
-
 def request_spans(endpoint: str, version: str) -> RequestSpans | None:
     """Spans are sent in batches, in a thread. None where OpenTelemetry's own variable switches it off."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -78,12 +42,24 @@ def request_spans(endpoint: str, version: str) -> RequestSpans | None:
     return RequestSpans(provider, BatchSpanProcessor(exporter), version)
 
 
-class TracedRequests:
-    """Pure ASGI: FastAPI's own instrumentation misses the routes that `ApiRouting` answers."""
+class RequestSpans:
+    """Pure ASGI, around an app: FastAPI's own instrumentation misses the routes that `ApiRouting` answers.
 
-    def __init__(self, app: ASGIApp, spans: RequestSpans) -> None:
-        self.app, self._spans = app, spans
+    Each span is complete when it is made, so that it needs no lock, no copies and no end: the library's own way, made
+    for spans that grow, costs three times as much. Sampler, ids, resource, encoding and sending are the library's, with
+    its OTEL_ variables, except for its limits of attributes."""
+
+    app: ASGIApp
+
+    def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str) -> None:
+        self._sampler, self._ids, self._resource = provider.sampler, provider.id_generator, provider.resource
+        self._scope = InstrumentationScope("parlance", version)
+        self._processor, self.close = processor, processor.shutdown
         self._propagator = TraceContextTextMapPropagator()
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        self.app = app
+        return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -106,9 +82,10 @@ class TracedRequests:
             self._add_span(scope, method, began_ns, status, work)
 
     def _add_span(self, scope: Scope, method: str, began_ns: int, status: int, work: RequestWork) -> None:
-        """status 0: the client left before there was one."""
+        """The span of a finished request. status 0: the client left before there was one."""
         method = method if method in METHODS else "_OTHER"
         state, route = scope.get("state", {}), getattr(scope.get("route"), "path", None)
+        name = method if route is None else f"{method} {route}"
         attributes: dict[str, str | int | float] = {
             "http.request.method": method,
             "parlance.request_id": state.get("request_id", ""),
@@ -122,12 +99,28 @@ class TracedRequests:
             attributes |= _work_attributes(work)
         if work.failed and (status >= 400 or work.broken):
             attributes["error.type"] = work.failed
-        name = method if route is None else f"{method} {route}"
-        self._spans.add(name, self._parent(scope), attributes, began_ns, failed=status >= 500 or work.broken)
-
-    def _parent(self, scope: Scope) -> Context:
-        carried = {_CARRIED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIED}
-        return self._propagator.extract(carried, _ROOT) if carried else _ROOT
+        carried = {
+            _CARRIED[header]: value.decode("latin-1") for header, value in scope["headers"] if header in _CARRIED
+        }
+        parent = self._propagator.extract(carried, _ROOT) if carried else _ROOT
+        remote = get_current_span(parent).get_span_context()
+        trace_id = remote.trace_id if remote.is_valid else self._ids.generate_trace_id()
+        sampled = self._sampler.should_sample(parent, trace_id, name, SpanKind.SERVER, attributes)
+        if sampled.decision is not Decision.RECORD_AND_SAMPLE:
+            return
+        span = ReadableSpan(
+            name,
+            SpanContext(trace_id, self._ids.generate_span_id(), False, _SAMPLED, sampled.trace_state),
+            remote if remote.is_valid else None,
+            self._resource,
+            sampled.attributes,
+            kind=SpanKind.SERVER,
+            status=_FAILED if status >= 500 or work.broken else _FINE,
+            start_time=began_ns,
+            end_time=time.time_ns(),
+            instrumentation_scope=self._scope,
+        )
+        self._processor.on_end(span)
 
 
 def _work_attributes(work: RequestWork) -> dict[str, str | int | float]:
