@@ -162,19 +162,20 @@ def _advancing_tokens(
     if inside_words:
         with_terms = next(one for one in constraints if one.terms is not None)
         rows += inside_words
-        tokens += _likeliest_word_starts(logits, inside_words, with_terms)
+        tokens += _likeliest_separators(logits, inside_words, with_terms)
         sure += [True] * len(inside_words)
     positions = LogitPositions(np.array(rows, dtype=np.int64), np.array(tokens, dtype=np.int64))
     known = positions.tokens < logits.size(1)
     return LogitPositions(positions.rows[known], positions.tokens[known]), np.array(sure, dtype=bool)[known]
 
 
-def _likeliest_word_starts(logits: Tensor, rows: list[int], constraints: BeamConstraints) -> list[int]:
-    """Of each row the likeliest token that does not continue a word, and is not the end."""
+def _likeliest_separators(logits: Tensor, rows: list[int], constraints: BeamConstraints) -> list[int]:
+    """Of each row the likeliest token after which a term may begin whose first token continues words: one that neither
+    continues a word nor can be continued, and is not the end."""
     excluded = np.zeros(logits.size(1), dtype=bool)
-    if constraints.terms is not None and constraints.terms.parts is not None:
-        continues = constraints.terms.parts.continues[: len(excluded)]
-        excluded[: len(continues)] = continues
+    if constraints.terms is not None and (parts := constraints.terms.parts) is not None:
+        joined = (parts.continues | parts.open)[: len(excluded)]
+        excluded[: len(joined)] = joined
     if constraints.eos is not None:
         excluded[constraints.eos] = True
     logits = logits[torch.tensor(rows, device=logits.device)]

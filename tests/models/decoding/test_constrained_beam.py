@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.decoding.decoder import decode
@@ -78,6 +78,7 @@ def test_a_narrow_beam_holds_everything_for_which_there_is_room(
 
 
 @given(terms, st.integers(0, 10**6), st.integers(2, 4), st.integers(0, 2), flags, flags)
+@example((((C,),), ((C,),), ((C, A),)), 297, 2, 0, [C], [A, B, C])  # a token between them that can be continued is none
 @settings(max_examples=50, deadline=None)
 def test_where_words_must_end_between_terms_there_is_room_for_that(
     required: Required, seed: int, width: int, spare: int, continues: list[int], open_: list[int]
