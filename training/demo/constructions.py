@@ -34,6 +34,9 @@ class Dice(Random):
     def pick(self, options: Sequence[T]) -> T:
         return options[int(self.random() * len(options))]
 
+    def noun(self, kind: str) -> Noun:
+        return self.pick(nouns_of_kind(kind))
+
     def chance(self, share: float) -> bool:
         return self.random() < share
 
@@ -46,7 +49,7 @@ def adjective(dice: Dice, noun: Noun, determiner: str, share: float) -> Adjectiv
     return dice.pick(options) if options and dice.chance(share) else None
 
 
-def noun_phrase(dice: Dice, noun: Noun, code: str, possessives: Sequence[str], share: float) -> NounPhrase:
+def noun_phrase(dice: Dice, noun: Noun, code: str, share: float, possessives: Sequence[str] = ANYONE) -> NounPhrase:
     """The noun, determined as `code` says, with an adjective in this share of the cases."""
     determiner = {"poss": "", "num": "", "pl": "the", "bare": ""}.get(code, code)
     if code == "num":
@@ -74,7 +77,7 @@ def patient(dice: Dice, verb: str, subject: Subject | None, avoid: Collection[st
     if not codes or noun in _named(subject) or (is_minor(subject) and noun.key in NOT_FOR_MINORS):
         return None
     possessives = POSSESSIVES.get(subject.person, ANYONE) if subject and "kin" in noun.kinds else ANYONE
-    return noun_phrase(dice, noun, dice.pick(codes), possessives, 0.0 if verb == "write" else 0.5)
+    return noun_phrase(dice, noun, dice.pick(codes), 0.0 if verb == "write" else 0.5, possessives)
 
 
 def is_minor(subject: Subject | None) -> bool:
@@ -120,18 +123,16 @@ def somebody(dice: Dice, pronouns: str = EVERYONE) -> Subject:
     if sort == "couple":
         return couple(dice)
     if sort == "kin":
-        return noun_phrase(dice, dice.pick(nouns_of_kind("kin")), "poss", ANYONE, 0.1)
+        return noun_phrase(dice, dice.noun("kin"), "poss", 0.1)
     if sort in ("definite", "this", "plural"):
         code = {"definite": "the", "plural": "pl"}.get(sort, sort)
-        return noun_phrase(dice, dice.pick(nouns_of_kind("person")), code, ANYONE, 0.3)
-    return NounPhrase(dice.pick(nouns_of_kind("name")))
+        return noun_phrase(dice, dice.noun("person"), code, 0.3)
+    return NounPhrase(dice.noun("name"))
 
 
 def animal(dice: Dice) -> NounPhrase:
     """An animal as the subject."""
-    return noun_phrase(
-        dice, dice.pick(nouns_of_kind("animal")), dice.pick(("the", "the", "poss", "this", "pl")), ANYONE, 0.4
-    )
+    return noun_phrase(dice, dice.noun("animal"), dice.pick(("the", "the", "poss", "this", "pl")), 0.4)
 
 
 def _places(text: str) -> Iterator[Place]:
@@ -150,7 +151,7 @@ def place(dice: Dice, key: str) -> Place:
 
 def city(dice: Dice, relation: str) -> Place:
     """In a city, or to a city."""
-    return Place(relation, dice.pick(nouns_of_kind("city")))
+    return Place(relation, dice.noun("city"))
 
 
 def verb(dice: Dice, keys: str) -> Verb:
@@ -186,7 +187,7 @@ _TIMES = {
 def _agent(dice: Dice, key: str, pronouns: str = EVERYONE) -> Subject:
     """Whoever does it: an animal or a name chases, an animal sees too, people do all else."""
     if key == "chase" or (key == "see" and dice.chance(0.25)):
-        return NounPhrase(dice.pick(nouns_of_kind("name"))) if dice.chance(0.25) else animal(dice)
+        return NounPhrase(dice.noun("name")) if dice.chance(0.25) else animal(dice)
     return somebody(dice, pronouns)
 
 
@@ -224,7 +225,7 @@ def past(dice: Dice) -> Tree | None:
     time = dice.pick(("", "", "yesterday"))
     subject = _agent(dice, action.key, "i i i you you he she")
     if dice.chance(0.08):
-        subject = noun_phrase(dice, dice.pick(nouns_of_kind("person")), "a", ANYONE, 0.8)
+        subject = noun_phrase(dice, dice.noun("person"), "a", 0.8)
     thing = patient(dice, action.key, subject, ("bare",) if action.key in ("write", "sell") else ())
     return None if thing is None else Clause(subject, action, thing, past=True, time=time)
 
@@ -391,11 +392,11 @@ _KIND_FEATURES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _thing(dice: Dice, kind: str, share: float = 0.15) -> NounPhrase:
+def _thing(dice: Dice, kind: str) -> NounPhrase:
     """A definite thing."""
-    noun = dice.pick(nouns_of_kind(kind))
+    noun = dice.noun(kind)
     codes = ("the", "this", "poss") if noun.kinds & {"mass", "opening"} else ("the", "this", "poss", "pl", "pl")
-    return noun_phrase(dice, noun, dice.pick(codes), ANYONE, share)
+    return noun_phrase(dice, noun, dice.pick(codes), 0.15)
 
 
 def _located(dice: Dice, pronouns: str) -> tuple[Subject, Place]:
@@ -433,12 +434,12 @@ def whereabouts(dice: Dice) -> Tree | None:
 def existence(dice: Dice) -> Tree | None:
     """There is a small dog in the garden; there are three apples on the table."""
     kind = dice.pick(("person", "animal", "small", "small", "seat", "seat", "vehicle", "food", "drink", "glass"))
-    noun = dice.pick(nouns_of_kind(kind))
+    noun = dice.noun(kind)
     key = {"animal": "pet" if "pet" in noun.kinds else "outdoor", "drink": "glass"}.get(kind, kind)
     code = {"drink": "bare", "glass": "a"}.get(kind) or dice.pick(("a", "a", "a", "num"))
     if code == "num":
         key = {"pet": "outdoor", "small": "many"}.get(key, key)  # no ten dogs on a chair
-    return Existence(noun_phrase(dice, noun, code, ANYONE, 0.85), place(dice, key))
+    return Existence(noun_phrase(dice, noun, code, 0.85), place(dice, key))
 
 
 def _people(dice: Dice) -> Subject:
@@ -446,7 +447,7 @@ def _people(dice: Dice) -> Subject:
     if dice.chance(0.15):
         return couple(dice, women=0.5)
     if dice.chance(0.3):
-        return noun_phrase(dice, dice.pick(nouns_of_kind("person")), "pl", ANYONE, 0.5)
+        return noun_phrase(dice, dice.noun("person"), "pl", 0.5)
     return somebody(dice, "he she she he she i you we")
 
 
@@ -487,17 +488,17 @@ def description(dice: Dice) -> Tree | None:
 
 def label(dice: Dice) -> Tree | None:
     """A small dog; my new car; three red apples."""
-    noun = dice.pick(nouns_of_kind(dice.pick(("person", "animal", "thing", "food", "meal", "drink", "glass", "small"))))
+    noun = dice.noun(dice.pick(("person", "animal", "thing", "food", "meal", "drink", "glass", "small")))
     mass: tuple[str, ...] = ("the", "this", "a", "bare") if "glass" in noun.kinds else ("the", "this", "bare")
     codes = mass if "mass" in noun.kinds else ("a", "a", "the", "this", "num", "pl")
     if not noun.kinds & {"mass", "person"}:
         codes += ("poss",)
-    thing = noun_phrase(dice, noun, dice.pick(codes), ANYONE, 0.9)
+    thing = noun_phrase(dice, noun, dice.pick(codes), 0.9)
     return Order(thing, please=False) if thing.determiner or thing.adjective else None
 
 
 def order(dice: Dice) -> Tree | None:
     """A beer please; three apples please."""
-    noun = dice.pick(nouns_of_kind(dice.pick(("food", "glass"))))
+    noun = dice.noun(dice.pick(("food", "glass")))
     code = "a" if "mass" in noun.kinds else dice.pick(("a", "num"))
-    return Order(noun_phrase(dice, noun, code, ANYONE, 0.5), please=True)
+    return Order(noun_phrase(dice, noun, code, 0.5), please=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -77,43 +76,35 @@ def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
     ]
 
 
-def _translator(source: str, target: str) -> Callable[[Path, torch.device], Scores]:
-    def train(out: Path, device: torch.device) -> Scores:
-        return train_translator(
-            demo_translator(source, target),
-            phrase_pairs(source, target, held_out=False),
-            None,
-            TrainingRun(out=out, device=device, resume=snapshot.exists(out)),
-            test=phrase_pairs(source, target, held_out=True),
-            test_beam=1,  # nearly every sentence is right without one
-            aligned=aligned_phrases(source, target),
-        )
-
-    return train
+MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 
 
-def _lyricist(out: Path, device: torch.device) -> Scores:
+def _train(name: str, out: Path, device: torch.device) -> Scores:
     run = TrainingRun(out=out, device=device, resume=snapshot.exists(out))
-    return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics")
-
-
-MODELS: dict[str, Callable[[Path, torch.device], Scores]] = {
-    "demo-de-en": _translator("de", "en"),
-    "demo-en-es": _translator("en", "es"),
-    "lyrics-zh": _lyricist,
-}
+    if name == "lyrics-zh":
+        return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics")
+    _, source, target = name.split("-")
+    return train_translator(
+        demo_translator(source, target),
+        phrase_pairs(source, target, held_out=False),
+        None,
+        run,
+        test=phrase_pairs(source, target, held_out=True),
+        test_beam=1,  # nearly every sentence is right without one
+        aligned=aligned_phrases(source, target),
+    )
 
 
 def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Scores]:
     """Trains the models that `out` lacks, or just `only`; held-out scores by model. An interrupted run is continued."""
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
-        return {only: MODELS[only](out / only, device)} if only in missing else {}
+        return {only: _train(only, out / only, device)} if only in missing else {}
     side_by_side = min(len(missing), os.cpu_count() or 1) if device.type == "cpu" else 1
     if side_by_side > 1:
         _train_side_by_side(out, missing, side_by_side)
         return {name: dict(checkpoints.read(out / name).config.scores) for name in missing}
-    return {name: MODELS[name](out / name, device) for name in missing}
+    return {name: _train(name, out / name, device) for name in missing}
 
 
 def _train_side_by_side(out: Path, names: list[str], count: int) -> None:

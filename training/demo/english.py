@@ -56,17 +56,12 @@ def _verbs(clause: Clause) -> tuple[list[Word], list[Word]]:
     return [], _lexical(clause, 2 if clause.past else int(third))
 
 
-def _negated(auxiliary: list[Word]) -> list[Word]:
-    if auxiliary[0].text == "can":
-        return [word("cannot", "modal", "negation")]
-    return [*auxiliary, word("not", "negation")]
-
-
 def clause(tree: Clause) -> list[Word]:
     """Time or question word, subject, verb, object, place; a question has the auxiliary before the subject."""
     auxiliary, verb = _verbs(tree)
     if tree.negated:
-        auxiliary = _negated(auxiliary)
+        cannot = auxiliary[0].text == "can"
+        auxiliary = words("cannot", "modal", "negation") if cannot else [*auxiliary, word("not", "negation")]
     subject = subject_words(tree.subject, "en", noun_phrase)
     line = words("" if tree.asks == "whether" else tree.asks, "asked")
     line += time_words(tree.time, {tree.time: tree.time}, "every day")

@@ -53,11 +53,6 @@ def _determiner(determiner: str, case: str, column: int) -> tuple[str, dict[str,
     return NUMERALS.get(determiner, ""), _STRONG_ENDINGS
 
 
-def _noun(phrase: NounPhrase, case: str) -> str:
-    weak = phrase.noun.key == "boy" and case != NOMINATIVE and not phrase.plural
-    return phrase.noun.forms["de"][phrase.plural] + "n" * weak
-
-
 def noun_phrase(phrase: NounPhrase, role: str, case: str = NOMINATIVE, denied: bool = False) -> list[Word]:
     """The words of a noun phrase; 'kein' stands for its article and for the negation."""
     column = _column(phrase.noun, phrase.plural)
@@ -67,7 +62,8 @@ def noun_phrase(phrase: NounPhrase, role: str, case: str = NOMINATIVE, denied: b
     if phrase.adjective:
         adjective = phrase.adjective.german_stem + endings[case][column]
         line.append(word(adjective, f"{role}.adjective"))
-    return [*line, word(_noun(phrase, case), f"{role}.noun")]
+    weak = phrase.noun.key == "boy" and case != NOMINATIVE and not phrase.plural
+    return [*line, word(phrase.noun.forms["de"][phrase.plural] + "n" * weak, f"{role}.noun")]
 
 
 def _place(place: Place) -> list[Word]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from training.demo.lexicon import Adjective, Noun, Pronoun, Verb
 
@@ -61,9 +61,7 @@ class Couple:
     first: Noun
     second: Noun
 
-    @property
-    def person(self) -> str:
-        return "3p"
+    person: ClassVar[str] = "3p"
 
     @property
     def key(self) -> str:
