@@ -1,16 +1,16 @@
 """The constructions of the phrasebook: each function draws one syntax tree, or None for a senseless draw.
 
-A tree's parts are drawn at random so that they make sense together: nobody drinks a table. There are many more
-combinations than a corpus needs, so a construction draws from a seeded generator. `patients.txt` says what a verb can
-be done to: alternatives parted by commas, each with kinds of nouns and how they are determined: a, the, this, poss (my,
-your, our), num, pl (the, plural), bare (a mass, a plural, a name). What is written twice, there as in the lists of
-verbs, is drawn twice as often, which makes up for what is rejected: each form of each word has to be met some thirty
-times.
+A tree's parts are drawn at random so that they make sense together: a table is no drink. There are many more
+combinations than a corpus needs, so a construction draws from a seeded generator. Nouns are determined by a, the, this,
+poss (my, your, our), num, pl (the, plural) or bare (a mass, a plural, a name). A word that is written twice, in
+`patients.txt` or in a list of verbs, is drawn twice as often, which makes up for rejected draws: each form of each word
+has to be met some thirty times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
@@ -318,35 +318,26 @@ def meal(dice: Dice) -> Tree | None:
     return Clause(subject, action, thing, place=place(dice, action.key), past=in_past, time=time)
 
 
-def _done(
-    dice: Dice,
-    subject: Subject,
-    action: Verb,
-    *,
-    modal: Verb | None,
-    negated: bool = False,
-    asks: str = "",
-    time: str = "",
-) -> Tree | None:
-    """Something without an object is done, anywhere or at a place; a child does not work."""
-    if action.key == "work" and is_minor(subject):
+def _somewhere(dice: Dice, clause: Clause, key: str) -> Tree | None:
+    """The clause, without an object, anywhere or at a place that suits the verb `key`; a child does not work."""
+    if key == "work" and is_minor(clause.subject):
         return None
-    where = dice.pick((None, place(dice, action.key), place(dice, action.key), city(dice, "in")))
-    return Clause(subject, action, place=where, modal=modal, negated=negated, asks=asks, time=time)
+    return replace(clause, place=dice.pick((None, place(dice, key), place(dice, key), city(dice, "in"))))
 
 
 def activity(dice: Dice) -> Tree | None:
     """The boy plays in the park; every day Tom works in Berlin; tomorrow we must cook."""
     action = verb(dice, "sleep work sing play cook")
     key = dice.pick(("", "", "", "", "can", "must", "want"))
-    return _done(dice, somebody(dice), action, modal=VERBS.get(key), time=dice.pick(_TIMES[key]))
+    clause = Clause(somebody(dice), action, modal=VERBS.get(key), time=dice.pick(_TIMES[key]))
+    return _somewhere(dice, clause, action.key)
 
 
 def idleness(dice: Dice) -> Tree | None:
     """Peter does not work in Berlin; the child cannot sleep."""
     action = verb(dice, "sleep work sing play cook")
     key = dice.pick(("", "", "", "can", "want"))
-    return _done(dice, somebody(dice), action, modal=VERBS.get(key), negated=True)
+    return _somewhere(dice, Clause(somebody(dice), action, modal=VERBS.get(key), negated=True), action.key)
 
 
 def activity_question(dice: Dice) -> Tree | None:
@@ -356,7 +347,7 @@ def activity_question(dice: Dice) -> Tree | None:
     if dice.chance(0.3) and not is_minor(subject):
         return Clause(subject, action, asks="where")
     key = dice.pick(("", "", "can", "want"))
-    return _done(dice, subject, action, modal=VERBS.get(key), asks="whether")
+    return _somewhere(dice, Clause(subject, action, modal=VERBS.get(key), asks="whether"), action.key)
 
 
 def animal_activity(dice: Dice) -> Tree | None:
@@ -382,13 +373,10 @@ def journey(dice: Dice) -> Tree | None:
 _MOODS = ("tired", "tired", "sad", "happy", "happy", "clever", "young")
 _KIND_FEATURES: dict[str, tuple[str, ...]] = {
     "animal": ("tired", "sad", "happy"),
-    "thing": ("expensive",),
     "seat": ("old", "expensive"),
     "vehicle": ("old", "new"),
-    "food": ("expensive",),
-    "drink": ("expensive",),
-    "meal": ("expensive",),
     "opening": (),
+    **dict.fromkeys(("thing", "food", "drink", "meal"), ("expensive",)),
 }
 
 
@@ -415,13 +403,8 @@ def location(dice: Dice) -> Tree | None:
     """Tom is in the garden; now my key is not on the table; is the cat under the bed?"""
     mode = dice.pick(("", "", "", "", "now", "today", "not", "whether"))
     subject, where = _located(dice, "you you he she" if mode == "whether" else EVERYONE)
-    return Clause(
-        subject,
-        place=where,
-        negated=mode == "not",
-        asks=mode if mode == "whether" else "",
-        time=mode if mode in ("now", "today") else "",
-    )
+    asks, time = (mode if mode in modes else "" for modes in (("whether",), ("now", "today")))
+    return Clause(subject, place=where, negated=mode == "not", asks=asks, time=time)
 
 
 def whereabouts(dice: Dice) -> Tree | None:

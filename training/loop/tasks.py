@@ -37,8 +37,7 @@ Batch = TypeVar("Batch")
 class Task(Protocol[Batch]):
     """What is trained. Batches of an epoch depend on (seed, epoch) alone."""
 
-    @property
-    def network(self) -> nn.Module: ...
+    network: nn.Module
 
     def batches(self, epoch: int) -> Sequence[Batch]: ...
 
@@ -56,9 +55,10 @@ class Task(Protocol[Batch]):
 
     def carried(self) -> dict[str, Tensor]:
         """State that goes from batch to batch beside the weights; a batch's rows are dimension 1."""
-        ...
+        return {}
 
-    def restore(self, carried: dict[str, Tensor]) -> None: ...
+    def restore(self, carried: dict[str, Tensor]) -> None:
+        return  # where nothing is carried
 
 
 AnyTask: TypeAlias = Task[Any]  # where batches only pass through
@@ -73,9 +73,11 @@ def drop_words(ids: Tensor, share: float) -> Tensor:
     return ids.masked_fill(dropped & (ids > max(PAD, UNKNOWN, BOS, EOS)), UNKNOWN)
 
 
-class TranslationTask:
+class TranslationTask(Task[PairBatch]):
     """Smoothed cross-entropy of pairs of token ids: sources with their end token, targets with start and end tokens.
     train: the pairs of every epoch, or what returns those of epoch 0, 1, ..."""
+
+    network: Transformer
 
     def __init__(
         self,
@@ -135,15 +137,11 @@ class TranslationTask:
         part = PairBatch(*(rows[rank::count] for rows in batch))
         return part if len(part.source) else None
 
-    def carried(self) -> dict[str, Tensor]:
-        return {}
 
-    def restore(self, carried: dict[str, Tensor]) -> None:
-        """Nothing is carried from batch to batch."""
-
-
-class LyricsTask:
+class LyricsTask(Task[TextBatch]):
     """Cross-entropy per character of windows of one long text. train and valid: character ids [N]."""
+
+    network: RecurrentLanguageModel
 
     def __init__(
         self, network: RecurrentLanguageModel, train: Tensor, valid: Tensor | None, config: LyricsConfig
