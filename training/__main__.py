@@ -11,7 +11,7 @@ from contextlib import nullcontext, redirect_stderr
 
 import torch
 
-from training.cli.commands import ADD_PARSERS
+from training.cli.commands import COMMANDS
 from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
@@ -27,8 +27,10 @@ SHARED = ("translator", "lyrics")  # commands that torchrun can start several pr
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m training", description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
-    for add_parser in ADD_PARSERS:
-        add_parser(commands)
+    for name, (text, add_options, run) in COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        command.set_defaults(run=run)
+        add_options(command)
     return top
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
+from typing import Any, Generic, Literal, get_args, get_origin
 
 import torch
 
@@ -21,9 +21,6 @@ from training.distributed.process_group import Workers
 from training.errors import CannotStart, TrainingError
 from training.report import progress_report
 from training.training_run import TrainingRun
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))

@@ -1,16 +1,22 @@
-"""The commands of `python -m training`: for each one its parser, and beside it what it runs.
-
-`distil` and `inspect-corpus` have modules of their own.
-"""
+"""The commands of `python -m training`: for each one its parser, and beside it what it runs."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import gzip
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO, get_args
 
-from training.cli import distil, inspect_corpus
+import sacrebleu
+import torch
+from tqdm import tqdm
+
+from models.interface import Precision
 from training.cli.command_options import (
     PAIRS,
     add_cleaning,
@@ -20,28 +26,37 @@ from training.cli.command_options import (
     add_override,
     add_run,
     build_request,
+    cleaning_of,
     device_of,
     start_run,
 )
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import raise_all
 from training.config.run_file import explained_config
-from training.data.corpus_loading import parse_columns, read_run_corpora, read_text
+from training.data.cleaning import clean
+from training.data.corpus_loading import (
+    HUGGINGFACE_PREFIX,
+    JSON_LINES,
+    parse_columns,
+    read_corpora,
+    read_pairs,
+    read_run_corpora,
+    read_text,
+    stem_suffix,
+)
+from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
+from training.data.distillation import ChosenTranslation, Teacher, split_into_chunks, translate_chunks
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import MAX_BEAM_SIZE, Score, Scores, evaluate
 from training.lyricist_run import train_lyricist
 from training.translator_run import train_translator
 
-if TYPE_CHECKING:
-    from training.cli.command_options import Commands
-
+AS_PAIRS = "To read pairs of texts, give --source and --target."
 REQUIRED = {"source_language": "--source", "target_language": "--target", "train": "--train"}
 PENALTIES = "-10..10"
 
 
-def add_translator(commands: Commands) -> None:
-    command = commands.add_parser("translator", help="train a translator from pairs of sentences")
-    command.set_defaults(run=run_translator)
+def add_translator(command: argparse.ArgumentParser) -> None:
     add_override(command, "--source", "source_language", "CODE", "source language code, such as de")
     add_override(command, "--target", "target_language", "CODE", "target language code, such as en")
     command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=PAIRS)
@@ -72,9 +87,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
     return train_translator(config, train, valid, run, test=test)
 
 
-def add_lyrics(commands: Commands) -> None:
-    command = commands.add_parser("lyrics", help="train a lyricist from a text")
-    command.set_defaults(run=run_lyrics)
+def add_lyrics(command: argparse.ArgumentParser) -> None:
     command.add_argument("--corpus", metavar="CORPUS", help="a text file, a folder of .txt files, .jsonl, each .gz too")
     add_override(command, "--cell", "network.cell", "CELL", "rnn, gru or lstm (default: gru)")
     add_configuration(command, LYRICISTS, f"small, or medium from {MEDIUM_TEXT:,} characters on")
@@ -95,9 +108,7 @@ def run_lyrics(arguments: argparse.Namespace) -> Scores:
     return train_lyricist(config, text, run, origin=corpus)
 
 
-def add_demo(commands: Commands) -> None:
-    command = commands.add_parser("demo", help="train the demo models on the corpora that come with this project")
-    command.set_defaults(run=run_demo)
+def add_demo(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, default=Path("checkpoints"))
     command.add_argument("--only", choices=["demo-de-en", "demo-en-es", "lyrics-zh"], help="just this one")
     add_device(command)
@@ -109,9 +120,7 @@ def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
     return train_demo(arguments.out, device_of(arguments), arguments.only)
 
 
-def add_evaluate(commands: Commands) -> None:
-    command = commands.add_parser("evaluate", help="score a model; the last line is one JSON object")
-    command.set_defaults(run=run_evaluate)
+def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, help="the checkpoint folder")
     command.add_argument("--test", metavar="PAIRS", help=f"for translators: {PAIRS}")
     add_columns(command)
@@ -143,9 +152,87 @@ def run_evaluate(arguments: argparse.Namespace) -> Score:
     )
 
 
-def add_recipes(commands: Commands) -> None:
-    command = commands.add_parser("recipes", help="list the recipes; --show prints all of one, as TOML for --config")
-    command.set_defaults(run=run_recipes)
+def add_distil(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
+    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=PAIRS)
+    add_columns(command)
+    command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
+    command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MAX_BEAM_SIZE}")
+    command.add_argument(
+        "--precision", choices=get_args(Precision), default="fp32", help="int8 is the fastest on most CPUs"
+    )
+    command.add_argument("--processes", type=int, default=1, metavar="N", help="on a CPU, one for each core")
+    add_device(command)
+
+
+def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
+    """How much was written, and how near it is to the references."""
+    device = device_of(arguments)
+    raise_all(_distil_problems(arguments, device))
+    teacher = Teacher(arguments.folder, device, arguments.beam, arguments.precision)
+    config = teacher.checkpoint.config
+    # keys by language: a corpus of the other direction's teacher is then read the right way around, too
+    languages = (config.source_language or "source", config.target_language or "target")
+    pairs = read_corpora(arguments.train, languages, parse_columns(arguments.columns))
+    for note in pairs.reported().notes:
+        print(f"note: {note}", file=sys.stderr)
+    fitting = [i for i, source in enumerate(pairs.sources) if teacher.fits(source)]
+    if not fitting:
+        raise TrainingError(f"{pairs.origin} has no source that the teacher can read.")
+    started = time.monotonic()
+    translations: list[ChosenTranslation] = []
+    with _written_aside(arguments.out) as file:
+        with tqdm(total=len(fitting), desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
+            chunks = split_into_chunks(pairs, fitting)
+            for chunk in translate_chunks(teacher, chunks, arguments.processes):
+                translations += [chosen for chosen in chunk if chosen[2].strip()]  # white space teaches nothing
+                bar.update(len(chunk))
+        translations.sort()  # in the order of the corpus
+        for index, _, text in translations:
+            row = dict(zip(languages, (pairs.sources[index], text), strict=True))
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    seconds = round(time.monotonic() - started, 1)
+    references = [[pairs.targets[index] for index, _, _ in translations]]
+    metric, bleu = sacrebleu.BLEU(), {"bleu_of_first": 0.0, "bleu": 0.0}
+    for place, name in enumerate(bleu, start=1):
+        texts = [str(chosen[place]) for chosen in translations]
+        bleu[name] = round(metric.corpus_score(texts, references).score, 2) if texts else 0.0
+    signature = str(metric.get_signature()) if translations else ""
+    too_long = len(pairs) - len(fitting)
+    return {"pairs": len(translations), **bleu, "signature": signature, "too_long": too_long, "seconds": seconds}
+
+
+def _distil_problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[str]:
+    yield "" if arguments.train else "--train is missing: the pairs to translate"
+    yield "" if 1 <= arguments.beam <= MAX_BEAM_SIZE else f"--beam must be 1 to {MAX_BEAM_SIZE}, not {arguments.beam}"
+    yield "" if arguments.processes >= 1 else f"--processes must be at least 1, not {arguments.processes}"
+    if arguments.processes > 1 and device.type != "cpu":
+        yield "--processes is for CPUs: one process keeps a GPU busy"
+    out = arguments.out
+    if out is None:
+        yield "--out is missing: the file to write"
+    elif stem_suffix(out) != ".jsonl":
+        yield f"--out must end in .jsonl or .jsonl.gz, not be {out}"
+    elif out.exists():
+        yield f"{out} exists; choose another --out"
+
+
+@contextmanager
+def _written_aside(path: Path) -> Iterator[TextIO]:
+    """The file appears whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with (
+            gzip.open(aside, "wt", encoding="utf-8") if path.suffix == ".gz" else aside.open("w", encoding="utf-8")
+        ) as file:
+            yield file
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def add_recipes(command: argparse.ArgumentParser) -> None:
     command.add_argument("--show", metavar="NAME", help="such as tiny, or lyrics/small")
 
 
@@ -165,10 +252,71 @@ def run_recipes(arguments: argparse.Namespace) -> None:
     print("\nAll options of one, explained: python -m training recipes --show NAME")
 
 
-def add_import_marian(commands: Commands) -> None:
-    text = "make a checkpoint from one of OPUS-MT or Marian in Hugging Face's form"
-    command = commands.add_parser("import-marian", help=text)
-    command.set_defaults(run=run_import_marian)
+def add_inspect_corpus(command: argparse.ArgumentParser) -> None:
+    command.add_argument("corpus", nargs="+", help=f"pairs: {PAIRS}; or a text or a folder of texts")
+    command.add_argument("--source", help="source language code; with --target the corpus is read as pairs")
+    command.add_argument("--target", help="target language code")
+    command.add_argument("--valid", metavar="PAIRS", help="count what these have in common with the corpus")
+    command.add_argument("--test", metavar="PAIRS", help="count what these have in common with the corpus")
+    add_columns(command)
+    add_cleaning(command)
+    command.add_argument("--subwords", type=int, metavar="SIZE", help="also fit a vocabulary and count its subwords")
+    command.add_argument("--json", action="store_true", help="one JSON object instead of a page")
+
+
+def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
+    """The facts for --json; otherwise the page is printed. TrainingError for a corpus that cannot be read."""
+    if (arguments.source is None) != (arguments.target is None):
+        raise TrainingError("Give --source and --target together, or neither.")
+    if arguments.subwords is not None and arguments.subwords < 1:
+        raise TrainingError(f"--subwords must be at least 1, not {arguments.subwords}.")
+    if arguments.source is None and all(map(is_text, arguments.corpus)):
+        return _inspect_text(arguments)
+    return _inspect_pairs(arguments)
+
+
+def is_text(corpus: str) -> bool:
+    """Without languages, is it a text for a lyricist? A folder, a data set, and what is called neither .tsv nor .tmx
+    nor like two files are."""
+    path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
+    if not path.exists() and not on_hub:
+        return "," not in corpus
+    return path.is_dir() or on_hub or stem_suffix(path) in (*JSON_LINES, ".txt", ".text", "")
+
+
+def _inspect_text(arguments: argparse.Namespace) -> Statistics | None:
+    try:
+        text = "".join(read_text(corpus) for corpus in arguments.corpus)
+    except TrainingError as error:
+        raise TrainingError(f"{error} {AS_PAIRS}") from error
+    origin = " + ".join(arguments.corpus)
+    if not text.strip():
+        raise TrainingError(f"{origin} has no text.")
+    statistics = text_statistics(text, origin)
+    if arguments.json:
+        return statistics
+    print(*page_of_text(statistics), sep="\n")
+    if all("\t" in line for line in text.splitlines() if line.strip()):
+        print(f"\nEvery line holds a tab. {AS_PAIRS}")
+    return None
+
+
+def _inspect_pairs(arguments: argparse.Namespace) -> Statistics | None:
+    languages = (arguments.source, arguments.target) if arguments.source else None
+    columns, cleaning = parse_columns(arguments.columns), cleaning_of(arguments.clean)
+    valid, test = (
+        read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
+    )
+    pairs = clean(read_corpora(arguments.corpus, languages, columns), cleaning, validation=valid, test=test)
+    statistics = pair_statistics(pairs, arguments.subwords)
+    if arguments.json:
+        return statistics
+    sides = dict(zip(("source", "target"), languages or ("source", "target"), strict=True))
+    print(*page_of_pairs(statistics, pairs.reported(), sides), sep="\n")
+    return None
+
+
+def add_import_marian(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", metavar="FOLDER", help="a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en")
     command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")
     command.add_argument("--source", help="source language code, such as de (default: as the folder says)")
@@ -187,14 +335,20 @@ def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
     return import_marian(arguments.folder, arguments.out, **languages)
 
 
-ADD_PARSERS: tuple[Callable[[Commands], None], ...] = (
-    add_translator,
-    add_lyrics,
-    add_demo,
-    add_evaluate,
-    distil.add_parser,
-    add_recipes,
-    inspect_corpus.add_parser,
-    add_import_marian,
-)
-"""In the order of the help text."""
+AddOptions = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[argparse.Namespace], Mapping[str, object] | None]
+COMMANDS: dict[str, tuple[str, AddOptions, Run]] = {
+    "translator": ("train a translator from pairs of sentences", add_translator, run_translator),
+    "lyrics": ("train a lyricist from a text", add_lyrics, run_lyrics),
+    "demo": ("train the demo models on the corpora that come with this project", add_demo, run_demo),
+    "evaluate": ("score a model; the last line is one JSON object", add_evaluate, run_evaluate),
+    "distil": ("have a translator translate a corpus for another one to learn from", add_distil, run_distil),
+    "recipes": ("list the recipes; --show prints all of one, as TOML for --config", add_recipes, run_recipes),
+    "inspect-corpus": ("say what is in a corpus, and train nothing", add_inspect_corpus, run_inspect_corpus),
+    "import-marian": (
+        "make a checkpoint from one of OPUS-MT or Marian in Hugging Face's form",
+        add_import_marian,
+        run_import_marian,
+    ),
+}
+"""What each one does, in the order of the help text."""

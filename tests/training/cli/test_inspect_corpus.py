@@ -11,7 +11,7 @@ import pytest
 from tests.training.cli.commands import refused
 from tests.training.data.corpus_writers import tmx, tsv, write
 from training.__main__ import main
-from training.cli.inspect_corpus import is_text
+from training.cli.commands import is_text
 
 ROWS = [
     ("Der Hund schläft.", "The dog is asleep."),
