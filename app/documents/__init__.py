@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from app.documents.document_reader import Document
 from app.documents.open_document import OpenDocument
 from app.documents.text_files import PlainText, Subtitles, WebPage
 from app.documents.word_document import WordDocument
@@ -13,7 +12,9 @@ from app.translation import TextFormat
 
 TranslateTexts = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]
 
-_READERS: dict[str, Callable[[bytes], Document]] = {
+# What each reads has `texts`, what is to be translated, in order; their `format`; and `written`, the file with
+# translations in their places, called once.
+_READERS: dict[str, Callable[[bytes], PlainText | Subtitles | WordDocument | OpenDocument]] = {
     ".txt": PlainText,
     ".srt": Subtitles,
     ".html": WebPage,

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from app.errors import InvalidRequest
 from app.text.html_passages import tokenize_page
@@ -25,17 +25,6 @@ _MAX_RATIO = 100  # of unpacked to packed bytes, for packages that unpack to mor
 _SMALL_BYTES = 10_000_000
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _PIECE_TAGS = {"group": "span", "mark": "img", "break": "br"}
-
-
-class Document(Protocol):
-    """A file that has been read. texts: what is to be translated, in order; format: of these."""
-
-    texts: list[str]
-    format: TextFormat
-
-    def written(self, translations: Sequence[str]) -> bytes:
-        """The file with `translations` in the places of `texts`; called once."""
-        ...
 
 
 @contextmanager

@@ -12,18 +12,7 @@ from starlette.responses import Response
 from app import documents
 from app.access.authorization import KeyMissing, QuotaExceeded
 from app.api.access_control import caller_of, owner_of
-from app.api.deepl.schemas import (
-    DeepLDocument,
-    DeepLDocumentKey,
-    DeepLDocumentRequest,
-    DeepLDocumentStatus,
-    DeepLError,
-    DeepLLanguage,
-    DeepLTranslateAnswer,
-    DeepLTranslateRequest,
-    DeepLTranslation,
-    DeepLUsage,
-)
+from app.api.deepl import schemas
 from app.api.errors import Statuses, documented_as, not_found, text_errors
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
@@ -57,7 +46,7 @@ class DeepLRoute(ApiRoute):
     missing or wrong key, 456 for a used-up quota."""
 
     statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, QuotaExceeded: 456}
-    error_schema = DeepLError
+    error_schema = schemas.DeepLError
     takes_forms = True
     key_fields: ClassVar[tuple[str, ...]] = ("auth_key",)
     repeated_fields = frozenset(
@@ -68,7 +57,7 @@ class DeepLRoute(ApiRoute):
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 document_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)  # after the glossaries in the documentation
 
-deepl_errors = partial(documented_as, DeepLError, s403="The key is missing or wrong.")
+deepl_errors = partial(documented_as, schemas.DeepLError, s403="The key is missing or wrong.")
 deepl_form = partial(also_takes, encodings={URLENCODED: {}})
 TRANSLATE_FORM = deepl_form("DeepLTranslateRequest")
 TRANSLATE_ERRORS = deepl_errors(
@@ -103,8 +92,8 @@ DocumentId = Annotated[
     responses=TRANSLATE_ERRORS,
 )
 async def deepl_translate(
-    body: DeepLTranslateRequest, request: Request, services: ServicesDependency
-) -> DeepLTranslateAnswer:
+    body: schemas.DeepLTranslateRequest, request: Request, services: ServicesDependency
+) -> schemas.DeepLTranslateAnswer:
     """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
     services.limits.check_texts(body.text, "text")
     if body.tag_handling == "xml":
@@ -126,9 +115,9 @@ async def deepl_translate(
     )
     services.usage.count(caller_of(request), sum(map(len, body.text)))
     model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
-    return DeepLTranslateAnswer(
+    return schemas.DeepLTranslateAnswer(
         translations=[
-            DeepLTranslation(
+            schemas.DeepLTranslation(
                 detected_source_language=source_code(pair.source),
                 text=without_ignored_marks(translation.text, body.ignore_tags),
                 billed_characters=len(text),
@@ -153,7 +142,7 @@ async def deepl_translate(
 )
 async def deepl_languages(
     request: Request, services: ServicesDependency, side: LanguageSide = None
-) -> list[DeepLLanguage]:
+) -> list[schemas.DeepLLanguage]:
     """Languages that a loaded model reads, or writes. DeepL's Python client sends `type` as the body of a GET."""
     kind: object = side
     if side is None:
@@ -165,9 +154,12 @@ async def deepl_languages(
         targets: dict[str, str] = {}
         for _, code in pairs:
             targets |= _REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)})
-        return [DeepLLanguage(language=code, name=targets[code], supports_formality=False) for code in sorted(targets)]
+        return [
+            schemas.DeepLLanguage(language=code, name=targets[code], supports_formality=False)
+            for code in sorted(targets)
+        ]
     sources = {source_code(code): language_name(base_language(code)) for code, _ in pairs}
-    return [DeepLLanguage(language=code, name=sources[code]) for code in sorted(sources)]
+    return [schemas.DeepLLanguage(language=code, name=sources[code]) for code in sorted(sources)]
 
 
 @router.post(
@@ -178,10 +170,10 @@ async def deepl_languages(
     responses=deepl_errors(),
 )
 @router.get("/v2/usage", summary="Characters used (DeepL)", responses=deepl_errors())
-async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUsage:
+async def deepl_usage(request: Request, services: ServicesDependency) -> schemas.DeepLUsage:
     """What this key had translated, and its quota."""
     used, limit = await services.usage.of(caller_of(request), services.access)
-    return DeepLUsage(character_count=used, character_limit=limit)
+    return schemas.DeepLUsage(character_count=used, character_limit=limit)
 
 
 @document_router.post(
@@ -197,10 +189,10 @@ async def deepl_usage(request: Request, services: ServicesDependency) -> DeepLUs
     ),
 )
 async def deepl_document(
-    body: Annotated[DeepLDocumentRequest, Form(media_type="multipart/form-data")],
+    body: Annotated[schemas.DeepLDocumentRequest, Form(media_type="multipart/form-data")],
     request: Request,
     services: ServicesDependency,
-) -> DeepLDocument:
+) -> schemas.DeepLDocument:
     """Takes a file and begins to translate it; its layout stays. Ask POST /v2/document/{document_id} how far it is."""
     extension = check_extension(body.file.filename or body.filename or "")
     if body.output_format and f".{body.output_format.lower().lstrip('.')}" != extension:
@@ -224,22 +216,22 @@ async def deepl_document(
         return await documents.translated(extension, content, translator), translator.characters
 
     job = services.documents.start(extension, work)
-    return DeepLDocument(document_id=job.id, document_key=job.key)
+    return schemas.DeepLDocument(document_id=job.id, document_key=job.key)
 
 
 @document_router.post(
     "/v2/document/{document_id}",
     summary="Status of a document (DeepL)",
-    response_model=DeepLDocumentStatus,
+    response_model=schemas.DeepLDocumentStatus,
     response_model_exclude_none=True,
     responses=_DOCUMENT_ERRORS(s400="document_key is missing."),
 )
 async def deepl_document_status(
-    body: DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
-) -> DeepLDocumentStatus | Response:
+    body: schemas.DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
+) -> schemas.DeepLDocumentStatus | Response:
     """How far the translation is."""
     job = services.documents.find(document_id, body.document_key)
-    return not_found(request.scope, _NO_DOCUMENT) if job is None else DeepLDocumentStatus.of(job)
+    return not_found(request.scope, _NO_DOCUMENT) if job is None else schemas.DeepLDocumentStatus.of(job)
 
 
 @document_router.post(
@@ -250,7 +242,7 @@ async def deepl_document_status(
     | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
 )
 async def deepl_document_result(
-    body: DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
+    body: schemas.DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
 ) -> Response:
     """The translated file, once it is done; for as long as the server keeps files (PARLANCE_FILE_RETENTION_S)."""
     job = services.documents.find(document_id, body.document_key)

@@ -10,19 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.deepl.routes import TRANSLATE_ERRORS, TRANSLATE_FORM, DeepLRoute, deepl_translate, source_code
 from app.api.errors import TEXT_ERRORS, Statuses, documented, documented_as
-from app.api.extensions.schemas import (
-    DeepLXAnswer,
-    DeepLXError,
-    DeepLXRequest,
-    HcfyAnswer,
-    HcfyRequest,
-    ImmeAnswer,
-    ImmeRequest,
-    ImmeTranslation,
-    KissAnswer,
-    KissRequest,
-    KissTranslation,
-)
+from app.api.extensions import schemas
 from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
@@ -43,7 +31,7 @@ class ExtensionRoute(ApiRoute):
 class DeepLXRoute(ExtensionRoute):
     """A route of DeepLX's clients."""
 
-    error_schema = DeepLXError
+    error_schema = schemas.DeepLXError
 
 
 class DeepLTokenRoute(DeepLRoute):
@@ -58,14 +46,14 @@ deepl_router = APIRouter(tags=["Extensions"], route_class=DeepLTokenRoute)
 
 
 @router.post("/imme", summary="Translate texts (Immersive Translate)", responses=EXTENSION_ERRORS)
-async def imme(body: ImmeRequest, request: Request, services: ServicesDependency) -> ImmeAnswer:
+async def imme(body: schemas.ImmeRequest, request: Request, services: ServicesDependency) -> schemas.ImmeAnswer:
     """For Immersive Translate: enter this address, with ?token=KEY where keys are needed, as its custom API."""
     services.limits.check_texts(body.text_list, "text_list")
     pairs = await assign_pairs(body.text_list, body.source_lang, body.target_lang, services)
     translations = await translate_texts(body.text_list, pairs, request, services)
-    return ImmeAnswer(
+    return schemas.ImmeAnswer(
         translations=[
-            ImmeTranslation(detected_source_lang=google_code(pair.source), text=each.text)
+            schemas.ImmeTranslation(detected_source_lang=google_code(pair.source), text=each.text)
             for pair, each in zip(pairs, translations, strict=True)
         ]
     )
@@ -74,22 +62,22 @@ async def imme(body: ImmeRequest, request: Request, services: ServicesDependency
 @router.post(
     "/kiss", summary="Translate texts (Kiss Translator)", response_model_exclude_none=True, responses=EXTENSION_ERRORS
 )
-async def kiss(body: KissRequest, request: Request, services: ServicesDependency) -> KissAnswer:
+async def kiss(body: schemas.KissRequest, request: Request, services: ServicesDependency) -> schemas.KissAnswer:
     """For Kiss Translator: enter this address, and the key where one is needed, as a custom API."""
     texts = body.texts if body.texts is not None else [body.text or ""]
     services.limits.check_texts(texts, "text" if body.texts is None else "texts")
     pairs = await assign_pairs(texts, body.source, body.to, services)
     translations = [
-        KissTranslation(text=each.text, src=google_code(pair.source))
+        schemas.KissTranslation(text=each.text, src=google_code(pair.source))
         for pair, each in zip(pairs, await translate_texts(texts, pairs, request, services), strict=True)
     ]
     if body.texts is None:
-        return KissAnswer(text=translations[0].text, src=translations[0].src)
-    return KissAnswer(translations=translations)
+        return schemas.KissAnswer(text=translations[0].text, src=translations[0].src)
+    return schemas.KissAnswer(translations=translations)
 
 
 @router.post("/hcfy", summary="Translate a text (Selection Translator)", responses=EXTENSION_ERRORS)
-async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency) -> HcfyAnswer:
+async def hcfy(body: schemas.HcfyRequest, request: Request, services: ServicesDependency) -> schemas.HcfyAnswer:
     """For Selection Translator: enter this address as a custom source. `result` has one entry for each line of `text`;
     a text that is in the first language of `destination` is translated into the second."""
     services.limits.check_texts([body.text], "text")
@@ -101,12 +89,12 @@ async def hcfy(body: HcfyRequest, request: Request, services: ServicesDependency
     # The text has one language: a line of it may be too short to show which.
     pairs = [AssignedPair(whole.source, whole.target, whole.stays)] * len(lines)
     translations = await translate_texts(lines, pairs, request, services)
-    return HcfyAnswer(
+    return schemas.HcfyAnswer(
         text=body.text, **{"from": chinese_name(whole.source)}, to=target, result=[each.text for each in translations]
     )
 
 
-async def _choose_target(body: HcfyRequest, source: str | None, services: Services) -> str:
+async def _choose_target(body: schemas.HcfyRequest, source: str | None, services: Services) -> str:
     """The first language that is not the text's own."""
     if len(body.destination) == 1:
         return body.destination[0]
@@ -119,14 +107,16 @@ async def _choose_target(body: HcfyRequest, source: str | None, services: Servic
     return others[0] if others else body.destination[0]
 
 
-@deeplx_router.post("/deeplx", summary="Translate a text (DeepLX)", responses=documented_as(DeepLXError, **TEXT_ERRORS))
-async def deeplx(body: DeepLXRequest, request: Request, services: ServicesDependency) -> DeepLXAnswer:
+@deeplx_router.post(
+    "/deeplx", summary="Translate a text (DeepLX)", responses=documented_as(schemas.DeepLXError, **TEXT_ERRORS)
+)
+async def deeplx(body: schemas.DeepLXRequest, request: Request, services: ServicesDependency) -> schemas.DeepLXAnswer:
     """For clients of DeepLX. `alternatives` is there and empty: these clients translate pages, and show one."""
     services.limits.check_texts([body.text], "text")
     (pair,) = pairs = await assign_pairs([body.text], body.source_lang, body.target_lang, services)
     text_format: TextFormat | None = "html" if body.tag_handling else None
     (translation,) = await translate_texts([body.text], pairs, request, services, text_format=text_format)
-    return DeepLXAnswer(
+    return schemas.DeepLXAnswer(
         code=200,
         id=secrets.randbelow(9 * 10**9) + 10**9,
         data=translation.text,

@@ -10,20 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import caller_of, charge
 from app.api.errors import TEXT_ERRORS, Statuses, documented_as
-from app.api.google.schemas import (
-    GoogleDetectAnswer,
-    GoogleDetection,
-    GoogleDetections,
-    GoogleDetectRequest,
-    GoogleError,
-    GoogleLanguage,
-    GoogleLanguages,
-    GoogleLanguagesAnswer,
-    GoogleTranslateAnswer,
-    GoogleTranslateRequest,
-    GoogleTranslation,
-    GoogleTranslations,
-)
+from app.api.google import schemas
 from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, assign_pairs, translate_texts
 from app.api.request_body import parse_fields
 from app.api.route import ApiRoute, validate
@@ -38,14 +25,14 @@ class GoogleRoute(ApiRoute):
     """JSON, a form or a query, with `q` as often as there are texts. Google answers an invalid key with 400."""
 
     statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, KeyWrong: 400}
-    error_schema = GoogleError
+    error_schema = schemas.GoogleError
     takes_forms = True
     repeated_fields = frozenset({"q"})
     key_fields: ClassVar[tuple[str, ...]] = ("key",)
 
 
 router = APIRouter(tags=["Extensions"], route_class=GoogleRoute)
-_TEXT_ERRORS = documented_as(GoogleError, **TEXT_ERRORS)
+_TEXT_ERRORS = documented_as(schemas.GoogleError, **TEXT_ERRORS)
 Texts = Annotated[list[str] | None, Query(description="A text; once for each.", examples=[["Ich möchte ein Bier"]])]
 Target = Annotated[str | None, Query(description="Language to translate to.", examples=["en"])]
 Source = Annotated[str | None, Query(description="Language of the texts; nothing: detected.", examples=["de"])]
@@ -57,17 +44,17 @@ Named = Annotated[
 
 @router.post(_PREFIX, summary="Translate texts (Google v2)", response_model_exclude_none=True, responses=_TEXT_ERRORS)
 async def google_translate(
-    body: GoogleTranslateRequest, request: Request, services: ServicesDependency
-) -> GoogleTranslateAnswer:
+    body: schemas.GoogleTranslateRequest, request: Request, services: ServicesDependency
+) -> schemas.GoogleTranslateAnswer:
     """For clients of Google's Translation API v2. Texts are HTML unless `format` is "text"."""
     services.limits.check_texts(body.q, "q")
     pairs = await assign_pairs(body.q, body.source, body.target, services)
     is_detected = body.source is None or body.source.strip().lower() in UNSPECIFIED_LANGUAGE
     translations = await translate_texts(body.q, pairs, request, services, text_format=body.format)
-    return GoogleTranslateAnswer(
-        data=GoogleTranslations(
+    return schemas.GoogleTranslateAnswer(
+        data=schemas.GoogleTranslations(
             translations=[
-                GoogleTranslation(
+                schemas.GoogleTranslation(
                     translatedText=translation.text,
                     detectedSourceLanguage=google_code(pair.source) if is_detected else None,
                 )
@@ -85,13 +72,13 @@ async def google_translate_queried(
     target: Target = None,
     source: Source = None,
     text_format: Annotated[Format, Query(alias="format")] = None,
-) -> GoogleTranslateAnswer:
+) -> schemas.GoogleTranslateAnswer:
     """As the POST, for clients that ask with a query."""
     del q, target, source, text_format  # for the documentation: they are read as a form's
     fields = parse_fields(
         request, request.scope["state"]["body"], takes_forms=True, repeated=GoogleRoute.repeated_fields
     )
-    body = validate(GoogleTranslateRequest, fields)
+    body = validate(schemas.GoogleTranslateRequest, fields)
     characters = sum(map(len, body.q))
     await charge(request, len(body.q) - 1, characters)  # `ApiRoute` has charged one request, as for any GET
     try:
@@ -103,33 +90,37 @@ async def google_translate_queried(
 
 @router.post(f"{_PREFIX}/detect", summary="Detect languages (Google v2)", responses=_TEXT_ERRORS)
 async def google_detect(
-    body: GoogleDetectRequest, request: Request, services: ServicesDependency
-) -> GoogleDetectAnswer:
+    body: schemas.GoogleDetectRequest, request: Request, services: ServicesDependency
+) -> schemas.GoogleDetectAnswer:
     """The likeliest of the loaded languages for each text."""
     services.limits.check_texts(body.q, "q")
     codes = _loaded_codes(services)
     detect = services.detector.detect
     likeliest = await run_in_threadpool(lambda: [detect(text, codes) for text in body.q] if codes else [])
     detections = [
-        [GoogleDetection(language=google_code(each.language), confidence=each.confidence / 100, isReliable=False)]
+        [
+            schemas.GoogleDetection(
+                language=google_code(each.language), confidence=each.confidence / 100, isReliable=False
+            )
+        ]
         for each in likeliest
     ]
-    return GoogleDetectAnswer(data=GoogleDetections(detections=detections or [[] for _ in body.q]))
+    return schemas.GoogleDetectAnswer(data=schemas.GoogleDetections(detections=detections or [[] for _ in body.q]))
 
 
 @router.get(
     f"{_PREFIX}/languages",
     summary="List languages (Google v2)",
     response_model_exclude_none=True,
-    responses=documented_as(GoogleError),
+    responses=documented_as(schemas.GoogleError),
 )
-async def google_languages(services: ServicesDependency, named: Named = None) -> GoogleLanguagesAnswer:
+async def google_languages(services: ServicesDependency, named: Named = None) -> schemas.GoogleLanguagesAnswer:
     """Every language that a loaded model reads or writes."""
     languages = [
-        GoogleLanguage(language=google_code(code), name=language_name(code) if named else None)
+        schemas.GoogleLanguage(language=google_code(code), name=language_name(code) if named else None)
         for code in _loaded_codes(services)
     ]
-    return GoogleLanguagesAnswer(data=GoogleLanguages(languages=languages))
+    return schemas.GoogleLanguagesAnswer(data=schemas.GoogleLanguages(languages=languages))
 
 
 def _loaded_codes(services: Services) -> list[str]:

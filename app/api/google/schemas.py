@@ -48,8 +48,8 @@ class GoogleDetectRequest(RequestFields):
 class GoogleTranslation(BaseModel):
     """One text."""
 
-    translatedText: str = doc("The translation.", "I want a beer")  # noqa: N815
-    detectedSourceLanguage: str | None = doc("Only without `source`.", "de", default=None)  # noqa: N815
+    translatedText: str = doc("The translation.", "I want a beer")
+    detectedSourceLanguage: str | None = doc("Only without `source`.", "de", default=None)
 
 
 class GoogleTranslations(BaseModel):
@@ -69,7 +69,7 @@ class GoogleDetection(BaseModel):
 
     language: str = doc("Code, among those that are loaded.", "de")
     confidence: float = doc("0 to 1.", 0.99, ge=0, le=1)
-    isReliable: bool = doc("Always false; Google no longer fills it in.", False)  # noqa: N815
+    isReliable: bool = doc("Always false; Google no longer fills it in.", False)
 
 
 class GoogleDetections(BaseModel):

@@ -16,21 +16,8 @@ from app.api.access_control import owner_of
 from app.api.errors import Statuses, documented, not_found, text_errors
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
+from app.api.libretranslate import schemas
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
-from app.api.libretranslate.schemas import (
-    DetectedLanguage,
-    DetectRequest,
-    FrontendLanguages,
-    FrontendSettings,
-    Language,
-    NamedCode,
-    SuggestAnswer,
-    SuggestRequest,
-    TranslateAnswer,
-    TranslateFileAnswer,
-    TranslateFileRequest,
-    TranslateRequest,
-)
 from app.api.request_body import MULTIPART, URLENCODED, Fields, also_takes
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
@@ -74,7 +61,7 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
 @router.post(
     "/translate",
     summary="Translate texts",
-    response_model=TranslateAnswer,
+    response_model=schemas.TranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
@@ -87,7 +74,9 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
         )
     ),
 )
-async def translate(body: TranslateRequest, request: Request, services: ServicesDependency) -> Response | Fields:
+async def translate(
+    body: schemas.TranslateRequest, request: Request, services: ServicesDependency
+) -> Response | Fields:
     """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
     texts, limits = body.texts, services.limits
     limits.check_texts(texts, "q")
@@ -109,16 +98,18 @@ async def translate(body: TranslateRequest, request: Request, services: Services
     if body.stream:
         opened = services.translator.stream(jobs[0])
         return EventStream(
-            opened, lambda text: TranslateAnswer.fields_of_done(body, text, detections), limits.request_timeout_s
+            opened,
+            lambda text: schemas.TranslateAnswer.fields_of_done(body, text, detections),
+            limits.request_timeout_s,
         )
     translations = await while_connected(request, services.translator.translate(jobs))
-    return TranslateAnswer.fields_of(body, translations, detections)
+    return schemas.TranslateAnswer.fields_of(body, translations, detections)
 
 
 @router.post(
     "/detect",
     summary="Detect a language",
-    response_model=list[DetectedLanguage],
+    response_model=list[schemas.DetectedLanguage],
     openapi_extra=also_takes("DetectRequest", {URLENCODED: {}, MULTIPART: {}}),
     responses=documented(
         s400="`q` is missing or no text, or no translator is loaded.",
@@ -128,7 +119,7 @@ async def translate(body: TranslateRequest, request: Request, services: Services
         s503="Models are still loading; Retry-After says when to try again.",
     ),
 )
-async def detect(body: DetectRequest, request: Request, services: ServicesDependency) -> list[Fields]:
+async def detect(body: schemas.DetectRequest, request: Request, services: ServicesDependency) -> list[Fields]:
     """The three likeliest languages of `q`, best first, among those that are loaded. Of several texts one ranking: each
     language with its best text. A text without any language has a confidence of 0."""
     services.limits.check_texts(body.texts, "q")
@@ -144,26 +135,26 @@ async def detect(body: DetectRequest, request: Request, services: ServicesDepend
             best[detection.language] = detection
     ranked = sorted(best.values(), key=lambda detection: -detection.confidence)
     shown = [detection for detection in ranked if detection.confidence][:_SHOWN_LANGUAGES] or ranked[:1]
-    return [DetectedLanguage.fields_of(detection) for detection in shown]
+    return [schemas.DetectedLanguage.fields_of(detection) for detection in shown]
 
 
 @router.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1 posts, and `translate` uses it
 @router.get("/languages", summary="List languages", responses=documented())
-async def languages(services: ServicesDependency) -> list[Language]:
+async def languages(services: ServicesDependency) -> list[schemas.Language]:
     """Every language that a loaded translator reads or writes."""
     pairs = LoadedPairs.of(services.engine).pairs
     targets: dict[str, list[str]] = {code: [] for pair in pairs for code in pair}
     for source, target in dict.fromkeys(pairs):
         targets[source].append(target)
-    return [Language(code=code, name=language_name(code), targets=targets[code]) for code in sorted(targets)]
+    return [schemas.Language(code=code, name=language_name(code), targets=targets[code]) for code in sorted(targets)]
 
 
 @router.get("/frontend/settings", summary="Settings for frontends", responses=documented())
-async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
+async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSettings:
     """What LibreTranslate's clients ask before they show a page: limits, and what is switched on."""
     pairs = LoadedPairs.of(services.engine).pairs
     target = pairs[0][1] if pairs else "en"
-    return FrontendSettings(
+    return schemas.FrontendSettings(
         charLimit=services.limits.max_text_characters,
         frontendTimeout=_FRONTEND_TIMEOUT_MS,
         apiKeys=services.access.keys_used,
@@ -171,8 +162,9 @@ async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
         suggestions=services.suggestions is not None,
         filesTranslation=bool(documents.SUPPORTED),
         supportedFilesFormat=list(documents.SUPPORTED),
-        language=FrontendLanguages(
-            source=NamedCode(code="auto", name="Auto Detect"), target=NamedCode(code=target, name=language_name(target))
+        language=schemas.FrontendLanguages(
+            source=schemas.NamedCode(code="auto", name="Auto Detect"),
+            target=schemas.NamedCode(code=target, name=language_name(target)),
         ),
     )
 
@@ -193,10 +185,10 @@ async def frontend_settings(services: ServicesDependency) -> FrontendSettings:
     ),
 )
 async def translate_file(
-    body: Annotated[TranslateFileRequest, Form(media_type="multipart/form-data")],
+    body: Annotated[schemas.TranslateFileRequest, Form(media_type="multipart/form-data")],
     request: Request,
     services: ServicesDependency,
-) -> TranslateFileAnswer:
+) -> schemas.TranslateFileAnswer:
     """Translates a file and keeps the layout that it has. The translation is kept for as long as the server was told
     to (PARLANCE_FILE_RETENTION_S), under an address that nobody guesses."""
     extension = check_extension(body.file.filename)
@@ -211,7 +203,7 @@ async def translate_file(
         raise EngineUnavailable("This server cannot keep files: it cannot write to its folder PARLANCE_DATA.") from None
     # without a setting, as this client called the server: a forged Host header comes back to its sender alone
     server = services.public_url or str(request.base_url).rstrip("/")
-    return TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}")
+    return schemas.TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}")
 
 
 @router.get(
@@ -248,7 +240,9 @@ def download_file(
         s507="The server keeps as many suggestions as it has room for.",
     ),
 )
-async def suggest(body: SuggestRequest, request: Request, services: ServicesDependency) -> SuggestAnswer:
+async def suggest(
+    body: schemas.SuggestRequest, request: Request, services: ServicesDependency
+) -> schemas.SuggestAnswer:
     """Keeps the suggestion in a file of the server, for whoever trains its next model."""
     if services.suggestions is None:
         raise HTTPException(403, "Suggestions are switched off here; set PARLANCE_SUGGESTIONS=true to keep them.")
@@ -263,4 +257,4 @@ async def suggest(body: SuggestRequest, request: Request, services: ServicesDepe
         raise EngineUnavailable(
             "This server cannot keep suggestions: it cannot write to its folder PARLANCE_DATA."
         ) from None
-    return SuggestAnswer()
+    return schemas.SuggestAnswer()

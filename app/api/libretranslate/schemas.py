@@ -231,10 +231,8 @@ class AlignedWordAnswer(BaseModel):
 class TranslateAnswer(BaseModel):
     """For a list in `q`, each member is a list of the same length and order."""
 
-    translatedText: str | list[str] = doc(  # noqa: N815
-        "The translation; white space alone comes back as it is.", "I want a beer"
-    )
-    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = doc(  # noqa: N815
+    translatedText: str | list[str] = doc("The translation; white space alone comes back as it is.", "I want a beer")
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = doc(
         'Only for `source` "auto": what each text was taken for.', example_of(DetectedLanguage), default=None
     )
     alternatives: list[str] | list[list[str]] | None = doc(
@@ -242,7 +240,7 @@ class TranslateAnswer(BaseModel):
         ["I would like a beer"],
         default=None,
     )
-    finishReason: FinishReason | list[FinishReason] | None = doc(  # noqa: N815
+    finishReason: FinishReason | list[FinishReason] | None = doc(
         'Only where a translation did not end by itself: "length" ran into its token limit,'
         ' "repetition" goes round in circles.',
         "length",
@@ -329,13 +327,13 @@ class FrontendLanguages(BaseModel):
 class FrontendSettings(BaseModel):
     """What a page needs to know of this server."""
 
-    charLimit: int = doc("Characters (code points) of one text.", 100_000)  # noqa: N815
-    frontendTimeout: int = doc("Milliseconds that a page waits after the last key before it translates.", 500)  # noqa: N815
-    apiKeys: bool = doc("Whether keys are known here.", False)  # noqa: N815
-    keyRequired: bool = doc("Whether nobody is answered without a key.", False)  # noqa: N815
+    charLimit: int = doc("Characters (code points) of one text.", 100_000)
+    frontendTimeout: int = doc("Milliseconds that a page waits after the last key before it translates.", 500)
+    apiKeys: bool = doc("Whether keys are known here.", False)
+    keyRequired: bool = doc("Whether nobody is answered without a key.", False)
     suggestions: bool = doc("Whether POST /suggest is switched on.", False)
-    filesTranslation: bool = doc("Whether POST /translate_file is switched on.", True)  # noqa: N815
-    supportedFilesFormat: list[str] = doc(  # noqa: N815
+    filesTranslation: bool = doc("Whether POST /translate_file is switched on.", True)
+    supportedFilesFormat: list[str] = doc(
         "Extensions of the files that it takes.", [".txt", ".srt", ".html", ".docx", ".odt"]
     )
     language: FrontendLanguages = doc(
@@ -377,7 +375,7 @@ class TranslateFileRequest(TranslationFields, OneFile):
 class TranslateFileAnswer(BaseModel):
     """Where the translated file is."""
 
-    translatedFileUrl: str = doc(  # noqa: N815
+    translatedFileUrl: str = doc(
         "Address of the translated file, which whoever has it can fetch for a while.",
         "http://127.0.0.1:8000/download_file/6Qn1mS0dO8pYkq2Wn0C7J3m5Lx4Vh9tB2aZrKe8uFgI.txt",
     )
