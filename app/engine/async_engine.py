@@ -64,7 +64,7 @@ class AsyncEngine:
         self.unload_model = partial(self._change, self.lifecycle.unload)
         self._curve_reader = CurveReader()
         self._starting: asyncio.Task[None] | None = None
-        self._models: tuple[tuple[list[ModelVersion], list[set[str]]], list[ModelInfo]] = ([], []), []
+        self._models: tuple[object, list[ModelInfo]] = None, []
 
         rooms = self.registry, self.admission, self.dispatcher
         defaults = DecodingOptions(beam_size=settings.beam_size, length_penalty=settings.length_penalty)
@@ -128,11 +128,10 @@ class AsyncEngine:
 
     def models(self) -> list[ModelInfo]:
         """The models that at least one device has loaded."""
-        loaded = [device.loaded for device in self.supervisor.devices.values()]
-        held = list(self.registry.versions.values()), loaded
+        devices = self.supervisor.devices.values()
+        held = list(self.registry.versions.values()), [(set(d.loaded), dict(d.precisions)) for d in devices]
         if held != self._models[0]:  # this runs at every request, and it seldom changes
-            infos = [self._info(version) for version in held[0]]
-            self._models = (held[0], [set(keys) for keys in loaded]), [info for info in infos if info.devices]
+            self._models = held, [info for version in held[0] if (info := self._info(version)).devices]
         return list(self._models[1])
 
     def _info(self, version: ModelVersion) -> ModelInfo:

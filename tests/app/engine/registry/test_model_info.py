@@ -4,27 +4,66 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.engine.async_engine import AsyncEngine
-from app.engine.interface import EngineSettings
+from app.engine.dispatch import supervisor
+from app.engine.interface import EngineSettings, ModelInfo
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.errors import UnknownModel
 from models.backends.native import build
 from models.backends.native.build import AVX2, CHOICE
+from tests.app.engine.fake_process import FakeProcess
 from tests.models.kernels import compiled, needs
 
 
 def pool(root: Path) -> AsyncEngine:
-    """Whose devices are never started."""
-    made = AsyncEngine(EngineSettings(checkpoints=root, devices="cpu", cpu_workers=2))
-    made.registry.read()
-    return made
+    return AsyncEngine(EngineSettings(checkpoints=root, devices="cpu", cpu_workers=2))
+
+
+class LoadingProcess(FakeProcess):
+    """Has loaded at once whatever it is sent, in the precision of its device."""
+
+    precisions: dict[str, str]
+
+    def send(self, messages: list[Any]) -> None:
+        loads = [message for message in messages if isinstance(message, m.Load)]
+        self.says(*(m.Loaded(load.name, 0.1, self.precisions[self.device]) for load in loads))
+
+
+def play(root: Path, monkeypatch: pytest.MonkeyPatch, scene: Callable[[AsyncEngine], Awaitable[None]]) -> None:
+    """With an engine whose two processes have loaded all models."""
+    monkeypatch.setattr(supervisor, "WorkerProcess", LoadingProcess)
+    monkeypatch.setattr(LoadingProcess, "started", [], raising=False)
+    monkeypatch.setattr(LoadingProcess, "fails", None, raising=False)
+    monkeypatch.setattr(LoadingProcess, "precisions", {"cpu:0": "int8 native", "cpu:1": "bf16"}, raising=False)
+
+    async def run() -> None:
+        engine = pool(root)
+        assert engine.models() == []
+        await engine.start()
+        await all_ready(engine)
+        await scene(engine)
+        await engine.stop()
+
+    asyncio.run(run())
+
+
+async def all_ready(engine: AsyncEngine) -> None:
+    async with asyncio.timeout(10):
+        while not engine.status().ready or set(engine.status().devices.values()) != {"ready"}:
+            await asyncio.sleep(0.01)
+
+
+def info(engine: AsyncEngine, name: str = "tiny-de-en") -> ModelInfo:
+    return next(model for model in engine.models() if model.name == name)
 
 
 @pytest.mark.parametrize(("precision", "translator", "lyricist"), [("fp32", "", "native"), ("bf16", "", "")])
@@ -56,40 +95,45 @@ def test_measured_precision_is_reported(tiny_checkpoints: Path) -> None:
     assert runner.models["a@1"].precision in (chosen, f"{chosen} native")
 
 
-def test_differing_precisions_of_devices_are_listed(tiny_checkpoints: Path) -> None:
-    made = pool(tiny_checkpoints)
-    assert made.models() == []
-    for name, precision in (("cpu:0", "int8 native"), ("cpu:1", "bf16")):
-        made.supervisor._on_message(name, m.Loaded("tiny-de-en@1", 0.1, precision))
-    (info,) = made.models()
-    assert (info.devices, info.precision) == (("cpu:0", "cpu:1"), "int8 native, bf16")
-    made.supervisor._on_message("cpu:1", m.Loaded("tiny-de-en@1", 0.1, "int8 native"))  # it was started again
-    assert made._info(made.registry.versions["tiny-de-en"]).precision == "int8 native"
-    made.supervisor.unload("tiny-de-en@1")
-    assert made._info(made.registry.versions["tiny-de-en"]).precision is None
-    assert [device.precisions for device in made.supervisor.devices.values()] == [{}, {}]
+def test_differing_precisions_of_devices_are_listed(tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(engine: AsyncEngine) -> None:
+        assert (info(engine).devices, info(engine).precision) == (("cpu:0", "cpu:1"), "int8 native, bf16")
+        LoadingProcess.precisions["cpu:1"] = "int8 native"
+        await LoadingProcess.started[1].kill()
+        await all_ready(engine)
+        assert info(engine).precision == "int8 native", "the process was started again"
+        unloaded = await engine.unload_model("tiny-de-en")
+        assert (unloaded.model.precision, unloaded.model.devices) == (None, ())
+        assert not any("tiny-de-en@1" in device.precisions for device in engine.supervisor.devices.values())
+
+    play(tiny_checkpoints, monkeypatch, scene)
 
 
-def test_licence_and_time_are_those_of_the_version(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_licence_and_time_are_those_of_the_version(
+    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
-    (root / "tiny-de-en" / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
-    before = datetime.now(UTC)
-    made = pool(root)
-    first = made.registry.versions["tiny-de-en"]
-    assert made._info(first).licence == "cc-by-4.0"
-    assert made._info(made.registry.versions["tiny-lyrics"]).licence is None
-    assert before - timedelta(seconds=1) <= made._info(first).loaded_at <= datetime.now(UTC)
-    assert made._info(first).loaded_at.tzinfo is UTC
-    (root / "tiny-de-en" / "README.md").write_text("---\nlicense: mit\n---\n")
-    assert made._info(first).licence == "cc-by-4.0"
-    second = made.registry.read_version(root / "tiny-de-en")
-    assert (second.version, made._info(second).licence) == (2, "mit")
-    assert second.loaded_at >= first.loaded_at
+    card, before = root / "tiny-de-en" / "README.md", datetime.now(UTC)
+    card.write_text("---\nlicense: cc-by-4.0\n---\n")
+
+    async def scene(engine: AsyncEngine) -> None:
+        first = info(engine)
+        assert (first.licence, info(engine, "tiny-lyrics").licence) == ("cc-by-4.0", None)
+        assert before - timedelta(seconds=1) <= first.loaded_at <= datetime.now(UTC)
+        assert first.loaded_at.tzinfo is UTC
+        card.write_text("---\nlicense: mit\n---\n")
+        assert info(engine) == first
+        second = (await engine.reload_model("tiny-de-en")).model
+        assert (second.version, second.licence) == (2, "mit")
+        assert second.loaded_at >= first.loaded_at
+
+    play(root, monkeypatch, scene)
 
 
 def test_curves_of_what_is_loaded(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     made = pool(root)
+    made.registry.read()
     assert asyncio.run(made.curves("tiny-lyrics")).reason
     (root / "tiny-de-en" / "metrics.jsonl").write_text('{"update": 3, "loss": 1.5}\n')
     assert asyncio.run(made.curves("tiny-de-en")).curves[0].values == (1.5,)
