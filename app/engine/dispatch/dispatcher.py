@@ -150,7 +150,12 @@ class Dispatcher:
                         self._feed(pending, pending.output, message, request)
             case m.Failed():
                 if pending := self._pending.get(message.id):
-                    pending.fail(self._error(message, pending.model))
+                    if message.code == errors.Overloaded.code:
+                        wait_s = self._retry_after_s(m.plain_name(pending.model))
+                        pending.fail(errors.Overloaded(message.reason, retry_after_s=wait_s))
+                    else:
+                        error = ERRORS.get(message.code, errors.EngineFailed)
+                        pending.fail(error(message.reason, field=message.field))
             case m.Answer():
                 pending = self._pending.get(message.id)
                 if pending is not None and not pending.future.done():
@@ -168,11 +173,6 @@ class Dispatcher:
         except Exception as error:
             log.exception("tokens %s could not be taken", tokens)
             pending.fail(errors.EngineFailed(f"The tokens {tokens} could not be taken: {error}."))
-
-    def _error(self, message: m.Failed, model: str) -> errors.EngineError:
-        if message.code == errors.Overloaded.code:
-            return errors.Overloaded(message.reason, retry_after_s=self._retry_after_s(m.plain_name(model)))
-        return ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field)
 
     def device_died(self, device: str) -> None:
         """Everything in flight there ends at once: on another device, or with an error that says to try again."""

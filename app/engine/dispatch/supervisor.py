@@ -121,7 +121,10 @@ class Supervisor:
 
     # Life and death ---------------------------------------------------------------------------------------
 
-    async def _spawn(self, device: Device) -> None:
+    async def _spawn(self, device: Device, *, again: bool = False) -> None:
+        if again:
+            await asyncio.sleep(device.pause_s)
+            device.pause_s = min(MAX_PAUSE_S, device.pause_s * 2)
         device.loaded.clear()
         device.failed.clear()
         device.state = "starting"
@@ -145,27 +148,18 @@ class Supervisor:
         while True:
             expected = time.monotonic() + interval
             await asyncio.sleep(interval)
-            asleep = max(0.0, time.monotonic() - expected)
+            now = time.monotonic()
+            asleep = max(0.0, now - expected)
             for device in list(self.devices.values()):
                 device.heard_at += asleep  # messages that came meanwhile are still to be read
                 device.load_began += asleep
-                self._end_if_overdue(device)
-
-    def _end_if_overdue(self, device: Device) -> None:
-        if device.process is None:
-            return
-        now = time.monotonic()
-        if device.state == "starting" or device.loading:
-            if now - device.load_began <= self._start_timeout_s:
-                return
-            reason = f"was not ready after {self._start_timeout_s:g} s"
-        else:
-            if now - device.heard_at <= self._hang_timeout_s:
-                return
-            reason = f"has said nothing for {self._hang_timeout_s:g} s"
-        log.error("the process of %s %s; it is ended", device.name, reason)
-        device.heard_at = device.load_began = now  # once is enough
-        self._in_background(device.process.kill())
+                since, limit_s, reason = device.heard_at, self._hang_timeout_s, "has said nothing for"
+                if device.state == "starting" or device.loading:
+                    since, limit_s, reason = device.load_began, self._start_timeout_s, "was not ready after"
+                if device.process is not None and now - since > limit_s:
+                    log.error("the process of %s %s %g s; it is ended", device.name, reason, limit_s)
+                    device.heard_at = device.load_began = now  # once is enough
+                    self._in_background(device.process.kill())
 
     def _on_message(self, name: str, message: m.FromDevice) -> None:
         device = self.devices[name]
@@ -210,12 +204,7 @@ class Supervisor:
             return
         device.state, device.deaths = "restarting", device.deaths + 1
         log.error("the process of %s ended; the next starts in %g s", name, device.pause_s)
-        self._in_background(self._respawn(device))
-
-    async def _respawn(self, device: Device) -> None:
-        await asyncio.sleep(device.pause_s)
-        device.pause_s = min(MAX_PAUSE_S, device.pause_s * 2)
-        await self._spawn(device)
+        self._in_background(self._spawn(device, again=True))
 
     # Requests and models ----------------------------------------------------------------------------------
 
@@ -247,21 +236,19 @@ class Supervisor:
         self._coming[message.name] = message
         if not self._spawned:
             self.spawn_all()
-        waiting = [self._expect(device, message.name) for device in awaited]
+        loop, waiters = asyncio.get_running_loop(), list[asyncio.Future[EngineError | None]]()
+        for device in awaited:
+            if not device.loading:
+                device.load_began = time.monotonic()
+            waiters.append(loop.create_future())
+            device.loading[message.name] = waiters[-1]
         for device in self.devices.values():
             if device.process is not None and device.state in ("ready", "starting"):
                 device.loading.setdefault(message.name, None)
                 device.process.send([message])
-        for problem in await asyncio.gather(*waiting):
+        for problem in await asyncio.gather(*waiters):
             if problem is not None:
                 raise problem
-
-    def _expect(self, device: Device, model: str) -> asyncio.Future[EngineError | None]:
-        if not device.loading:
-            device.load_began = time.monotonic()
-        waiter: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
-        device.loading[model] = waiter
-        return waiter
 
     def settle(self, model: str) -> None:
         """From now on it is `to_load` that names this version."""

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 
 from app.engine.protocol import messages as m
@@ -16,7 +15,6 @@ from app.engine.protocol.framing import FrameProtocol, frame
 
 log = logging.getLogger(__name__)
 
-POLL_INTERVAL_S = 0.01  # of the check whether an ended process has gone
 REAP_TIMEOUT_S = 5.0  # a killed process ends at once, unless a driver holds it in the kernel
 
 
@@ -24,11 +22,7 @@ class WorkerProcess:
     """on_message gets every message of the process; on_death is called once, when it has ended or was ended."""
 
     def __init__(
-        self,
-        device: str,
-        *,
-        on_message: Callable[[str, m.FromDevice], None],
-        on_death: Callable[[str], None],
+        self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]
     ) -> None:
         self.device, self._on_message, self._on_death = device, on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,11 +90,10 @@ class WorkerProcess:
     async def _ends_within(self, limit_s: float) -> bool:
         """Whether it does; its status is taken then, so that it leaves no zombie."""
         assert self._process is not None
-        end = time.monotonic() + limit_s
-        while self._process.poll() is None:
-            if time.monotonic() >= end:
-                return False
-            await asyncio.sleep(POLL_INTERVAL_S)
+        try:
+            await asyncio.to_thread(self._process.wait, limit_s)
+        except subprocess.TimeoutExpired:
+            return False
         return True
 
     async def stop(self, timeout_s: float) -> None:

@@ -34,13 +34,7 @@ class RequestMetrics:
     latency is not."""
 
     def __init__(
-        self,
-        families: Families,
-        model: str,
-        tokens: int,
-        *,
-        final: bool = True,
-        siblings: SiblingGroup | None = None,
+        self, families: Families, model: str, tokens: int, *, final: bool = True, siblings: SiblingGroup | None = None
     ) -> None:
         self._families, self._model, self._prompt_tokens = families, m.plain_name(model), tokens
         self._final, self._siblings = final, siblings
