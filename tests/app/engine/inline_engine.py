@@ -41,11 +41,11 @@ class Inline:
         self.name, self.outstanding_tokens, self.process, self.change = "cpu", 0, self, change
         self.sent, self.admission = list[Any](), Admission(64, 4096, slots=SLOTS)
         self.metrics = Metrics()
-        board = Dispatcher(cast(Supervisor, self), 30.0, self.metrics)
-        rooms = self.registry, self.admission, board
+        dispatcher = Dispatcher(cast(Supervisor, self), 30.0, self.metrics)
+        rooms = self.registry, self.admission, dispatcher
         self.translating = TranslationTask(*rooms, DecodingOptions(beam_size=beam_size, length_penalty=1.0), SLOTS)
         self.attending = AttentionTask(*rooms, self.translating)
-        self.continuing, self.aligning, self.board = GenerationTask(*rooms), AlignmentTask(*rooms), board
+        self.continuing, self.aligning, self.dispatcher = GenerationTask(*rooms), AlignmentTask(*rooms), dispatcher
 
     def least_busy(self, model: str) -> Inline:
         return self
@@ -64,14 +64,14 @@ class Inline:
 
     def _tell(self, replies: Sequence[Any]) -> None:
         for reply in m.from_device(framed([self.change(each) for each in replies])[HEADER.size :]):
-            self.board.reply(reply)
+            self.dispatcher.reply(reply)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)
 
-    def translate(self, *jobs: TranslationRequest) -> Any:
-        return self.do(self.translating.translate(jobs))
+    def translate(self, *requests: TranslationRequest) -> Any:
+        return self.do(self.translating.translate(requests))
 
 
-def job(text: str = "ich möchte ein bier", **change: Any) -> TranslationRequest:
+def german_request(text: str = "ich möchte ein bier", **change: Any) -> TranslationRequest:
     return translation_request(text, "de", "en", **change)

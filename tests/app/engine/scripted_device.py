@@ -27,19 +27,19 @@ ENDS = (
 
 
 class Scripted:
-    """A switchboard over a device that says what the test says."""
+    """A dispatcher over a device that says what the test says."""
 
     def __init__(self, timeout_s: float = 5.0) -> None:
         self.metrics, self.sent = Metrics(), list[Any]()
         self.name, self.outstanding_tokens, self.process, self.gone = "cuda:0", 0, self, False
-        self.board = Dispatcher(cast(Supervisor, self), timeout_s, self.metrics)
+        self.dispatcher = Dispatcher(cast(Supervisor, self), timeout_s, self.metrics)
 
     def least_busy(self, model: str) -> Scripted | None:
         return None if self.gone else self
 
     def die(self) -> None:
         self.gone = True
-        self.board.device_died(self.name)
+        self.dispatcher.device_died(self.name)
 
     def send(self, messages: list[Any]) -> None:
         self.sent += messages
@@ -49,7 +49,7 @@ class Scripted:
 
     def asking(self, model: str = "demo@2", tokens: int = 3, watch: object = None) -> Coroutine[Any, Any, Any]:
         message = decode_message(0, model, [5] * tokens, [2], 0.0, 9)
-        return self.board.ask(message, tokens, cast(OutputProcessor | None, watch))
+        return self.dispatcher.ask(message, tokens, cast(OutputProcessor | None, watch))
 
     def value(self, name: str, model: str = "demo", **labels: str) -> float:
         return value(self.metrics, name, model_name=model, device="cuda:0", **labels)

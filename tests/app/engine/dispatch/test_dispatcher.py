@@ -40,9 +40,9 @@ class FakeDevices:
         able = [device for device in self.devices if device.process is not None]
         return min(able, key=lambda device: device.outstanding_tokens, default=None)
 
-    def die(self, board: Dispatcher, device: FakeDevice) -> None:
+    def die(self, dispatcher: Dispatcher, device: FakeDevice) -> None:
         device.process, device.outstanding_tokens = None, 0
-        board.device_died(device.name)
+        dispatcher.device_died(device.name)
 
 
 class Heard:
@@ -66,7 +66,7 @@ class Heard:
         return not self.shown
 
 
-def a_switchboard(*names: str) -> tuple[Dispatcher, FakeDevices, Sequence[FakeDevice]]:
+def scripted_dispatcher(*names: str) -> tuple[Dispatcher, FakeDevices, Sequence[FakeDevice]]:
     devices = FakeDevices(*map(FakeDevice, names or ("cpu",)))
     return Dispatcher(cast(Supervisor, devices), 5.0, Metrics(), lambda model: 9), devices, devices.devices
 
@@ -77,36 +77,36 @@ def decode(**change: Any) -> m.Decode:
     )
 
 
-async def ask(board: Dispatcher, heard: Heard | None = None, work: int = 3) -> asyncio.Task[Any]:
+async def ask(dispatcher: Dispatcher, heard: Heard | None = None, work: int = 3) -> asyncio.Task[Any]:
     """Asked, and waiting."""
-    task = asyncio.create_task(board.ask(decode(), work, cast(OutputProcessor | None, heard)))
+    task = asyncio.create_task(dispatcher.ask(decode(), work, cast(OutputProcessor | None, heard)))
     await asyncio.sleep(0)
     return task
 
 
 def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> None:
     async def scene() -> None:
-        board, _, (device,) = a_switchboard()
-        bad, good = await ask(board, Heard()), await ask(board)
-        board.reply(m.Tokens({1: [99], 2: [99]}))
-        board.reply(m.Finished(2, []))
+        dispatcher, _, (device,) = scripted_dispatcher()
+        bad, good = await ask(dispatcher, Heard()), await ask(dispatcher)
+        dispatcher.reply(m.Tokens({1: [99], 2: [99]}))
+        dispatcher.reply(m.Finished(2, []))
         with pytest.raises(errors.EngineFailed, match="There is no token 99"):
             await bad
         assert await good == m.Finished(2, [])
         assert m.Cancel(1) in device.sent  # nobody listens any more
-        assert (device.outstanding_tokens, board.pending) == (0, 0)
+        assert (device.outstanding_tokens, dispatcher.pending) == (0, 0)
 
     asyncio.run(scene())
 
 
 def test_satisfied_request_frees_its_slots() -> None:
     async def scene() -> None:
-        board, _, (device,) = a_switchboard()
+        dispatcher, _, (device,) = scripted_dispatcher()
         heard = Heard()
-        asked = await ask(board, heard)
-        board.reply(m.Tokens({1: [5]}))
-        board.reply(m.Tokens({1: [7, 8]}))
-        board.reply(m.Finished(1, []))
+        asked = await ask(dispatcher, heard)
+        dispatcher.reply(m.Tokens({1: [5]}))
+        dispatcher.reply(m.Tokens({1: [7, 8]}))
+        dispatcher.reply(m.Finished(1, []))
         assert await asked is None
         assert heard.tokens == [5, 7]
         assert device.sent[-1] == m.Cancel(1)
@@ -116,14 +116,14 @@ def test_satisfied_request_frees_its_slots() -> None:
 
 def test_replies_to_cancelled_requests_are_dropped() -> None:
     async def scene() -> None:
-        board, _, (device,) = a_switchboard()
-        asked = await ask(board)
+        dispatcher, _, (device,) = scripted_dispatcher()
+        asked = await ask(dispatcher)
         asked.cancel()
-        board.reply(m.Finished(1, []))  # crosses with the cancellation
+        dispatcher.reply(m.Finished(1, []))  # crosses with the cancellation
         with pytest.raises(asyncio.CancelledError):
             await asked
         for late in (m.Finished(1, []), m.Failed(1, "engine_failed", "late"), m.Tokens({1: [5]})):
-            board.reply(late)
+            dispatcher.reply(late)
         assert device.asked() == [1]
         assert device.sent[-1] == m.Cancel(1)
         assert device.outstanding_tokens == 0
@@ -133,12 +133,12 @@ def test_replies_to_cancelled_requests_are_dropped() -> None:
 
 def test_work_goes_where_the_least_of_it_is() -> None:
     async def scene() -> None:
-        board, _, (one, two) = a_switchboard("one", "two")
-        asked = [await ask(board, work=work) for work in (500, 20, 30, 5)]
+        dispatcher, _, (one, two) = scripted_dispatcher("one", "two")
+        asked = [await ask(dispatcher, work=work) for work in (500, 20, 30, 5)]
         assert (one.asked(), two.asked()) == ([1], [2, 3, 4])
         assert (one.outstanding_tokens, two.outstanding_tokens) == (500, 55)
         for request, each in enumerate(asked, start=1):
-            board.reply(m.Finished(request, []))
+            dispatcher.reply(m.Finished(request, []))
             await each
         assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 0)
 
@@ -147,31 +147,31 @@ def test_work_goes_where_the_least_of_it_is() -> None:
 
 def test_request_without_output_is_retried_once_on_another_device() -> None:
     async def scene() -> None:
-        board, devices, (one, two) = a_switchboard("one", "two")
+        dispatcher, devices, (one, two) = scripted_dispatcher("one", "two")
         heard = Heard()
-        asked = await ask(board, heard)
-        board.reply(m.Tokens({1: [5]}))
-        devices.die(board, one)
+        asked = await ask(dispatcher, heard)
+        dispatcher.reply(m.Tokens({1: [5]}))
+        devices.die(dispatcher, one)
         await asyncio.sleep(0)
         assert two.asked() == [2]
         assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 3)
-        board.reply(m.Tokens({2: [6]}))
+        dispatcher.reply(m.Tokens({2: [6]}))
         assert heard.tokens == [6]
         one.process = one  # back again, but this request has had its second chance
-        devices.die(board, two)
+        devices.die(dispatcher, two)
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
             await asked
         assert one.asked() == [1]
-        assert board.pending == 0
+        assert dispatcher.pending == 0
 
     asyncio.run(scene())
 
 
 def test_request_with_output_fails_with_its_worker() -> None:
     async def scene() -> None:
-        board, devices, (one, two) = a_switchboard("one", "two")
-        asked = await ask(board, Heard(shown=True))
-        devices.die(board, one)
+        dispatcher, devices, (one, two) = scripted_dispatcher("one", "two")
+        asked = await ask(dispatcher, Heard(shown=True))
+        devices.die(dispatcher, one)
         with pytest.raises(errors.EngineUnavailable, match="please try again"):
             await asked
         assert two.asked() == []
@@ -181,22 +181,22 @@ def test_request_with_output_fails_with_its_worker() -> None:
 
 def test_without_another_device_requests_fail_at_once() -> None:
     async def scene() -> None:
-        board, devices, (one,) = a_switchboard()
-        asked = await ask(board)
-        devices.die(board, one)
+        dispatcher, devices, (one,) = scripted_dispatcher()
+        asked = await ask(dispatcher)
+        devices.die(dispatcher, one)
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
             await asked
         with pytest.raises(errors.EngineUnavailable, match="No device has a ready right now"):
-            await (await ask(board))
+            await (await ask(dispatcher))
 
     asyncio.run(scene())
 
 
 def test_a_device_without_a_slot_in_time_says_when_to_try_again() -> None:
     async def scene() -> None:
-        board, _, _ = a_switchboard()
-        asked = await ask(board)
-        board.reply(m.Failed(1, "overloaded", "The queue did not move in time; try again later."))
+        dispatcher, _, _ = scripted_dispatcher()
+        asked = await ask(dispatcher)
+        dispatcher.reply(m.Failed(1, "overloaded", "The queue did not move in time; try again later."))
         with pytest.raises(errors.Overloaded, match="did not move") as refused:
             await asked
         assert refused.value.retry_after_s == 9
@@ -206,18 +206,18 @@ def test_a_device_without_a_slot_in_time_says_when_to_try_again() -> None:
 
 def test_draining_waits_for_a_question_that_follows_from_an_answer() -> None:
     async def scene() -> None:
-        board, _, _ = a_switchboard()
+        dispatcher, _, _ = scripted_dispatcher()
 
         async def twice() -> list[Any]:
-            return [await board.ask(decode(), 3), await board.ask(decode(), 3)]
+            return [await dispatcher.ask(decode(), 3), await dispatcher.ask(decode(), 3)]
 
         asked = asyncio.create_task(twice())
         await asyncio.sleep(0.01)
-        draining = asyncio.create_task(board.drain(5.0))
+        draining = asyncio.create_task(dispatcher.drain(5.0))
         await asyncio.sleep(0.01)
-        board.reply(m.Finished(1, []))
+        dispatcher.reply(m.Finished(1, []))
         await asyncio.sleep(0.01)
-        board.reply(m.Finished(2, []))
+        dispatcher.reply(m.Finished(2, []))
         await draining
         assert await asked == [m.Finished(1, []), m.Finished(2, [])]
 
@@ -226,9 +226,9 @@ def test_draining_waits_for_a_question_that_follows_from_an_answer() -> None:
 
 def test_draining_ends_and_tells_the_rest_to_try_again() -> None:
     async def scene() -> None:
-        board, _, _ = a_switchboard()
-        asked = await ask(board)
-        await board.drain(0.01)
+        dispatcher, _, _ = scripted_dispatcher()
+        asked = await ask(dispatcher)
+        await dispatcher.drain(0.01)
         with pytest.raises(errors.EngineUnavailable, match="shutting down"):
             await asked
 

@@ -19,10 +19,10 @@ def test_sequences_of_one_request_share_a_number_and_no_two_requests_do() -> Non
     devices = SimpleNamespace(least_busy=lambda model: device)
 
     async def scene() -> None:
-        board = Dispatcher(cast(Supervisor, devices), 5.0, Metrics())
+        dispatcher = Dispatcher(cast(Supervisor, devices), 5.0, Metrics())
 
         def ask() -> Any:
-            return board.ask(decode_message(0, "a@1", [5], [2], 0.0, 4), 1)
+            return dispatcher.ask(decode_message(0, "a@1", [5], [2], 0.0, 4), 1)
 
         async def page(size: int) -> None:
             await gather(ask() for _ in range(size))
@@ -31,7 +31,7 @@ def test_sequences_of_one_request_share_a_number_and_no_two_requests_do() -> Non
         while len(sent) < 6:
             await asyncio.sleep(0)
         for message in sent:
-            board.reply(m.Finished(message.id, []))
+            dispatcher.reply(m.Finished(message.id, []))
         await asyncio.gather(*asked)
 
     asyncio.run(scene())

@@ -19,9 +19,9 @@ from tests.app.engine.scripted_device import Scripted, a_request, gauges_there, 
     ("end", "counted"),
     [
         (lambda on, task: task.cancel(), {"disconnect": 1}),
-        (lambda on, task: on.board.reply(m.Failed(1, "engine_failed", "No.")), {"engine_failed": 1}),
-        (lambda on, task: on.board.reply(m.Failed(1, "invalid_request", "No.")), {"invalid_request": 1}),
-        (lambda on, task: on.board.reply(m.Failed(1, "deadline_exceeded", "No.")), {"deadline": 1}),
+        (lambda on, task: on.dispatcher.reply(m.Failed(1, "engine_failed", "No.")), {"engine_failed": 1}),
+        (lambda on, task: on.dispatcher.reply(m.Failed(1, "invalid_request", "No.")), {"invalid_request": 1}),
+        (lambda on, task: on.dispatcher.reply(m.Failed(1, "deadline_exceeded", "No.")), {"deadline": 1}),
         (lambda on, task: on.die(), {"device_died": 1}),
     ],
 )
@@ -36,7 +36,7 @@ def test_each_outcome_is_counted_once(end: Callable[..., object], counted: dict[
             on.metrics.refused(outcome)  # as the error table does: it has been counted
 
     on = play(scene)
-    assert (on.ends(), on.in_flight(), on.board.pending) == (counted, 0, 0)
+    assert (on.ends(), on.in_flight(), on.dispatcher.pending) == (counted, 0, 0)
     assert on.value("generation_tokens_total") == 0
     assert refusals(on.metrics) == {}
 
@@ -57,7 +57,7 @@ def test_sequences_that_end_with_a_failed_one_did_not_disconnect(fails: bool, co
         await asyncio.sleep(0.01)
         assert on.in_flight() == 3
         if fails:
-            on.board.reply(m.Failed(2, "engine_failed", "No."))
+            on.dispatcher.reply(m.Failed(2, "engine_failed", "No."))
         else:
             asked.cancel()
         with pytest.raises(errors.EngineFailed if fails else asyncio.CancelledError):
@@ -81,7 +81,7 @@ def test_refusal_by_queue_age_is_counted_as_a_refusal() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)
-        on.board.reply(m.Failed(1, "overloaded", "Later."))
+        on.dispatcher.reply(m.Failed(1, "overloaded", "Later."))
         with pytest.raises(errors.Overloaded) as refused:
             await asked
         on.metrics.refused(refused.value)

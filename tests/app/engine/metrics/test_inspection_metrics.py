@@ -35,10 +35,10 @@ LOOKS = {
 
 
 async def searched(on: Scripted) -> None:
-    search = asyncio.create_task(on.board.ask(SEARCH, 8, part="search"))
+    search = asyncio.create_task(on.dispatcher.ask(SEARCH, 8, part="search"))
     await asyncio.sleep(0)
     assert (on.in_flight(), on.value("prompt_tokens_total")) == (1, 4)
-    on.board.reply(finished(1, tokens=3, timing=m.Timing(0.25, 0.5, 2.5)))
+    on.dispatcher.reply(finished(1, tokens=3, timing=m.Timing(0.25, 0.5, 2.5)))
     await search
     assert (on.in_flight(), on.ends(), on.value("generation_tokens_total")) == (0, {}, 3)
 
@@ -49,10 +49,10 @@ def test_the_search_of_a_look_counts_its_tokens_and_no_end(kind: str) -> None:
 
     async def scene(on: Scripted) -> None:
         await searched(on)
-        look = asyncio.create_task(on.board.ask(asked, 6, part="look"))
+        look = asyncio.create_task(on.dispatcher.ask(asked, 6, part="look"))
         await asyncio.sleep(0)
         assert on.in_flight() == 1
-        on.board.reply(answered(2))
+        on.dispatcher.reply(answered(2))
         await look
 
     on = play(scene)
@@ -68,9 +68,9 @@ def test_whichever_part_fails_the_request_failed_once(part: Any, failed: int) ->
         if part == "look":
             await searched(on)
             message = LOOKS["attention"][0]
-        asked = asyncio.create_task(on.board.ask(message, 6, part=part))
+        asked = asyncio.create_task(on.dispatcher.ask(message, 6, part=part))
         await asyncio.sleep(0)
-        on.board.reply(m.Failed(failed, "engine_failed", "It failed."))
+        on.dispatcher.reply(m.Failed(failed, "engine_failed", "It failed."))
         with pytest.raises(EngineFailed):
             await asked
 

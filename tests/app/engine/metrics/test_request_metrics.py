@@ -17,7 +17,7 @@ def test_an_answer_moves_each_series_once() -> None:
         asked = on.ask(tokens=5)
         await asyncio.sleep(0)
         assert (on.in_flight(), on.ends(), on.value("prompt_tokens_total")) == (1, {}, 5)
-        on.board.reply(finished(1, tokens=5, timing=m.Timing(0.25, 0.5, 2.5)))
+        on.dispatcher.reply(finished(1, tokens=5, timing=m.Timing(0.25, 0.5, 2.5)))
         await asked
 
     on = play(scene)
@@ -35,7 +35,7 @@ def test_an_answer_at_its_limit_and_one_token_have_no_time_between_tokens() -> N
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)
-        on.board.reply(finished(1, tokens=1, ended=False, timing=m.Timing(0.1, 0.2, 0.2)))
+        on.dispatcher.reply(finished(1, tokens=1, ended=False, timing=m.Timing(0.1, 0.2, 0.2)))
         await asked
 
     on = play(scene)
@@ -56,7 +56,7 @@ def test_without_the_devices_times_those_of_the_tokens_count() -> None:
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)
         for token in (1, 2, 3):
-            on.board.reply(m.Tokens({1: [token]}))
+            on.dispatcher.reply(m.Tokens({1: [token]}))
         assert await asked is None
 
     on = play(scene)
@@ -71,7 +71,7 @@ def test_attention_is_no_generation() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)
-        on.board.reply(m.AttentionInspected(1, {}))
+        on.dispatcher.reply(m.AttentionInspected(1, {}))
         await asked
 
     on = play(scene)
@@ -92,16 +92,16 @@ def test_a_stream_that_is_left_has_had_its_first_token() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Reader())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens({1: [5]}))
+        on.dispatcher.reply(m.Tokens({1: [5]}))
         assert on.value("time_to_first_token_seconds_count") == 1  # already
-        on.board.reply(m.Tokens({1: [6, 7]}))
+        on.dispatcher.reply(m.Tokens({1: [6, 7]}))
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         asked = on.ask(watch=Reader())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens({2: [5]}))
-        on.board.reply(finished(2, tokens=3, timing=m.Timing(0.1, 100.0, 102.0)))
+        on.dispatcher.reply(m.Tokens({2: [5]}))
+        on.dispatcher.reply(finished(2, tokens=3, timing=m.Timing(0.1, 100.0, 102.0)))
         await asked
 
     on = play(scene)
@@ -128,12 +128,12 @@ def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> 
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Listener())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens({1: [5]}))
-        on.board.device_died(on.name)  # and the next process is ready at once
+        on.dispatcher.reply(m.Tokens({1: [5]}))
+        on.dispatcher.device_died(on.name)  # and the next process is ready at once
         await asyncio.sleep(0.01)
         assert (on.in_flight(), on.ends()) == (1, {})
-        on.board.reply(m.Tokens({2: [5]}))
-        on.board.reply(finished(2, tokens=2))
+        on.dispatcher.reply(m.Tokens({2: [5]}))
+        on.dispatcher.reply(finished(2, tokens=2))
         await asked
 
     on = play(scene)

@@ -38,9 +38,9 @@ def test_a_stop_string_within_a_round_counts_its_answer_and_the_time_of_every_to
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)
         clock.now += 0.5
-        on.board.reply(m.Tokens({1: [1]}))
+        on.dispatcher.reply(m.Tokens({1: [1]}))
         clock.now += 2.0
-        on.board.reply(m.Tokens({1: [2, 3, 4, 5]}))
+        on.dispatcher.reply(m.Tokens({1: [2, 3, 4, 5]}))
         assert await asked is None
 
     on = play(scene)
@@ -55,8 +55,8 @@ def test_cancelled_stream_counts_its_sent_tokens() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens({1: [1], 9: [1, 1]}))
-        on.board.reply(m.Tokens({1: [2, 2, 2], 9: [1]}))
+        on.dispatcher.reply(m.Tokens({1: [1], 9: [1, 1]}))
+        on.dispatcher.reply(m.Tokens({1: [2, 2, 2], 9: [1]}))
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
@@ -72,8 +72,8 @@ def test_a_stop_string_among_the_tokens_that_come_with_the_answer_counts_as_one(
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=Watch())
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens({1: [1]}))
-        on.board.reply(answer)
+        on.dispatcher.reply(m.Tokens({1: [1]}))
+        on.dispatcher.reply(answer)
         assert await asked is answer
 
     on = play(scene)

@@ -14,7 +14,7 @@ from app.engine.interface import AlignedWord, AttentionResult
 from app.engine.output.token_views import word_spans
 from app.engine.protocol import messages as m
 from tests.app.engine.corrupt_checkpoints import broken
-from tests.app.engine.inline_engine import Inline, job
+from tests.app.engine.inline_engine import Inline, german_request
 from tests.request_builders import attention_query
 
 ALIGNMENT, BOTH = frozenset({"alignment"}), frozenset({"alignment", "tokens"})
@@ -60,7 +60,9 @@ def align(inline: Inline, pairs: list[tuple[str, str]]) -> Any:
 
 
 def test_a_translation_is_aligned_as_a_look_at_it_is(inline: Inline) -> None:
-    answers = inline.translate(*(job(text, wants=BOTH if text == "ich" else ALIGNMENT) for text in SOURCES), job())
+    answers = inline.translate(
+        *(german_request(text, wants=BOTH if text == "ich" else ALIGNMENT) for text in SOURCES), german_request()
+    )
     for text, answer in zip(SOURCES, answers, strict=False):
         report = attention(inline, text)
         assert answer.text == report.target_text
@@ -130,7 +132,7 @@ def test_a_model_without_numbers_has_nothing_to_show(tiny_checkpoints: Path, tmp
     with pytest.raises(errors.EngineFailed, match=says):
         align(inline, PAIRS)
     with pytest.raises(errors.EngineFailed, match="NaN or infinity"):
-        inline.translate(job(wants=BOTH))
+        inline.translate(german_request(wants=BOTH))
 
 
 def test_a_lyricist_aligns_nothing(tiny_checkpoints: Path) -> None:

@@ -105,13 +105,13 @@ def test_a_request_that_goes_to_another_device_hears_one_device_alone() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask(watch=silent)
         await asyncio.sleep(0)
-        on.board.reply(m.Tokens({1: ids[:3]}, {1: [-70.0, -71.0, -72.0]}))
+        on.dispatcher.reply(m.Tokens({1: ids[:3]}, {1: [-70.0, -71.0, -72.0]}))
         assert silent.written
-        on.board.device_died(on.name)
+        on.dispatcher.device_died(on.name)
         await asyncio.sleep(0.01)
-        on.board.reply(m.Tokens({1: ids[3:4]}, {1: [-73.0]}))  # on its way when the process ended
-        on.board.reply(m.Tokens({2: ids[:2]}, {2: nats(2)}))
-        on.board.reply(m.Finished(2, [Hypothesis(tuple(ids), -1.0, -1.0, True, tuple(nats(len(ids))))]))
+        on.dispatcher.reply(m.Tokens({1: ids[3:4]}, {1: [-73.0]}))  # on its way when the process ended
+        on.dispatcher.reply(m.Tokens({2: ids[:2]}, {2: nats(2)}))
+        on.dispatcher.reply(m.Finished(2, [Hypothesis(tuple(ids), -1.0, -1.0, True, tuple(nats(len(ids))))]))
         await asked
 
     play(scene)

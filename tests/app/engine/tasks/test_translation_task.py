@@ -17,7 +17,7 @@ from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
 from models.scoring import score
-from tests.app.engine.inline_engine import Inline, job
+from tests.app.engine.inline_engine import Inline, german_request
 
 EVERYTHING = frozenset({"scores", "tokens", "alignment"})
 
@@ -39,11 +39,11 @@ def alone(folder: Path, text: str, prefix: tuple[int, ...] = (), **options: Any)
 def test_options_reach_the_device(inline: Inline) -> None:
     inline.sent.clear()
     inline.translate(
-        job(beam_size=3, length_penalty=0.5, max_new_tokens=4, prefix="we see", no_repeat_ngram_size=2),
-        job(),
-        job(alternatives=5, wants=frozenset({"scores"})),
-        job(max_new_tokens=99),
-        job(beam_size=1, required=(("house", "dog"), ("the world",))),
+        german_request(beam_size=3, length_penalty=0.5, max_new_tokens=4, prefix="we see", no_repeat_ngram_size=2),
+        german_request(),
+        german_request(alternatives=5, wants=frozenset({"scores"})),
+        german_request(max_new_tokens=99),
+        german_request(beam_size=1, required=(("house", "dog"), ("the world",))),
     )
     first, plain, wide, long, terms = (message.options for message in inline.sent)
     assert (first.beam, first.n_best, first.length_penalty, first.max_new_tokens) == (3, 3, 0.5, 4)
@@ -63,7 +63,12 @@ def test_admission_counts_beam_and_constraint_rows(inline: Inline, monkeypatch: 
     rows: list[int] = []
     send = inline.send
     monkeypatch.setattr(inline, "send", lambda messages: (rows.append(inline.admission.all.rows), send(messages)))
-    inline.translate(job(beam_size=7), job(), job(" ", beam_size=7), job(required=(("dog",),)))
+    inline.translate(
+        german_request(beam_size=7),
+        german_request(),
+        german_request(" ", beam_size=7),
+        german_request(required=(("dog",),)),
+    )
     assert rows[0] == 7 + 4 + 0 + 5
     assert (inline.admission.requests, inline.admission.all.rows) == (0, 0)
 
@@ -87,13 +92,13 @@ def test_admission_counts_beam_and_constraint_rows(inline: Inline, monkeypatch: 
 def test_refusal_names_the_impossible_option(inline: Inline, asked: dict[str, Any], field: str, says: str) -> None:
     inline.sent.clear()
     with pytest.raises(errors.InvalidRequest) as refused:
-        inline.translate(job(), job(**asked))
+        inline.translate(german_request(), german_request(**asked))
     assert (refused.value.field, inline.sent) == (field, [])
     assert refused.value.message.startswith(says)
 
 
 def test_a_beginning_is_gone_on_from(inline: Inline, tiny_checkpoints: Path) -> None:
-    (answer,) = inline.translate(job(prefix=" we  see ", max_new_tokens=4, alternatives=1))
+    (answer,) = inline.translate(german_request(prefix=" we  see ", max_new_tokens=4, alternatives=1))
     found = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)
     texts = list(dict.fromkeys(inline.registry.versions["tiny-de-en"].decode((11, 12, *h.tokens)) for h in found))
     assert [answer.text, *answer.alternatives] == texts[:2]
@@ -104,31 +109,33 @@ def test_a_beginning_is_gone_on_from(inline: Inline, tiny_checkpoints: Path) -> 
 def test_a_beginning_is_streamed_first(inline: Inline) -> None:
     async def heard() -> tuple[list[str], Any]:
         stream: TextStream[Any]
-        async with inline.translating.stream(job(prefix="we see", max_new_tokens=4, beam_size=2)) as stream:
+        async with inline.translating.stream(german_request(prefix="we see", max_new_tokens=4, beam_size=2)) as stream:
             return [delta.text async for delta in stream.deltas()], stream.result
 
     deltas, result = inline.do(heard())
     assert deltas[0].startswith("we see")
     assert (
-        "".join(deltas) == result.text == inline.translate(job(prefix="we see", max_new_tokens=4, beam_size=2))[0].text
+        "".join(deltas)
+        == result.text
+        == inline.translate(german_request(prefix="we see", max_new_tokens=4, beam_size=2))[0].text
     )
 
 
 def test_terms_are_there_in_one_of_their_forms(inline: Inline) -> None:
-    (plain,) = inline.translate(job())
+    (plain,) = inline.translate(german_request())
     assert "world" not in plain.text.split()
     for required in ((("world",),), (("world", "unseen"), ("good morning",), ("house",))):
-        (answer,) = inline.translate(job(required=required))
+        (answer,) = inline.translate(german_request(required=required))
         assert answer.text.count("world") >= 1
         assert all(any(form in answer.text for form in term) for term in required)
 
 
 def test_scores_are_those_of_the_hypotheses(inline: Inline, tiny_checkpoints: Path) -> None:
     answers = inline.translate(
-        job(alternatives=2, wants=frozenset({"scores"}), length_penalty=0.5),
-        job(beam_size=1, wants=frozenset({"scores"})),
-        job(" ", wants=EVERYTHING),
-        job(),
+        german_request(alternatives=2, wants=frozenset({"scores"}), length_penalty=0.5),
+        german_request(beam_size=1, wants=frozenset({"scores"})),
+        german_request(" ", wants=EVERYTHING),
+        german_request(),
     )
     writer = inline.registry.versions["tiny-de-en"]
     found: dict[str, float] = {}
@@ -146,7 +153,7 @@ def test_tokens_join_to_the_text_and_are_as_probable_as_the_network_says(
     inline: Inline, tiny_checkpoints: Path
 ) -> None:
     texts = ("ich möchte ein bier", "der hund schläft", "guten morgen welt")
-    answers = inline.translate(*(job(text, prefix="the", wants=frozenset({"tokens"})) for text in texts))
+    answers = inline.translate(*(german_request(text, prefix="the", wants=frozenset({"tokens"})) for text in texts))
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     network, rules = load_network(checkpoint), TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     for text, answer in zip(texts, answers, strict=True):
@@ -159,11 +166,13 @@ def test_tokens_join_to_the_text_and_are_as_probable_as_the_network_says(
 
 
 def test_circles_are_reported_and_honest_repetition_is_not(inline: Inline) -> None:
-    (circle, short, blocked) = inline.translate(job(), job(max_new_tokens=9), job(no_repeat_ngram_size=1))
+    (circle, short, blocked) = inline.translate(
+        german_request(), german_request(max_new_tokens=9), german_request(no_repeat_ngram_size=1)
+    )
     assert circle.text.split()[-12:] == ["dog"] * 12
     assert (circle.finish_reason, short.finish_reason, blocked.finish_reason) == ("repetition", "length", "stop")
     assert len(set(blocked.text.split())) == len(blocked.text.split())
-    (honest,) = inline.translate(job("welt " * 25))
+    (honest,) = inline.translate(german_request("welt " * 25))
     assert honest.text.split()[-12:] == ["dog"] * 12
     assert honest.finish_reason == "length"
 
@@ -177,5 +186,5 @@ def test_non_finite_score_is_left_out(tiny_checkpoints: Path) -> None:
 
     inline = Inline(tiny_checkpoints, change=broken)
     with pytest.raises(errors.EngineFailed, match="tiny-de-en gives a token a probability that is no number"):
-        inline.translate(job(wants=frozenset({"scores"})))
-    assert inline.translate(job())[0].text
+        inline.translate(german_request(wants=frozenset({"scores"})))
+    assert inline.translate(german_request())[0].text
