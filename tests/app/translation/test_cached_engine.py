@@ -61,8 +61,12 @@ def test_every_field_of_a_request_is_compared() -> None:
     named = {*TranslationRequest.__slots__, *TranslationOptions.__slots__, *DecodingOptions.__slots__}
     assert named - {"options", "decoding", "n_best", "top_logprobs"} == set(OTHERS)
     assert ("a", ("b",)) != ("a|b",)
-    jobs = [replace(JOB, required=(("a", "b"),)), replace(JOB, required=(("a",), ("b",))), replace(JOB, required=())]
-    assert len(set(jobs)) == 3
+    requests = [
+        replace(JOB, required=(("a", "b"),)),
+        replace(JOB, required=(("a",), ("b",))),
+        replace(JOB, required=()),
+    ]
+    assert len(set(requests)) == 3
 
 
 def test_least_recently_used_entries_are_dropped() -> None:
@@ -108,16 +112,16 @@ def test_sentence_is_translated_once_per_model_version() -> None:
 
 def test_cached_translation_uses_no_tokens() -> None:
     translator = Translator(WordEngine(), TranslationCache(1_000_000))
-    job = text_request("Ein Satz.", "de", "en")
-    first, second = (asyncio.run(translator.translate([job]))[0] for _ in range(2))
+    request = text_request("Ein Satz.", "de", "en")
+    first, second = (asyncio.run(translator.translate([request]))[0] for _ in range(2))
     assert first.usage.read_tokens == 2
     assert second == replace(first, usage=Usage())
 
 
 def test_result_across_a_reload_is_not_cached() -> None:
     class Reloading(WordEngine):
-        async def translate(self, jobs):  # type: ignore[no-untyped-def]
-            found = await super().translate(jobs)
+        async def translate(self, requests):  # type: ignore[no-untyped-def]
+            found = await super().translate(requests)
             with_reload(self)
             return found
 

@@ -16,8 +16,8 @@ from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 
 
-async def shown(translator: Translator, job: TextRequest) -> tuple[list[str], TranslationResult]:
-    async with translator.stream(job) as stream:
+async def shown(translator: Translator, request: TextRequest) -> tuple[list[str], TranslationResult]:
+    async with translator.stream(request) as stream:
         return [delta.text async for delta in stream.deltas()], stream.result
 
 
@@ -99,8 +99,8 @@ def test_closed_stream_cancels_the_translation() -> None:
 def test_cached_sentences_are_shown_at_once() -> None:
     engine = WordEngine()
     translator = Translator(engine, TranslationCache(1_000_000))
-    job = text_request("Ein Hund. Ein Haus.", "de", "en")
-    asyncio.run(translator.translate([job]))
-    texts, result = asyncio.run(shown(translator, job))
+    request = text_request("Ein Hund. Ein Haus.", "de", "en")
+    asyncio.run(translator.translate([request]))
+    texts, result = asyncio.run(shown(translator, request))
     assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
     assert len(engine.source_texts) == 2

@@ -15,8 +15,8 @@ from tests.request_builders import text_request, translation_request
 
 
 def translate(engine: WordEngine, text: str, **options: object) -> TranslationResult:
-    job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
-    return asyncio.run(Translator(engine).translate([job]))[0]
+    request = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([request]))[0]
 
 
 def test_model_reads_single_sentences_and_the_text_keeps_its_layout() -> None:
@@ -28,8 +28,8 @@ def test_model_reads_single_sentences_and_the_text_keeps_its_layout() -> None:
 
 def test_texts_of_one_call_are_one_group_of_distinct_sentences() -> None:
     engine = WordEngine()
-    jobs = [text_request(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
-    found = asyncio.run(Translator(engine).translate(jobs))
+    requests = [text_request(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
+    found = asyncio.run(Translator(engine).translate(requests))
     assert [each.text for each in found] == ["JA. NEIN.", " ", "NEIN.", "12 😀"]
     assert engine.source_texts == ["Ja.", "Nein."]
     assert engine.groups == [2]

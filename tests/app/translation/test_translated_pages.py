@@ -22,22 +22,22 @@ class Capitals:
         self.calls: list[list[TextRequest]] = []
         self._alignment = alignment
 
-    async def __call__(self, jobs: Sequence[TextRequest]) -> list[TranslationResult]:
-        self.calls.append(list(jobs))
-        return [self._answer(job) for job in jobs]
+    async def __call__(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
+        self.calls.append(list(requests))
+        return [self._answer(request) for request in requests]
 
-    def _answer(self, job: TextRequest) -> TranslationResult:
-        found = list(re.finditer(r"\S+", job.text))
+    def _answer(self, request: TextRequest) -> TranslationResult:
+        found = list(re.finditer(r"\S+", request.text))
         found[:2] = reversed(found[:2])
         out, alignment = "", []
         for each in found:
             out += " " * bool(out)
             alignment.append(AlignedWord(len(out), len(out) + len(each[0]), *each.span(), 1.0))
             out += each[0].upper()
-        reason = "length" if "endless" in job.text else "stop"
+        reason = "length" if "endless" in request.text else "stop"
         usage = Usage(len(found), 2 * len(found), 0.25, None, len(found) / 10)
-        told = tuple(alignment) if self._alignment and "alignment" in job.options.wants else None
-        scores = (-float(len(found)),) if "scores" in job.options.wants else None
+        told = tuple(alignment) if self._alignment and "alignment" in request.options.wants else None
+        scores = (-float(len(found)),) if "scores" in request.options.wants else None
         return TranslationResult(out, (), reason, "tiny-de-en", usage, scores, None, told)
 
 
@@ -53,8 +53,8 @@ def page(text: str, **fields: Any) -> TextRequest:
 def test_texts_of_all_pages_are_translated_in_one_call() -> None:
     translate = Capitals()
     plain = text_request("<b>as it is</b>", "de", "en", alternatives=2)
-    jobs = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
-    answers = asyncio.run(translated_pages(jobs, translate))
+    requests = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
+    answers = asyncio.run(translated_pages(requests, translate))
     first = text_request("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
     assert translate.calls == [[first, changed(first, text="three", prefix=""), plain]]
     texts = [each.text for each in answers]
@@ -62,8 +62,8 @@ def test_texts_of_all_pages_are_translated_in_one_call() -> None:
 
 
 def test_scores_usage_and_finish_reason_of_a_page() -> None:
-    job = page("<p>one two three</p>endless", wants=frozenset({"scores", "tokens", "alignment"}), alternatives=3)
-    answer = asyncio.run(one_page(job, Capitals()))
+    request = page("<p>one two three</p>endless", wants=frozenset({"scores", "tokens", "alignment"}), alternatives=3)
+    answer = asyncio.run(one_page(request, Capitals()))
     assert answer == TranslationResult(
         "<p>TWO ONE THREE</p>ENDLESS", (), "length", "tiny-de-en", Usage(4, 8, 0.25, None, 0.3), (-2.0,), None, None
     )
@@ -91,18 +91,18 @@ def test_long_page_is_the_sum_of_its_parts() -> None:
 
 
 class AlignedEngine(FakeEngine):
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        alignment = tuple(AlignedWord(*each.span(), *each.span(), 1.0) for each in re.finditer(r"\S+", job.text))
-        return replace(super()._translation(job), text=job.text.upper(), alignment=alignment)
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        alignment = tuple(AlignedWord(*each.span(), *each.span(), 1.0) for each in re.finditer(r"\S+", request.text))
+        return replace(super()._translation(request), text=request.text.upper(), alignment=alignment)
 
 
 def test_html_is_streamed_in_one_piece() -> None:
     async def scene() -> None:
-        job = page("<p>ein <b>Haus</b></p>\n<script>x</script>")
+        request = page("<p>ein <b>Haus</b></p>\n<script>x</script>")
         translator = Translator(AlignedEngine())
-        (answer,) = await translator.translate([job])
+        (answer,) = await translator.translate([request])
         assert answer.text == "<p>EIN <b>HAUS</b></p>\n<script>x</script>"
-        async with translator.stream(job) as stream:
+        async with translator.stream(request) as stream:
             assert "".join([delta.text async for delta in stream.deltas()]) == answer.text
             assert stream.result == answer
 

@@ -40,7 +40,7 @@ class WordEngine(FakeEngine):
 
     @property
     def source_texts(self) -> list[str]:
-        return [job.text for job in self.jobs if isinstance(job, TranslationRequest)]
+        return [request.text for request in self.jobs if isinstance(request, TranslationRequest)]
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
@@ -51,58 +51,60 @@ class WordEngine(FakeEngine):
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
         self.aligned += [source for source, _ in pairs]
-        jobs = [translation_request(source, source_language, target_language) for source, _ in pairs]
-        return [self._pairs(job)[1] if self.aligns else () for job in jobs]
+        requests = [translation_request(source, source_language, target_language) for source, _ in pairs]
+        return [self._pairs(request)[1] if self.aligns else () for request in requests]
 
     def _tokens(self, text: str) -> int:
         return sum((len(word) + 7) // 8 for word in WORD.findall(text))  # a token has eight characters at most
 
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
         if self.refusals and (refusal := self.refusals.pop(0)):
             raise refusal
-        self.groups.append(len(jobs))
-        for job in jobs:
-            assert not re.search(r"[^\S ]|  |^ | $", job.text), f"layout came to the model: {job.text!r}"
-            if self._tokens(job.text) > self.room:
+        self.groups.append(len(requests))
+        for request in requests:
+            assert not re.search(r"[^\S ]|  |^ | $", request.text), f"layout came to the model: {request.text!r}"
+            if self._tokens(request.text) > self.room:
                 raise TextTooLong("too long")
-        return await super().translate(jobs)
+        return await super().translate(requests)
 
-    def stream_translation(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+    def stream_translation(
+        self, request: TranslationRequest
+    ) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         async def work(show: ShowText) -> TranslationResult:
-            for _ in range(self.delays.get(job.text, 0)):
+            for _ in range(self.delays.get(request.text, 0)):
                 await asyncio.sleep(0)
-            (whole,) = await self.translate([job])
+            (whole,) = await self.translate([request])
             await self._spell(show, [whole.text])
             return whole
 
         return TextStream.opened(work)
 
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        cut = len(WORD.findall(job.text)) > self.ends_after
-        written, alignment = self._pairs(job)
-        if job.options.prefix:
-            written.insert(0, job.options.prefix)
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        cut = len(WORD.findall(request.text)) > self.ends_after
+        written, alignment = self._pairs(request)
+        if request.options.prefix:
+            written.insert(0, request.options.prefix)
         text = " ".join(written)
         pieces = [piece if number == 0 else " " + piece for number, piece in enumerate(written)]
         return TranslationResult(
             text,
-            tuple(f"{text} ({number})" for number in range(1, job.options.alternatives + 1)),
+            tuple(f"{text} ({number})" for number in range(1, request.options.alternatives + 1)),
             "length" if cut else "stop",
             "tiny-de-en",
-            Usage(len(WORD.findall(job.text)), len(written), 0.001, None, 0.5),
-            (-0.5, *(-0.5 - n for n in range(1, job.options.alternatives + 1)))
-            if "scores" in job.options.wants
+            Usage(len(WORD.findall(request.text)), len(written), 0.001, None, 0.5),
+            (-0.5, *(-0.5 - n for n in range(1, request.options.alternatives + 1)))
+            if "scores" in request.options.wants
             else None,
-            tuple(WrittenToken(7, piece, -0.1) for piece in pieces) if "tokens" in job.options.wants else None,
-            alignment if "alignment" in job.options.wants and self.aligns else None,
+            tuple(WrittenToken(7, piece, -0.1) for piece in pieces) if "tokens" in request.options.wants else None,
+            alignment if "alignment" in request.options.wants and self.aligns else None,
         )
 
-    def _pairs(self, job: TranslationRequest) -> tuple[list[str], tuple[AlignedWord, ...]]:
-        sources = list(WORD.finditer(job.text))[: self.ends_after]
+    def _pairs(self, request: TranslationRequest) -> tuple[list[str], tuple[AlignedWord, ...]]:
+        sources = list(WORD.finditer(request.text))[: self.ends_after]
         written: list[str] = []
         alignment, at = [], 0
         for word in reversed(sources) if self.backwards else sources:
-            target = self.alter(self._word(job, word[0]))
+            target = self.alter(self._word(request, word[0]))
             if not target:
                 continue
             alignment.append(AlignedWord(at, at + len(target), word.start(), word.end(), 0.9))
@@ -110,11 +112,11 @@ class WordEngine(FakeEngine):
             at += len(target) + 1
         return written, tuple(alignment)
 
-    def _word(self, job: TranslationRequest, word: str) -> str:
+    def _word(self, request: TranslationRequest, word: str) -> str:
         core = word.strip(".,;:!?()")
         known = core if self.copies else self.words.get(core.lower(), core.upper())
         if self.writes_terms:
-            for forms in job.required:
+            for forms in request.required:
                 if forms[0] in self.terms.get(core.lower(), ()):
                     known = forms[-1] if word[0].isupper() else forms[0]
         return word.replace(core, known) if core else word

@@ -35,14 +35,14 @@ class ConstrainedEngine(WordEngine):
     constrained: str | None = None
     cost: float = 20.0
 
-    async def translate(self, jobs):  # type: ignore[no-untyped-def]
-        if self.constrained is None and any(job.required for job in jobs):
+    async def translate(self, requests):  # type: ignore[no-untyped-def]
+        if self.constrained is None and any(request.required for request in requests):
             raise UnknownCharacters("cannot write the term", field="glossary")
-        return await super().translate(jobs)
+        return await super().translate(requests)
 
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        found = super()._translation(job)
-        if not job.required:
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        found = super()._translation(request)
+        if not request.required:
             return found
         assert self.constrained is not None
         return replace(
@@ -51,8 +51,8 @@ class ConstrainedEngine(WordEngine):
 
 
 def translate(engine: WordEngine, text: str, terms: dict[str, str], **options: object) -> TranslationResult:
-    job = text_request(text, "de", "en", glossary=terms, **options)  # type: ignore[arg-type]
-    return asyncio.run(Translator(engine).translate([job]))[0]
+    request = text_request(text, "de", "en", glossary=terms, **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([request]))[0]
 
 
 def constrained(text: str | None, cost: float = 20.0) -> ConstrainedEngine:
@@ -113,8 +113,8 @@ def test_term_at_the_beginning_has_a_capital() -> None:
 
 def test_unaligned_terms_are_translated_by_themselves() -> None:
     class Aside(ConstrainedEngine):
-        def _pairs(self, job):  # type: ignore[no-untyped-def]
-            written, words = super()._pairs(job)
+        def _pairs(self, request):  # type: ignore[no-untyped-def]
+            written, words = super()._pairs(request)
             return written, tuple(replace(word, source_start=0, source_end=3) for word in words)
 
     engine = Aside(words=WORDS)
@@ -124,9 +124,9 @@ def test_unaligned_terms_are_translated_by_themselves() -> None:
 
 def test_alternatives_contain_the_terms() -> None:
     class Several(ConstrainedEngine):
-        def _translation(self, job: TranslationRequest) -> TranslationResult:
-            found = super()._translation(job)
-            others = ("i want an beer", "i want some beer", "i want a wine")[: job.options.alternatives]
+        def _translation(self, request: TranslationRequest) -> TranslationResult:
+            found = super()._translation(request)
+            others = ("i want an beer", "i want some beer", "i want a wine")[: request.options.alternatives]
             return replace(found, alternatives=others, scores=(-0.1, -0.2, -0.3, -0.4)[: len(others) + 1])
 
         async def align(self, model, source_language, target_language, pairs):  # type: ignore[no-untyped-def]

@@ -24,22 +24,22 @@ class RandomWordsEngine(WordEngine):
 
     seed = 0
 
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        chance = random.Random(f"{self.seed} {job.text}")
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        chance = random.Random(f"{self.seed} {request.text}")
         words = [
             chance.choice(["a", "dog", "😀", "b\u00a0c", "x  y", "\n", "z\t", "→"]) for _ in range(chance.randint(0, 5))
         ]
         text = " ".join(words)
-        sources = [found.span() for found in re.finditer(r"\S+", job.text)]
+        sources = [found.span() for found in re.finditer(r"\S+", request.text)]
         links = tuple(
             AlignedWord(*found.span(), *chance.choice(sources), 0.5) for found in re.finditer(r"\S+", text) if sources
         )
-        return replace(super()._translation(job), text=text, tokens=None, alignment=links)
+        return replace(super()._translation(request), text=text, tokens=None, alignment=links)
 
 
 def translate(engine: WordEngine, text: str, **options: object) -> TranslationResult:
-    job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
-    return asyncio.run(Translator(engine).translate([job]))[0]
+    request = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([request]))[0]
 
 
 def layout(text: str) -> tuple[list[str], Counter[str]]:

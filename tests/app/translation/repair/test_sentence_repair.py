@@ -19,8 +19,8 @@ from tests.request_builders import text_request
 
 
 def translate(engine: WordEngine, text: str, **options: object) -> TranslationResult:
-    job = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
-    return asyncio.run(Translator(engine).translate([job]))[0]
+    request = text_request(text, "de", "en", **options)  # type: ignore[arg-type]
+    return asyncio.run(Translator(engine).translate([request]))[0]
 
 
 def without_symbols(word: str) -> str:
@@ -86,8 +86,8 @@ def test_lost_numbers_are_put_back(text: str, words: dict[str, str], wanted: str
 
 def test_empty_translation_becomes_the_source() -> None:
     engine = WordEngine(words={"こんにちは": ""})
-    job = frozenset({"tokens"})
-    found = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=job)
+    request = frozenset({"tokens"})
+    found = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=request)
     assert found.text == "JA.\nこんにちは\u3000NEIN 😀"
     assert found.tokens is not None
     assert "".join(token.text for token in found.tokens) == found.text
@@ -110,7 +110,7 @@ def test_every_translation_contains_its_terms(writes_terms: bool, backwards: boo
     if aligns:
         assert not re.search(r"\bhund\b|rotes haus", found.lower())
     assert any("hunde" in sentence for sentence in sentences)
-    assert ("canine",) in [each for job in engine.jobs for each in job.required]  # type: ignore[attr-defined]
+    assert ("canine",) in [each for request in engine.jobs for each in request.required]  # type: ignore[attr-defined]
 
 
 def test_term_replaces_its_words() -> None:
@@ -135,10 +135,10 @@ def test_tokens_and_alignment_match_the_repaired_text() -> None:
 
 def test_alternatives_that_lose_something_are_dropped() -> None:
     class Losing(WordEngine):
-        def _translation(self, job):  # type: ignore[no-untyped-def]
+        def _translation(self, request):  # type: ignore[no-untyped-def]
             from dataclasses import replace
 
-            found = super()._translation(job)
+            found = super()._translation(request)
             return replace(found, alternatives=("OHNE {} 7", "MIT {name} 250"), scores=(-1.0, -2.0, -3.0))
 
     engine = Losing(words={"{name}": "{name}"})
