@@ -359,14 +359,8 @@ class WalkthroughAnswer(BaseModel):
     source_text: str = doc("What the encoder read.", "ich möchte ein bier")
     target_text: str = doc("What the decoder wrote.", "i want a beer")
     forced: bool = doc("Whether the request gave it.", False)
-    source_tokens: list[Token] = doc(
-        "The encoder's input.",
-        [example_of(Token)],
-    )
-    input_tokens: list[Token] = doc(
-        "The decoder's input, its start token first.",
-        [example_of(Token)],
-    )
+    source_tokens: list[Token] = doc("The encoder's input.", [example_of(Token)])
+    input_tokens: list[Token] = doc("The decoder's input, its start token first.", [example_of(Token)])
     steps: list[WalkedStep] = doc(
         "In the order in which they are computed.", [{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]
     )
