@@ -24,60 +24,60 @@ from app.access.key_file import SCOPES
 from app.access.rate_limits import parse_quotas, parse_rates
 
 VARIABLE = "PARLANCE_KEYS_FILE"
+Keys = list[dict[str, Any]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = _parser().parse_args(arguments)
-    if given.file is None:
-        return _refused(f"There is no keys file: set {VARIABLE}, or give --file.")
+    options = _parser().parse_args(arguments)
     try:
-        return {"add": _add, "list": _list, "remove": _remove}[given.what](given)
-    except key_file.KeysUnreadable as error:
-        return _refused(str(error))
+        if options.file is None:
+            raise ValueError(f"There is no keys file: set {VARIABLE}, or give --file.")
+        options.run(options, _read_keys(options.file))
+    except (key_file.KeysUnreadable, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
     except OSError as error:
-        return _refused(f"The keys file {given.file} cannot be written ({error.strerror}).")
+        print(f"The keys file {options.file} cannot be written ({error.strerror}).", file=sys.stderr)
+        return 1
+    return 0
 
 
-def _add(given: argparse.Namespace) -> int:
-    found = _objects(given.file)
-    if not key_file.is_usable_name(given.name):
-        return _refused(f"A name has 1 to 64 printable characters, and is not {' or '.join(key_file.RESERVED_NAMES)}.")
-    if any(each["name"] == given.name for each in found):
-        return _refused(f'There is a key "{given.name}" already: remove it first, or take another name.')
-    key = key_file.new_key()
-    added: dict[str, Any] = {"name": given.name, "sha256": key_file.key_digest(key).hex(), "scopes": [given.scope]}
+def _add(options: argparse.Namespace, keys: Keys) -> None:
+    if not key_file.is_usable_name(options.name):
+        names = " or ".join(key_file.RESERVED_NAMES)
+        raise ValueError(f"A name has 1 to 64 printable characters, and is not {names}.")
+    if any(key["name"] == options.name for key in keys):
+        raise ValueError(f'There is a key "{options.name}" already: remove it first, or take another name.')
+    secret = key_file.new_key()
+    key: dict[str, Any] = {"name": options.name, "sha256": key_file.key_digest(secret).hex(), "scopes": [options.scope]}
     for field, parse in (("rate_limit", parse_rates), ("quota", parse_quotas)):
-        text = getattr(given, field)
+        text = getattr(options, field)
         if text is not None:
             try:
                 parse(text)
             except ValueError as error:
-                return _refused(f"--{field.replace('_', '-')} {text} cannot be used: {error}.")
-            added[field] = text
-    added["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-    key_file.write_key_lines(given.file, [*found, added])
-    print(key)
+                raise ValueError(f"--{field.replace('_', '-')} {text} cannot be used: {error}.") from None
+            key[field] = text
+    key["created"] = datetime.now(UTC).isoformat(timespec="seconds")
+    key_file.write_key_lines(options.file, [*keys, key])
+    print(secret)
     print("This is the only time that it is shown; the file has its hash.", file=sys.stderr)
-    return 0
 
 
-def _list(given: argparse.Namespace) -> int:
-    for each in _objects(given.file):
-        limits = [each[field] for field in ("rate_limit", "quota") if field in each]
-        print("\t".join([each["name"], ",".join(each.get("scopes", ["use"])), each.get("created", ""), *limits]))
-    return 0
+def _list(options: argparse.Namespace, keys: Keys) -> None:
+    for key in keys:
+        limits = [key[field] for field in ("rate_limit", "quota") if field in key]
+        print("\t".join([key["name"], ",".join(key.get("scopes", ["use"])), key.get("created", ""), *limits]))
 
 
-def _remove(given: argparse.Namespace) -> int:
-    found = _objects(given.file)
-    left = [each for each in found if each["name"] != given.name]
-    if len(left) == len(found):
-        return _refused(f'There is no key "{given.name}" in {given.file}.')
-    key_file.write_key_lines(given.file, left)
-    return 0
+def _remove(options: argparse.Namespace, keys: Keys) -> None:
+    left = [key for key in keys if key["name"] != options.name]
+    if len(left) == len(keys):
+        raise ValueError(f'There is no key "{options.name}" in {options.file}.')
+    key_file.write_key_lines(options.file, left)
 
 
-def _objects(path: Path) -> list[dict[str, Any]]:
+def _read_keys(path: Path) -> Keys:
     """Of a file that a server would take; [] where there is none yet."""
     if not path.exists():
         return []
@@ -85,23 +85,21 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     return [fields for _, fields in key_file.read_key_lines(path)]
 
 
-def _refused(sentence: str) -> int:
-    print(sentence, file=sys.stderr)
-    return 1
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m app.keys", description="API keys of a server.")
     default = os.environ.get(VARIABLE)
     parser.add_argument("--file", type=Path, default=Path(default) if default else None, help=f"instead of {VARIABLE}")
-    what = parser.add_subparsers(dest="what", required=True)
-    add = what.add_parser("add", help="make a key and print it, once")
+    commands = parser.add_subparsers(dest="what", required=True)
+    add = commands.add_parser("add", help="make a key and print it, once")
     add.add_argument("name", help="whose it is; stands in the request log")
     add.add_argument("--scope", choices=SCOPES, default="use", help="admin may also load and unload models")
     add.add_argument("--rate-limit", help='its own, such as "60/minute;1000/hour"; "none": unlimited')
     add.add_argument("--quota", help='characters, such as "500000/month;50000/day"; "none": unlimited')
-    what.add_parser("list", help="names, scopes and limits")
-    what.add_parser("remove", help="take a key away").add_argument("name")
+    add.set_defaults(run=_add)
+    commands.add_parser("list", help="names, scopes and limits").set_defaults(run=_list)
+    remove = commands.add_parser("remove", help="take a key away")
+    remove.add_argument("name")
+    remove.set_defaults(run=_remove)
     return parser
 
 

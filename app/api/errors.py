@@ -99,13 +99,8 @@ class ErrorAnswer(BaseModel):
         default=None,
     )
 
-    @classmethod
-    def from_error(cls, status: int, error: ErrorAnswer) -> ErrorAnswer:
-        del status
-        return error
 
-
-class ErrorSchema(Protocol):
+class FamilyError(Protocol):
     """The body of a family's errors, made from ours."""
 
     @classmethod
@@ -192,9 +187,9 @@ def error_body(scope: Scope, code: str, message: str, field: str | None = None) 
 
 def error_response(scope: Scope, status: int, body: ErrorAnswer, headers: Mapping[str, str] | None = None) -> Response:
     """`body` in the form of the route's family."""
-    schema: type[ErrorSchema] = getattr(scope.get("route"), "error_schema", ErrorAnswer)
-    content = schema.from_error(status, body).model_dump(exclude_unset=True)
-    return Response(msgspec.json.encode(content), status, headers, "application/json")
+    family: type[FamilyError] | None = getattr(scope.get("route"), "error_schema", None)
+    content = family.from_error(status, body) if family else body
+    return Response(msgspec.json.encode(content.model_dump(exclude_unset=True)), status, headers, "application/json")
 
 
 def internal_error(scope: Scope) -> ErrorAnswer:

@@ -50,13 +50,12 @@ _SENTENCES = {
 def validation_message(problems: Sequence[ErrorDetails]) -> str:
     """One message for all of pydantic's `problems`."""
     missing = [f'"{field_name(problem)}"' for problem in problems if problem["type"] == "missing"]
-    sentences = []
-    if len(missing) == 1:
-        sentences = [f"{missing[0]} is missing; add it to the request, as the example at /docs does."]
-    elif missing:
-        names = f"{', '.join(missing[:-1])} and {missing[-1]}"
-        sentences = [f"{names} are missing; add them to the request, as the example at /docs does."]
-    sentences += [_problem_message(problem) for problem in problems if problem["type"] != "missing"]
+    sentences = [_problem_message(problem) for problem in problems if problem["type"] != "missing"]
+    if missing:
+        what = f"{missing[0]} is missing; add it"
+        if len(missing) > 1:
+            what = f"{', '.join(missing[:-1])} and {missing[-1]} are missing; add them"
+        sentences.insert(0, f"{what} to the request, as the example at /docs does.")
     if len(sentences) == 1:
         return sentences[0]
     return f"{len(sentences)} problems: {'; '.join(each.rstrip('.').replace('; ', ', ') for each in sentences)}."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from dataclasses import replace
+from typing import NamedTuple
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -34,18 +34,13 @@ _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
 class LoadedPairs:
-    """(source, target) codes as the checkpoints spell them; requests may spell them in any case."""
+    """(source, target) codes of the models loaded by now, as the checkpoints spell them; requests may use any case."""
 
-    pairs: Sequence[tuple[str, str]]
-    engine: Engine
-
-    @classmethod
-    def of(cls, engine: Engine) -> Self:
-        """The pairs of now: models load while the server already answers."""
+    def __init__(self, engine: Engine) -> None:
         pairs = [(model.source_language, model.target_language) for model in engine.models()]
-        return cls([(source, target) for source, target in pairs if source and target], engine)
+        self.pairs = [(source, target) for source, target in pairs if source and target]
+        self._engine = engine
 
     def find(self, source: str, target: str) -> Pair:
         """The loaded pair that is closest to these codes, or `UnknownPair`."""
@@ -77,7 +72,7 @@ class LoadedPairs:
         return list(dict.fromkeys(code for pair in self.pairs for code in pair))
 
     def _missing(self, wanted: str, field: str) -> EngineError:
-        if any(state in ("starting", "restarting") for state in self.engine.status().devices.values()):
+        if any(state in ("starting", "restarting") for state in self._engine.status().devices.values()):
             return EngineUnavailable("Models are loading; try again in a few seconds.")
         names = [f"{source} → {target}" for source, target in dict.fromkeys(self.pairs)]
         more = f" and {len(names) - _NAMED_PAIRS} more (GET /languages)" if len(names) > _NAMED_PAIRS else ""
@@ -91,7 +86,7 @@ async def find_pairs(
     texts: Sequence[str], source: str | None, target: str, services: Services, text_format: TextFormat = "text"
 ) -> tuple[list[Pair], list[Detection] | None]:
     """The pair of each text and, for a source of None or "auto", the detection that it is from."""
-    loaded = LoadedPairs.of(services.engine)
+    loaded = LoadedPairs(services.engine)
     if source is not None and source.lower() != "auto":
         return [loaded.find(source, target)] * len(texts), None
     by_source = dict(loaded.into(target))
@@ -140,8 +135,8 @@ class AssignedPair(NamedTuple):
 
 def guess_format(text: str) -> TextFormat:
     """For clients that name no format. Immersive Translate and Kiss Translator put <b1>…</b1> or <i2/> around bold
-    words and links, and look for them in the translation. As HTML, tags are no words and keep their place; as text they
-    would only be kept. A single tag (a < b > c) makes no HTML."""
+    words and links, and look for them in the translation: as HTML, tags keep their place. A single tag (a < b > c)
+    makes no HTML."""
     opened: set[str] = set()
     for tag in _NAMED_TAG.finditer(text) if "<" in text else ():
         closes, name, alone = tag.groups()
@@ -154,7 +149,7 @@ def guess_format(text: str) -> TextFormat:
 
 async def assign_pairs(texts: Sequence[str], source: str | None, target: str, services: Services) -> list[AssignedPair]:
     """The pair of each text, by the given source or by detection among the loaded sources of that target."""
-    loaded = LoadedPairs.of(services.engine)
+    loaded = LoadedPairs(services.engine)
     if source is not None and source.strip().lower() not in UNSPECIFIED_LANGUAGE:
         return [AssignedPair(*loaded.find(source, target))] * len(texts)
     by_source = dict(loaded.into(target))
@@ -186,20 +181,21 @@ async def translate_texts(
     split: bool = True,
 ) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
-    jobs = {
-        index: TextRequest(
+    jobs = [
+        TextRequest(
             text,
             TranslationOptions(pair.source, pair.target),
             format=text_format or guess_format(text),
             glossary=glossary or {},
             split=split,
         )
-        for index, (text, pair) in enumerate(zip(texts, pairs, strict=True))
+        for text, pair in zip(texts, pairs, strict=True)
         if not pair.stays
-    }
-    answers = await while_connected(request, services.translator.translate(list(jobs.values())))
-    by_index = dict(zip(jobs, answers, strict=True))
-    translations = [by_index.get(index, TranslationResult(text)) for index, text in enumerate(texts)]
+    ]
+    answers = iter(await while_connected(request, services.translator.translate(jobs)))
+    translations = [
+        TranslationResult(text) if pair.stays else next(answers) for text, pair in zip(texts, pairs, strict=True)
+    ]
     if text_format is None:
         translations = [_unescape(*each) for each in zip(texts, translations, strict=True)]
     return translations

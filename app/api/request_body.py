@@ -68,26 +68,19 @@ class RequestLimits:
                     field=field,
                 )
 
-    def check_alternatives(self, alternatives: int) -> None:
-        _check("alternatives", alternatives, self.max_alternatives)
-
-    def check_samples(self, n: int) -> None:
-        _check("n", n, self.max_samples)
-
-    def check_new_tokens(self, max_new_tokens: int, field: str = "max_new_tokens") -> None:
-        _check(field, max_new_tokens, self.max_new_tokens)
-
-    def check_search(self, beam_size: int | None, max_new_tokens: int | None) -> None:
-        """Options of a beam search; None: the server's own. Each hypothesis takes a slot."""
-        if beam_size is not None:
-            _check("beam_size", beam_size, min(_LARGEST_BEAM, self.slots_per_model))
-        if max_new_tokens is not None:
-            self.check_new_tokens(max_new_tokens)
-
-
-def _check(field: str, value: int, limit: int) -> None:
-    if value > limit:
-        raise InvalidRequest(f'"{field}" is {describe_value(value)}; this server takes at most {limit:,}.', field=field)
+    def check_numbers(self, **values: int | None) -> None:
+        """Of fields by their names; None: not in the request. Each hypothesis of a beam takes a slot."""
+        limits = {
+            "alternatives": self.max_alternatives,
+            "n": self.max_samples,
+            "max_new_tokens": self.max_new_tokens,
+            "max_tokens": self.max_new_tokens,
+            "beam_size": min(_LARGEST_BEAM, self.slots_per_model),
+        }
+        for name, value in values.items():
+            if value is not None and value > limits[name]:
+                message = f'"{name}" is {describe_value(value)}; this server takes at most {limits[name]:,}.'
+                raise InvalidRequest(message, field=name)
 
 
 class ClientDisconnected(HTTPException):
@@ -320,9 +313,6 @@ def also_takes(schema: str, encodings: Mapping[str, Mapping[str, object]]) -> di
     Under a name of our own, not as further contents of the body: generators of clients make one method for several
     types, and where all have one schema it sends nothing readable (openapi-python-client 0.29).
     """
-    forms: dict[str, dict[str, object]] = {}
-    for kind, encoding in encodings.items():
-        forms[kind] = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
-        if encoding:
-            forms[kind]["encoding"] = encoding
+    fields = {"$ref": f"#/components/schemas/{schema}"}
+    forms = {kind: {"schema": fields} | ({"encoding": each} if each else {}) for kind, each in encodings.items()}
     return {"requestBody": {"x-also-takes": forms}}

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import OPEN_PATHS, caller_of, charge, identify
-from app.api.errors import ErrorAnswer, ErrorSchema, Statuses, handle_error
+from app.api.errors import FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
 from app.api.field_types import RequestFields
 from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
@@ -39,11 +39,10 @@ class ApiRoute(APIRoute):
     services) and the parameters of its path, and returns a model, its fields or a response. Subclasses are families."""
 
     statuses: ClassVar[Statuses] = {}  # of errors, where they differ from `errors.STATUS`
-    error_schema: ClassVar[type[ErrorSchema]] = ErrorAnswer
+    error_schema: ClassVar[type[FamilyError] | None] = None  # None: `errors.ErrorAnswer` itself
     takes_forms: ClassVar[bool] = False
-    repeated_fields: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # of a form or query, that may come several times, as a list
+    # of a form or query, that may come several times, as a list
+    repeated_fields: ClassVar[frozenset[str]] = frozenset()
     key_fields: ClassVar[tuple[str, ...]] = ()  # of the body or query, that may hold a key; headers always may
 
     @cached_property

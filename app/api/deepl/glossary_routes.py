@@ -70,7 +70,7 @@ SinglePair = Annotated[Glossary, Depends(find_single_pair)]
 @router.get("/v2/glossary-language-pairs", summary="Pairs of glossaries (DeepL)", responses=documented_as(DeepLError))
 async def deepl_glossary_pairs(services: ServicesDependency) -> DeepLPairs:
     """A glossary can be for every loaded pair."""
-    pairs = {(base_language(source), base_language(target)) for source, target in LoadedPairs.of(services.engine).pairs}
+    pairs = {(base_language(source), base_language(target)) for source, target in LoadedPairs(services.engine).pairs}
     return DeepLPairs(
         supported_languages=[DeepLPair(source_lang=source, target_lang=target) for source, target in sorted(pairs)]
     )

@@ -149,7 +149,7 @@ async def deepl_languages(
         kind = parse_fields(request, request.scope["state"]["body"], takes_forms=True).get("type", "source")
     if kind not in ("source", "", "target"):
         raise InvalidRequest(f'"type" is {describe_value(kind)}; it takes "source" or "target".', field="type")
-    pairs = LoadedPairs.of(services.engine).pairs
+    pairs = LoadedPairs(services.engine).pairs
     if kind == "target":
         targets: dict[str, str] = {}
         for _, code in pairs:
@@ -204,7 +204,7 @@ async def deepl_document(
     if body.glossary_id:
         if body.source_lang is None:
             raise InvalidRequest('"glossary_id" needs "source_lang"; say which language the file is in.')
-        LoadedPairs.of(services.engine).find(body.source_lang, body.target_lang)  # "auto" is no language of a glossary
+        LoadedPairs(services.engine).find(body.source_lang, body.target_lang)  # "auto" is no language of a glossary
     fields = TranslationFields.model_construct(
         source=body.source_lang or "auto", target=body.target_lang, glossary=body.glossary_id
     )

@@ -98,7 +98,7 @@ async def _choose_target(body: schemas.HcfyRequest, source: str | None, services
     """The first language that is not the text's own."""
     if len(body.destination) == 1:
         return body.destination[0]
-    known = list(dict.fromkeys(code for pair in LoadedPairs.of(services.engine).pairs for code in pair))
+    known = list(dict.fromkeys(code for pair in LoadedPairs(services.engine).pairs for code in pair))
     if source is None and known:
         source = (await run_in_threadpool(services.detector.detect, body.text, known)).language
     others = [

@@ -46,9 +46,9 @@ async def generate(body: GenerateRequest, request: Request, services: ServicesDe
     `token` have `tokens`, whose texts join to their text."""
     limits = services.limits
     limits.check_texts([body.prompt], "prompt")
-    limits.check_samples(body.n)
+    limits.check_numbers(n=body.n)
     if "max_new_tokens" in body.model_fields_set:
-        limits.check_new_tokens(body.max_new_tokens)
+        limits.check_numbers(max_new_tokens=body.max_new_tokens)
     max_new_tokens = min(body.max_new_tokens, limits.max_new_tokens)  # the default may lie above the limit
     decoding = decoding_options(body, max_new_tokens=max_new_tokens)
     job = GenerationRequest(body.prompt, body.model, body.n, body.stops, decoding=decoding)

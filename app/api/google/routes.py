@@ -124,4 +124,4 @@ async def google_languages(services: ServicesDependency, named: Named = None) ->
 
 
 def _loaded_codes(services: Services) -> list[str]:
-    return sorted({code for pair in LoadedPairs.of(services.engine).pairs for code in pair})
+    return sorted({code for pair in LoadedPairs(services.engine).pairs for code in pair})

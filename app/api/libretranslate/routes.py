@@ -80,10 +80,10 @@ async def translate(
     """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
     texts, limits = body.texts, services.limits
     limits.check_texts(texts, "q")
-    limits.check_alternatives(body.alternatives)
+    limits.check_numbers(alternatives=body.alternatives)
     if body.prefix:
         limits.check_texts([body.prefix], "prefix")
-    limits.check_search(body.beam_size, body.max_new_tokens)
+    limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
     pairs, detections = await find_pairs(texts, body.source, body.target, services, body.format)
     terms = await find_glossaries(body.glossary, pairs, owner_of(request), services)
     decoding = decoding_options(body)
@@ -124,7 +124,7 @@ async def detect(body: schemas.DetectRequest, request: Request, services: Servic
     language with its best text. A text without any language has a confidence of 0."""
     services.limits.check_texts(body.texts, "q")
     # English first: a text without any language is taken for the first candidate, and LibreTranslate says English
-    candidates = sorted(LoadedPairs.of(services.engine).languages(), key=lambda code: code.lower() != "en")
+    candidates = sorted(LoadedPairs(services.engine).languages(), key=lambda code: code.lower() != "en")
     top = services.detector.top
     detections = await run_in_threadpool(
         lambda: [detection for text in body.texts for detection in top(text, candidates, _SHOWN_LANGUAGES)]
@@ -142,7 +142,7 @@ async def detect(body: schemas.DetectRequest, request: Request, services: Servic
 @router.get("/languages", summary="List languages", responses=documented())
 async def languages(services: ServicesDependency) -> list[schemas.Language]:
     """Every language that a loaded translator reads or writes."""
-    pairs = LoadedPairs.of(services.engine).pairs
+    pairs = LoadedPairs(services.engine).pairs
     targets: dict[str, list[str]] = {code: [] for pair in pairs for code in pair}
     for source, target in dict.fromkeys(pairs):
         targets[source].append(target)
@@ -152,7 +152,7 @@ async def languages(services: ServicesDependency) -> list[schemas.Language]:
 @router.get("/frontend/settings", summary="Settings for frontends", responses=documented())
 async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSettings:
     """What LibreTranslate's clients ask before they show a page: limits, and what is switched on."""
-    pairs = LoadedPairs.of(services.engine).pairs
+    pairs = LoadedPairs(services.engine).pairs
     target = pairs[0][1] if pairs else "en"
     return schemas.FrontendSettings(
         charLimit=services.limits.max_text_characters,
@@ -192,7 +192,7 @@ async def translate_file(
     """Translates a file and keeps the layout that it has. The translation is kept for as long as the server was told
     to (PARLANCE_FILE_RETENTION_S), under an address that nobody guesses."""
     extension = check_extension(body.file.filename)
-    services.limits.check_search(body.beam_size, body.max_new_tokens)
+    services.limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
     translator = DocumentTranslator(body, services, owner_of(request))
     await translator.check()
     work = documents.translated(extension, body.file.content, translator)

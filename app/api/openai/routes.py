@@ -122,7 +122,7 @@ def generation_requests(body: CompletionRequest, limits: RequestLimits, model: s
     """One for each prompt."""
     prompts = body.prompts
     limits.check_texts([each if isinstance(each, str) else "" for each in prompts], "prompt")
-    limits.check_samples(body.n)
+    limits.check_numbers(n=body.n)
     if len(prompts) * body.n > limits.max_batch_texts:
         raise InvalidRequest(
             f'{len(prompts):,} prompts with "n" {body.n:,} are {len(prompts) * body.n:,} texts; one request writes'
@@ -130,7 +130,7 @@ def generation_requests(body: CompletionRequest, limits: RequestLimits, model: s
             field="n",
         )
     if "max_tokens" in body.model_fields_set:
-        limits.check_new_tokens(body.max_tokens, "max_tokens")
+        limits.check_numbers(max_tokens=body.max_tokens)
     decoding = body.decoding(min(body.max_tokens, limits.max_new_tokens))  # the default may lie above the limit
     return [
         GenerationRequest("", model, body.n, body.stops, tuple(prompt), decoding)
