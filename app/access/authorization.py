@@ -153,13 +153,10 @@ def _refusal(charge: Charge, result: ChargeResult) -> EngineError:
 def address_id(host: str) -> str:
     """The id under which requests from an address are counted: a hash, of a whole network of 64 bits for IPv6, which
     one household has. Hosts that are no addresses (a Unix socket, or unknown) are one caller."""
-    return "address-" + hashlib.blake2b(_address_network(host).encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def _address_network(host: str) -> str:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
+        address = getattr(address, "ipv4_mapped", None) or address
+        network = str(address if address.version == 4 else ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
     except ValueError:
-        return "unknown"
-    address = getattr(address, "ipv4_mapped", None) or address
-    return str(address if address.version == 4 else ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
+        network = "unknown"
+    return "address-" + hashlib.blake2b(network.encode(), digest_size=12).hexdigest()

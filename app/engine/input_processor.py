@@ -303,12 +303,8 @@ def unwritable_tokens(checkpoint: Checkpoint) -> frozenset[int]:
     return frozenset((*config.suppressed, *others))
 
 
-def required_token_runs(checkpoint: Checkpoint, terms: Sequence[Sequence[str]]) -> tuple[tuple[TokenRun, ...], ...]:
-    """Of each term all runs of each of its forms. InvalidRequest names a term of which no form can be written."""
-    return tuple(_writable_runs(checkpoint, term) for term in terms)
-
-
-def _writable_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[TokenRun, ...]:
+def required_token_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[TokenRun, ...]:
+    """All runs of each form of a term. InvalidRequest for a term of which no form can be written."""
     never = unwritable_tokens(checkpoint)
     runs = dict.fromkeys(run for form in forms for run in _standalone_runs(checkpoint, form.strip()))
     if writable := tuple(run for run in runs if never.isdisjoint(run)):
@@ -357,7 +353,7 @@ def plan_translation(
     options = request.options
     source = source_token_ids(checkpoint, request.text, "q")
     prefix = prefix_token_ids(checkpoint, options.prefix)
-    required = required_token_runs(checkpoint, request.required)
+    required = tuple(required_token_runs(checkpoint, forms) for forms in request.required)
     # more hypotheses than alternatives, since two may read the same
     beam_size = max(options.decoding.beam_size or defaults.beam, options.alternatives + 1)
     if required:

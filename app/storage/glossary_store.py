@@ -18,7 +18,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 EntriesFormat = Literal["tsv", "csv"]
 
+_UNKNOWN = "You have no glossary with this id; GET /v3/glossaries lists yours."
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -166,13 +167,13 @@ class GlossaryStore:
         with unavailable_if_unwritable(self._folder_of(owner)):
             exists = self._path(owner, glossary_id).is_file()
         if not exists:
-            raise _unknown_glossary()
+            raise UnknownGlossary(_UNKNOWN)
         with folder_lock(self._folder_of(owner)):
             yield self.get(owner, glossary_id)
 
     def _path(self, owner: str, glossary_id: str) -> Path:
         if not _ID.fullmatch(glossary_id):
-            raise _unknown_glossary()
+            raise UnknownGlossary(_UNKNOWN)
         return self._folder_of(owner) / f"{glossary_id}.json"
 
     def _folder_of(self, owner: str) -> Path:
@@ -182,69 +183,52 @@ class GlossaryStore:
         try:
             return msgspec.json.decode(path.read_bytes(), type=Glossary)
         except (FileNotFoundError, NotADirectoryError):
-            raise _unknown_glossary() from None
+            raise UnknownGlossary(_UNKNOWN) from None
         except OSError as error:
             logger.error("%s cannot be read: %s", path, error)
             raise EngineUnavailable("This server cannot read glossaries in its folder PARLANCE_DATA.") from error
         except (msgspec.DecodeError, UnicodeDecodeError):
             logger.error("%s is not a glossary of this server and is left out", path)
-            raise _unknown_glossary() from None
+            raise UnknownGlossary(_UNKNOWN) from None
 
     def _save(self, owner: str, glossary: Glossary) -> Glossary:
-        self._check(glossary)
-        content = msgspec.json.encode(glossary)
-        if len(content) > self._limits.file_bytes:
+        for message, field in self._problems(glossary):
+            raise InvalidRequest(message, field=field)
+        content, limits = msgspec.json.encode(glossary), self._limits
+        if len(content) > limits.file_bytes:
+            most = f"{limits.file_bytes:,}"
             raise InvalidRequest(
-                f"This glossary would have {len(content):,} bytes; one may have {self._limits.file_bytes:,}. Make"
-                " several of it."
+                f"This glossary would have {len(content):,} bytes; one may have {most}. Make several of it."
             )
         path = self._path(owner, glossary.id)
         sizes = {other: other.stat().st_size for other in path.parent.glob("*.json")}
         before = sizes.pop(path, 0)
-        if sum(sizes.values()) + len(content) > self._limits.bytes_per_owner and len(content) > before:
-            raise InvalidRequest(
-                "Your glossaries take all the room that one caller has"
-                f" ({self._limits.bytes_per_owner:,} bytes); delete some."
-            )
+        if sum(sizes.values()) + len(content) > limits.bytes_per_owner and len(content) > before:
+            most = f"{limits.bytes_per_owner:,} bytes"
+            raise InvalidRequest(f"Your glossaries take all the room that one caller has ({most}); delete some.")
         write_atomically(path, content)
         return glossary
 
-    def _check(self, glossary: Glossary) -> None:
-        limits = self._limits
-        if not 1 <= len(glossary.name) <= limits.name_characters or not glossary.name.strip():
-            raise InvalidRequest(
-                f'"name" has {len(glossary.name):,} characters; names of glossaries have 1 to'
-                f" {limits.name_characters:,}, of which one is not white space.",
-                field="name",
-            )
-        if len(glossary.dictionaries) > limits.dictionaries:
-            raise InvalidRequest(
-                f"This glossary would have {len(glossary.dictionaries):,} dictionaries; one may have"
-                f" {limits.dictionaries:,}."
-            )
-        if len({dictionary.pair for dictionary in glossary.dictionaries}) < len(glossary.dictionaries):
-            raise InvalidRequest("Two dictionaries have the same pair; make one of them.", field="dictionaries")
-        for dictionary in glossary.dictionaries:
-            if problem := self._problem(dictionary.entries):
-                raise InvalidRequest(f'"entries" has {problem}', field="entries")
-
-    def _problem(self, entries: Mapping[str, str]) -> str | None:
-        """The end of a sentence, where a dictionary cannot have these entries."""
-        limits = self._limits
-        if not 1 <= len(entries) <= limits.entries:
-            return f"{len(entries):,} terms; one dictionary has 1 to {limits.entries:,}."
-        for term in chain.from_iterable(entries.items()):
-            size = len(term.encode())
-            if not term.strip() or size > limits.term_bytes:
-                most = f"{limits.term_bytes:,}"
-                return f"a term of {size:,} bytes; a term has 1 to {most}, and is more than white space."
-            if _CONTROL_CHARACTER.search(term):
-                return "a term with a control character; terms are text of one line."
-        return None
-
-
-def _unknown_glossary() -> UnknownGlossary:
-    return UnknownGlossary("You have no glossary with this id; GET /v3/glossaries lists yours.")
+    def _problems(self, glossary: Glossary) -> Iterator[tuple[str, str | None]]:
+        """Sentences on what this server does not keep, each with the field at fault."""
+        limits, length, count = self._limits, len(glossary.name), len(glossary.dictionaries)
+        if not 1 <= length <= limits.name_characters or not glossary.name.strip():
+            most = f"{limits.name_characters:,}, of which one is not white space."
+            yield f'"name" has {length:,} characters; names of glossaries have 1 to {most}', "name"
+        if count > limits.dictionaries:
+            yield f"This glossary would have {count:,} dictionaries; one may have {limits.dictionaries:,}.", None
+        if len({dictionary.pair for dictionary in glossary.dictionaries}) < count:
+            yield "Two dictionaries have the same pair; make one of them.", "dictionaries"
+        for entries in (dictionary.entries for dictionary in glossary.dictionaries):
+            if not 1 <= len(entries) <= limits.entries:
+                yield f'"entries" has {len(entries):,} terms; one dictionary has 1 to {limits.entries:,}.', "entries"
+            for term in chain.from_iterable(entries.items()):
+                size = len(term.encode())
+                if not term.strip() or size > limits.term_bytes:
+                    most = f"{limits.term_bytes:,}, and is more than white space."
+                    yield f'"entries" has a term of {size:,} bytes; a term has 1 to {most}', "entries"
+                if _CONTROL_CHARACTER.search(term):
+                    yield '"entries" has a term with a control character; terms are text of one line.', "entries"
 
 
 def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> dict[str, str]:
@@ -295,15 +279,13 @@ def unavailable_if_unwritable(folder: Path) -> Iterator[None]:
 def folder_lock(folder: Path) -> Iterator[None]:
     """One holder at a time, among all threads and processes; makes the folder where it is missing. The lock is the
     kernel's, which frees it when its process ends."""
-    with unavailable_if_unwritable(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with ExitStack() as stack:
         with unavailable_if_unwritable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

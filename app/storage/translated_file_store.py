@@ -39,7 +39,13 @@ class TranslatedFileStore:
         with self._lock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.remove_expired()
-            self._check_room(len(content))
+            kept = self._kept()
+            if kept and sum(size for _, size, _ in kept) + len(content) > self._max_total_bytes:
+                wait_s = max(1, math.ceil(min(left_s for _, _, left_s in kept)))
+                message = (
+                    f"This server keeps as many translated files as it has room for; try again in {wait_s} seconds."
+                )
+                raise Overloaded(message, retry_after_s=wait_s, reason="overloaded_files")
             descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -68,16 +74,6 @@ class TranslatedFileStore:
             except OSError as error:
                 logger.error("translated files cannot be removed: %s", error)
             await asyncio.sleep(min(self.retention_s / 2, _MAX_PAUSE_S))
-
-    def _check_room(self, size_bytes: int) -> None:
-        kept = self._kept()
-        if kept and sum(size for _, size, _ in kept) + size_bytes > self._max_total_bytes:
-            wait_s = max(1, math.ceil(min(left_s for _, _, left_s in kept)))
-            raise Overloaded(
-                f"This server keeps as many translated files as it has room for; try again in {wait_s} seconds.",
-                retry_after_s=wait_s,
-                reason="overloaded_files",
-            )
 
     def _kept(self) -> list[tuple[Path, int, float]]:
         """Each file, its size in bytes, and the seconds until it expires."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,11 @@ def read_curves(folder: Path) -> TrainingCurves:
         return TrainingCurves(folder.name, reason=large)
     lines = [line for line in content.split(b"\n") if line.strip()]
     rows = [row for line in lines if (row := measurement(line)) is not None]
-    ordered = _with_epochs(rows)
-    found = tuple(curve for name in CURVES if (curve := _curve(name, ordered)).measured)
+    rows.sort(key=lambda row: row["update"])
+    epoch = None
+    for row in rows:  # a validation's line does not say its epoch: it is that of the line before
+        epoch = row["epoch"] = epoch if row["epoch"] is None else row["epoch"]
+    found = tuple(curve for name in CURVES if (curve := _curve(name, rows)).measured)
     none = f"{folder.name}/{METRICS} has no line with `update` and one of {', '.join(f'`{name}`' for name in CURVES)}."
     return TrainingCurves(folder.name, found, len(lines) - len(rows), None if found else none)
 
@@ -121,15 +124,6 @@ def _value(given: Any) -> float | None:
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 53
-
-
-def _with_epochs(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """In order of updates. A validation's line does not say its epoch: it is that of the line before."""
-    epoch, found = None, []
-    for row in sorted(rows, key=lambda row: row["update"]):
-        epoch = epoch if row["epoch"] is None else row["epoch"]
-        found.append({**row, "epoch": epoch})
-    return found
 
 
 def _curve(name: str, rows: Sequence[dict[str, Any]]) -> Curve:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from app.engine import input_processor
 from app.engine.admission import Demand
 from app.engine.interface import ScoreQuery, ScoreResult
@@ -48,26 +46,23 @@ def _source_and_target(checkpoint: ModelVersion, query: ScoreQuery) -> tuple[tup
 
 
 def _lyrics_tokens(checkpoint: ModelVersion, query: ScoreQuery) -> list[int]:
+    """The text, or the tokens that are given as such, after their start token."""
+    config, tokenizer = checkpoint.config, checkpoint.tokenizers["target"]
     if query.ids is not None:
-        return _given_tokens(checkpoint, query.ids, by_rules=query.by_rules)
-    only_known = query.by_rules or checkpoint.tokenizers["target"].special.unknown is None
+        tokens = list(input_processor.given_prompt_ids(checkpoint, query.ids))
+        input_processor.refuse_long_prompt(checkpoint, tokens)
+        never = set(config.suppressed).intersection(tokens[max(1, len(config.target_prefix)) :])
+        if query.by_rules and never:
+            message = f"{checkpoint.name} never writes token {min(never):,}, so it cannot be scored: leave it out."
+            raise InvalidRequest(message, field="prompt")
+        return tokens
+    only_known = query.by_rules or tokenizer.special.unknown is None
     tokens = input_processor.lyrics_token_ids(checkpoint, query.text, only_known=only_known)
     if len(tokens) < 1 + query.least_predicted:
         message = "This text is too short to be scored: its first character is given, and nothing follows; send two."
         raise InvalidRequest(message, field="text")
     if query.by_rules:
         _refuse_unwritable(checkpoint, query.text, "text")
-    return tokens
-
-
-def _given_tokens(checkpoint: ModelVersion, ids: Sequence[int], *, by_rules: bool) -> list[int]:
-    """Tokens that are given as such, after their start token."""
-    tokens, config = list(input_processor.given_prompt_ids(checkpoint, ids)), checkpoint.config
-    input_processor.refuse_long_prompt(checkpoint, tokens)
-    never = set(config.suppressed).intersection(tokens[max(1, len(config.target_prefix)) :])
-    if by_rules and never:
-        message = f"{checkpoint.name} never writes token {min(never):,}, so it cannot be scored: leave it out."
-        raise InvalidRequest(message, field="prompt")
     return tokens
 
 

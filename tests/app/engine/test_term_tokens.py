@@ -28,7 +28,7 @@ def holds(ids: list[int], run: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize("form", ["hund", "bier", "das haus", "morgen welt"])
 def test_wherever_a_term_stands_one_of_its_runs_is_there(kind: str, form: str) -> None:
     writer = TOKENIZERS[kind]
-    (runs,) = required_token_runs(checkpoint(writer), [(form,)])
+    runs = required_token_runs(checkpoint(writer), (form,))
     assert all(writer.decode(run).strip() == form for run in runs)
     assert len(set(runs)) == len(runs) >= 1
     for text in (form, f"ich {form}", f"wir sehen {form} nicht", f"({form}", f"{form} {form}"):
@@ -42,28 +42,27 @@ def test_wherever_a_term_stands_one_of_its_runs_is_there(kind: str, form: str) -
 
 def test_case_is_kept_as_it_is_given() -> None:
     writer = TOKENIZERS["bytes"]
-    lower, upper = required_token_runs(checkpoint(writer), [("hund",), ("Hund",)])
+    lower, upper = (required_token_runs(checkpoint(writer), (form,)) for form in ("hund", "Hund"))
     assert {writer.decode(run) for run in lower} == {"hund"}
     assert {writer.decode(run) for run in upper} == {"Hund"}
 
 
 def test_words_are_terms_whole() -> None:
-    assert required_token_runs(checkpoint(TOKENIZERS["words"]), [("ich", "möchte ich"), ("möchte",)]) == (
-        ((5,), (6, 5)),
-        ((6,),),
-    )
-    assert required_token_runs(checkpoint(TOKENIZERS["characters"]), [("分a",)]) == (((8, 4),),)
+    words = checkpoint(TOKENIZERS["words"])
+    assert required_token_runs(words, ("ich", "möchte ich")) == ((5,), (6, 5))
+    assert required_token_runs(words, ("möchte",)) == ((6,),)
+    assert required_token_runs(checkpoint(TOKENIZERS["characters"]), ("分a",)) == ((8, 4),)
 
 
 def test_a_form_that_cannot_be_written_leaves_the_others() -> None:
     words = checkpoint(TOKENIZERS["words"])
-    assert required_token_runs(words, [("bier", "ich")]) == (((5,),),)
+    assert required_token_runs(words, ("bier", "ich")) == ((5,),)
     for forms in (("bier",), ("ich bier", "bier")):
         with pytest.raises(UnknownCharacters, match=r"^a cannot write the term '.*': it has no token for bier; leave"):
-            required_token_runs(words, [("ich",), forms])
+            required_token_runs(words, forms)
     for nothing in ((), ("",), (" ", "\n")):
         with pytest.raises(InvalidRequest, match="has no tokens that a writes: leave it out") as refused:
-            required_token_runs(words, [nothing])
+            required_token_runs(words, nothing)
         assert refused.value.field == "glossary"
 
 
