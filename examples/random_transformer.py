@@ -60,7 +60,7 @@ def network(scale: float = SCALE) -> Transformer:
         )
     )
     made.double().eval()
-    numbers, attention = published(), made.encoder_layers[0].attention
+    numbers, attention = published(), made.encoder[0].attention
     heads = [{name: _tensor(values) for name, values in numbers[head].items()} for head in ("head1", "head2")]
     with torch.no_grad():
         attention.projection.weight.copy_(torch.cat([head[n].T for n in ("W_Q", "W_K", "W_V") for head in heads]))

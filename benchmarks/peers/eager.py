@@ -104,7 +104,7 @@ class Batch(nn.Module):
         network, config = self.network, self.network.config
         x = F.embedding(tokens, network.target_embedding.weight) * network.embedding_scale + self.table[position]
         mask = (self.places <= position)[None, None, None]
-        for number, layer in enumerate(network.decoder_layers):
+        for number, layer in enumerate(network.decoder):
             query, key, value = (
                 part.view(len(tokens), config.heads, 1, config.head_width)
                 for part in layer.attention.projection(x).chunk(3, dim=-1)
@@ -150,7 +150,7 @@ class Batch(nn.Module):
 
     def _encode(self, source: Tensor) -> None:
         memory, _ = self.network.encode(source)
-        for number, layer in enumerate(self.network.decoder_layers):
+        for number, layer in enumerate(self.network.decoder):
             for which, part in enumerate(layer.cross_attention.key_value(memory)):
                 self.source[number, which].copy_(part.repeat_interleave(self.beam, dim=0))
 

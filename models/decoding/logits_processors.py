@@ -83,18 +83,6 @@ class TokenCounts:
         self.counts[place] += 1
 
 
-class LogitEdits(NamedTuple):
-    """What was written into logits, in this order: where, and the values before. banned_rows: the rows that have bans,
-    of which these may have left nothing."""
-
-    writes: list[tuple[tuple[Tensor, Tensor], Tensor]]
-    banned_rows: Ints
-
-    def undo(self, logits: Tensor) -> None:
-        for where, before in reversed(self.writes):
-            logits[where] = before
-
-
 class RepetitionProcessors:
     """Penalties and n-gram bans of all rows without a beam that have any. active: whether a row of the next step
     has."""
@@ -129,26 +117,23 @@ class RepetitionProcessors:
                         self._ngram_sizes[place] = size
         self.active = bool(self._penalised or self._ngram_sizes)
 
-    def apply(self, logits: Tensor, rows: Ints, written: Ints, lengths: Ints) -> LogitEdits:
-        """Penalties and bans, into logits [N, V] of these rows."""
-        writes = [self._penalise(logits)] if self._penalised else []
+    def apply(self, logits: Tensor, rows: Ints, written: Ints, lengths: Ints) -> Ints:
+        """Penalties and bans, into logits [N, V] of these rows. Returns the places of rows with bans, which may have
+        left nothing."""
+        if self._penalised:
+            self._penalise(logits)
         banned = []
         for place, size in self._ngram_sizes.items():
             row = rows[place]
             tokens = repeated_ngram_tokens(written[row : row + 1, : lengths[row]], size).tokens
-            tokens = np.unique(tokens)  # each once, or `undo` would restore -inf
-            if len(tokens):
-                banned.append(LogitPositions(np.full(len(tokens), place), tokens))
+            banned.append(LogitPositions(np.full(len(tokens), place), tokens))
         if not banned:
-            return LogitEdits(writes, np.zeros(0, dtype=np.int64))
+            return np.zeros(0, dtype=np.int64)
         positions = concatenate_positions(banned)
-        where = positions.on(logits.device)
-        writes.append((where, logits[where]))
-        logits[where] = -torch.inf
-        return LogitEdits(writes, np.unique(positions.rows))
+        logits[positions.on(logits.device)] = -torch.inf
+        return np.unique(positions.rows)
 
-    def _penalise(self, logits: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Where, and the values before: [n] each."""
+    def _penalise(self, logits: Tensor) -> None:
         rows = np.array([place for place, _ in self._penalised], dtype=np.int64)
         each = [counts for _, counts in self._penalised]
         sizes = [len(counts.places) for counts in each]
@@ -163,7 +148,6 @@ class RepetitionProcessors:
         before = logits[where]
         scores = torch.where(before < 0, before * repetition, before / repetition)
         logits[where] = scores - frequency * times - presence * (times > 0)
-        return where, before
 
     def add(self, rows: Ints, tokens: Ints) -> None:
         """Tokens that these rows have written now."""

@@ -15,7 +15,7 @@ from models.backends.native import build
 from models.backends.native.logit_kernels import Chooser, SamplingParameters
 from models.backends.top_k import argmax, logsumexp, row_maxima, top_k
 from models.decoding.active_request import ActiveRequest, StepResult
-from models.decoding.logits_processors import LogitEdits, RepetitionProcessors
+from models.decoding.logits_processors import RepetitionProcessors
 from models.decoding.options import DecodingOptions, Hypothesis, TopTokens
 from models.decoding.sampling import sample, uniform
 
@@ -156,9 +156,10 @@ class RowState:
 
     def _choose(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> ChosenTokens:
         """logits [N, V] of `rows`; suppressed_logsumexp [N]. The one place where the host waits for the device."""
-        edits = stuck = None
+        own, stuck, banned = logits, None, None  # own: what log-probabilities are of
         if self.repetition.active:
-            edits = self.repetition.apply(logits, rows, self.written, self.lengths)
+            logits = logits.clone() if len(self._scoring) else logits
+            banned = self.repetition.apply(logits, rows, self.written, self.lengths)
         if not len(self._drawing):
             tokens = argmax(logits)
         elif self._chooser is not None and logits.dtype == torch.float32:
@@ -169,19 +170,17 @@ class RowState:
             tokens = argmax(logits)
             index = torch.from_numpy(self._drawing).to(self.device)
             tokens[index] = sample(logits[index], self._sampling(rows[self._drawing]))
-        if edits is not None:
-            stuck = self._stuck(logits, tokens, edits)
+        if banned is not None and len(banned):
+            stuck = self._stuck(logits, tokens, banned)
         if not len(self._scoring):
             return ChosenTokens(tokens.cpu().numpy(), None, stuck, {})
-        if edits is not None:
-            edits.undo(logits)
-        top = self._top_tokens(logits, rows, suppressed_logsumexp) if len(self._listing) else {}
+        top = self._top_tokens(own, rows, suppressed_logsumexp) if len(self._listing) else {}
         scored = tokens
         if len(self._scoring) < len(rows):
             index = torch.from_numpy(self._scoring).to(self.device)
-            logits, scored = logits[index], tokens[index]
-        nats = logits.gather(1, scored[:, None])[:, 0].double()
-        nats -= logsumexp(logits, row_maxima(logits)).double()
+            own, scored = own[index], tokens[index]
+        nats = own.gather(1, scored[:, None])[:, 0].double()
+        nats -= logsumexp(own, row_maxima(own)).double()
         both, log_probabilities = torch.cat([tokens.double(), nats]).cpu().numpy(), np.zeros(len(rows))
         log_probabilities[self._scoring] = both[len(rows) :]
         if suppressed_logsumexp is not None:
@@ -192,14 +191,12 @@ class RowState:
         numbers = uniform(self.seed[rows], self.lengths[rows].astype(np.uint64))
         return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], numbers)
 
-    def _stuck(self, logits: Tensor, tokens: Tensor, edits: LogitEdits) -> Mask | None:
-        """Which rows were left nothing by their bans; None if there are none."""
-        if not len(edits.banned_rows):
-            return None
-        index = torch.from_numpy(edits.banned_rows).to(self.device)
+    def _stuck(self, logits: Tensor, tokens: Tensor, banned: Ints) -> Mask | None:
+        """Which rows were left nothing by their bans, at these places; None if there are none."""
+        index = torch.from_numpy(banned).to(self.device)
         nothing = (logits[index, tokens[index]] == -torch.inf).cpu().numpy()
         stuck = np.zeros(len(tokens), dtype=bool)
-        stuck[edits.banned_rows] = nothing
+        stuck[banned] = nothing
         return stuck if nothing.any() else None
 
     def _top_tokens(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> dict[int, TopTokens]:

@@ -46,7 +46,7 @@ def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
     try:
         without = copied(network, dict(shared))
         for kind, layers in by_layer(masked, network.config).items():
-            stack = without.encoder if kind == "encoder" else without.decoder
+            stack = cast(nn.ModuleList, without.encoder if kind == "encoder" else without.decoder)
             name = "cross_attention" if kind == "cross" else "attention"
             for number, heads in layers.items():
                 stack[number] = layer = copied(stack[number], dict(shared))

@@ -142,7 +142,7 @@ def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow
     if trace.mask is not None:
         readable = trace.mask.expand(trace.scores.shape)[0, head, row.row]
     weights = trace.weights[0, head, row.row]
-    scale = network.decoder_layers[0].attention.scale
+    scale = network.decoder[0].attention.scale
     numbers = scores.float().tolist(), readable.tolist(), weights.float().tolist()
     return WorkedRow(row.kind, row.layer, row.head, row.row, scale, *numbers)
 

@@ -16,7 +16,7 @@ requests cannot see each other's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, cast, get_args
@@ -367,8 +367,10 @@ class Transformer(nn.Module):
             self.source_embedding if config.tied == "all" else nn.Embedding(config.target_vocabulary, config.d_model)
         )
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.encoder = cast(MutableSequence[EncoderLayer], encoder)  # a ModuleList forgets of what it is
+        self.decoder = cast(MutableSequence[DecoderLayer], decoder)
         pre = config.norm == "pre"
         self.encoder_norm = norm(config) if pre else nn.Identity()
         self.decoder_norm = norm(config) if pre else nn.Identity()
@@ -387,16 +389,6 @@ class Transformer(nn.Module):
                     nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, 0, self.config.d_model**-0.5)
-
-    @property
-    def encoder_layers(self) -> list[EncoderLayer]:
-        """The encoder with its type, which ModuleList forgets."""
-        return cast(list[EncoderLayer], list(self.encoder))
-
-    @property
-    def decoder_layers(self) -> list[DecoderLayer]:
-        """The decoder, likewise."""
-        return cast(list[DecoderLayer], list(self.decoder))
 
     @property
     def device(self) -> torch.device:
@@ -436,7 +428,7 @@ class Transformer(nn.Module):
 
     def source_key_values(self, memory: Tensor) -> Iterable[KeyValue]:
         """What the cross-attention of each layer reads of a source [B, S, C]: two of [B, H, S, D] a layer."""
-        return (layer.cross_attention.key_value(memory) for layer in self.decoder_layers)
+        return (layer.cross_attention.key_value(memory) for layer in self.decoder)
 
     def decode(
         self,

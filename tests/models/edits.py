@@ -158,7 +158,7 @@ def fewer_heads_removed_from_one_layer(network: Transformer, patched: pytest.Mon
 
 def table_of_activations(network: Transformer, patched: pytest.MonkeyPatch) -> None:
     patched.setitem(transformer.ACTIVATIONS, "relu", lambda x: x.relu().square())
-    for layer in (*network.encoder_layers, *network.decoder_layers):
+    for layer in (*network.encoder, *network.decoder):
         layer.feed_forward.activation = transformer.ACTIVATIONS["relu"]
 
 

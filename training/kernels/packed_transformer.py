@@ -34,12 +34,12 @@ class PackedPass:
         longest = max(source.size(1), target.size(1))
         self.positions = network.position_vectors(longest)
         memory = self._embed(network.source_embedding.weight, True)
-        for encoding in network.encoder_layers:
+        for encoding in network.encoder:
             memory = self._attention(encoding.around_attention, encoding.attention, memory, source=True)
             memory = self._feed_forward(encoding.around_feed_forward, encoding.feed_forward, memory, source=True)
         memory = self._norm(network.encoder_norm, memory)
         x = self._embed(network.target_embedding.weight, False)
-        for layer in network.decoder_layers:
+        for layer in network.decoder:
             x = self._attention(layer.around_attention, layer.attention, x, causal=True)
             x = self._attention(layer.around_cross, layer.cross_attention, x, memory)
             x = self._feed_forward(layer.around_feed_forward, layer.feed_forward, x)

@@ -89,7 +89,7 @@ def _odd_sizes(network: Transformer) -> Iterator[str]:
         yield "output_bias is for another vocabulary"
     if network.embedding_dropout.p != config.embedding_dropout:
         yield "embedding_dropout has a rate of its own"
-    scale = network.decoder_layers[0].attention.scale
+    scale = network.decoder[0].attention.scale
     for name, module in network.named_modules():
         match module:
             case MultiHeadAttention():

@@ -164,11 +164,11 @@ class NativeTransformer:
         encoding = (Encoding * config.encoder_layers)(
             *(
                 Encoding(self._self_attention(layer.attention, layer.around_attention), self._feed_forward(layer))
-                for layer in network.encoder_layers
+                for layer in network.encoder
             )
         )
         # a step reads the rest of the decoder from front to back
-        key_values = [self._cross_part(layer.cross_attention, slice(inner, None)) for layer in network.decoder_layers]
+        key_values = [self._cross_part(layer.cross_attention, slice(inner, None)) for layer in network.decoder]
         decoding = (Decoding * config.decoder_layers)(
             *(
                 Decoding(
@@ -181,13 +181,13 @@ class NativeTransformer:
                     ),
                     self._feed_forward(layer),
                 )
-                for layer, key_value in zip(network.decoder_layers, key_values, strict=True)
+                for layer, key_value in zip(network.decoder, key_values, strict=True)
             )
         )
         self._layers = encoding, decoding
         return Model(
             *(config.heads, config.head_width, config.d_model, config.d_ff),
-            *(network.decoder_layers[0].attention.scale, network.embedding_scale),
+            *(network.decoder[0].attention.scale, network.embedding_scale),
             *(packer.address(network.source_embedding.weight), packer.address(network.target_embedding.weight)),
             *(ctypes.addressof(encoding), ctypes.addressof(decoding), config.encoder_layers, config.decoder_layers),
             *(config.source_vocabulary, config.target_vocabulary),

@@ -30,7 +30,7 @@ class EagerTransformer:
         # several rows of a beam read one source only where the code on its way is known to take them together
         self.groups = is_known(network, "decode_over") and all(
             is_known(layer, "forward") and all(is_known(layer.cross_attention, name) for name in GROUPING)
-            for layer in network.decoder_layers
+            for layer in network.decoder
         )
         self.shapes = self._shapes()
 

@@ -266,13 +266,13 @@ def test_a_precision_that_an_edit_does_not_fit_is_left_out(
 @pytest.mark.parametrize("name", ["weight norm", "method"])
 def test_a_network_that_cannot_be_copied_is_refused_in_a_sentence(name: str) -> None:
     network = tiny.transformer()
-    attention = network.decoder_layers[0].attention
+    attention = network.decoder[0].attention
     if name == "method":
         attend = attention.attend
         vars(attention)["attend"] = lambda *read: 1.5 * attend(*read)
     else:
         with warnings.catch_warnings(action="ignore"):
-            nn.utils.weight_norm(network.encoder_layers[0].feed_forward.widen)
+            nn.utils.weight_norm(network.encoder[0].feed_forward.widen)
         network(torch.tensor([SOURCE]), torch.tensor([TARGET]))
     for precision in ("bf16", "int8"):
         with pytest.raises(select.RefusedError, match=r"no copy can have.*: decode it in fp32 and in evaluation mode"):

@@ -87,7 +87,7 @@ def shared_weights(network: Transformer) -> None:
 
 
 def parametrized_weights(network: Transformer) -> None:
-    for layer in network.encoder_layers:
+    for layer in network.encoder:
         nn.utils.parametrizations.weight_norm(layer.attention.output)
 
 

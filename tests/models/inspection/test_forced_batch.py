@@ -51,6 +51,6 @@ def test_probabilities_alone_need_no_heads() -> None:
 
 def test_layers_above_the_heads_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     network = tiny.transformer(decoder_layers=3)
-    for layer in network.decoder_layers[1:]:
+    for layer in network.decoder[1:]:
         monkeypatch.setattr(layer, "forward", lambda *given: pytest.fail("a layer that nobody needs"))
     assert len(forced_batch(network, SENTENCES, [(0, 0)], None).maps) == 3

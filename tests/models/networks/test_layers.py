@@ -80,7 +80,7 @@ def test_encoder_layer_is_pytorchs(norm: str, activation: str) -> None:
 @pytest.mark.parametrize(("norm", "activation"), CASES)
 @torch.no_grad()
 def test_decoder_layer_is_pytorchs(norm: str, activation: str) -> None:
-    ours = tiny.transformer(norm=norm, activation=activation).decoder_layers[0]
+    ours = tiny.transformer(norm=norm, activation=activation).decoder[0]
     theirs = their_decoder_layer(ours, norm, activation)
     x, memory = torch.randn(3, 5, 16), torch.randn(3, 6, 16)
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
@@ -95,7 +95,7 @@ def their_logits(ours: Transformer, source: Tensor, target: Tensor) -> Tensor:
     """The whole network written with PyTorch's stacks and the paper's formula of positions."""
     config = ours.config
     layers = [their_encoder_layer(layer, config.norm, config.activation) for layer in ours.encoder]
-    decoders = [their_decoder_layer(layer, config.norm, config.activation) for layer in ours.decoder_layers]
+    decoders = [their_decoder_layer(layer, config.norm, config.activation) for layer in ours.decoder]
 
     def embedded(table: Tensor, ids: Tensor) -> Tensor:
         angle = torch.arange(ids.size(1))[:, None] / 10_000 ** (torch.arange(0, 16, 2) / 16)

@@ -206,7 +206,7 @@ def test_attention_is_recomputed_by_hand(name: str) -> None:
         x = layer(x, Scope(torch.arange(5), readable[:, None]))
     memory, x = network.encoder_norm(x), network.embed(network.target_embedding, target, torch.arange(4))
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
-    for layer, own, cross in zip(network.decoder_layers, maps["decoder"], maps["cross"], strict=True):
+    for layer, own, cross in zip(network.decoder, maps["decoder"], maps["cross"], strict=True):
         y = layer.around_attention.norm(x) if pre else x
         torch.testing.assert_close(own, by_hand(layer.attention, y, y, causal), **TOLERANCE)
         assert (own.masked_select(~causal) == 0).all()

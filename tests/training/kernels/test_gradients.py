@@ -36,7 +36,7 @@ def test_a_bias_learns_where_nothing_else_does() -> None:
 
 def test_a_second_derivative_is_refused_and_not_wrong() -> None:
     made, (source, inputs, outputs) = network(), batch(3, 9, 8)
-    weight = made.encoder_layers[0].feed_forward.widen.weight
+    weight = made.encoder[0].feed_forward.widen.weight
     with kernels(variant(TRAINING[-1].name)):
         features = TranslatorBackend(made).counted_features(source, inputs, outputs != 0)
     (first,) = torch.autograd.grad(features.square().sum(), weight, create_graph=True)

@@ -83,5 +83,5 @@ def test_half_precision_files_are_widened(tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", half=True)
     found = ours(path)
     assert {parameter.dtype for parameter in found.network.parameters()} == {torch.float32}
-    weight = found.network.encoder_layers[0].feed_forward.widen.weight
+    weight = found.network.encoder[0].feed_forward.widen.weight
     assert torch.equal(weight, weight.half().float())
