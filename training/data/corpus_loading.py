@@ -39,11 +39,25 @@ FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .
 def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
     """languages: codes of source and target, by which JSONL, TMX and data sets are read. columns: of a
     tab-separated file, whose order is otherwise found. TrainingError, in one sentence, for what is not pairs."""
-    pairs = collect_pairs(_rows(argument, languages, columns), argument)
-    names_sides = argument.startswith(HUGGINGFACE_PREFIX) or stem_suffix(Path(argument)) in (*JSON_LINES, ".tmx")
-    if languages is None or names_sides:
+    path, records = Path(argument), records_of(argument)
+    if records is not None:
+        rows = ((number, *pair_of(record, languages, where)) for number, where, record in records)
+        return collect_pairs(rows, argument)
+    if path.is_file() and stem_suffix(path) == ".tmx":
+        if languages is None:
+            raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
+        return collect_pairs(read_tmx(path, languages), argument)
+    if path.exists():
+        pairs = collect_pairs(read_tsv(path, columns), argument)
+    else:
+        names = argument.split(",")
+        if len(names) != 2:
+            problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
+            raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
+        pairs = collect_pairs(read_moses(Path(names[0]), Path(names[1])), argument)
+    if languages is None:
         return pairs
-    return swap_reversed_sides(pairs, languages, may_swap=columns is None and Path(argument).exists())
+    return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
 
 
 def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
@@ -65,26 +79,6 @@ def read_run_corpora(
     return train, valid, test
 
 
-def _rows(argument: str, languages: Languages | None, columns: Columns | None) -> Iterable[Row]:
-    if argument.startswith(HUGGINGFACE_PREFIX):
-        return read_records(dataset_records(argument), languages)
-    path = Path(argument)
-    if not path.exists():
-        names = argument.split(",")
-        if len(names) != 2:
-            problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
-            raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
-        return read_moses(Path(names[0]), Path(names[1]))
-    suffix = stem_suffix(path)
-    if suffix in JSON_LINES:
-        return read_records(json_records(path), languages)
-    if suffix == ".tmx":
-        if languages is None:
-            raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
-        return read_tmx(path, languages)
-    return read_tsv(path, columns)
-
-
 def parse_columns(text: str | None) -> Columns | None:
     """`2,4` of the option --columns. TrainingError if it is no two numbers from 1."""
     if text is None:
@@ -102,14 +96,10 @@ TEXT_KEYS = ("text", "lyrics", "content")
 
 def read_text(corpus: Path | str) -> str:
     """The whole text; the parts of a folder, of JSONL or of a data set are joined with a newline."""
-    path = Path(corpus)
-    if str(corpus).startswith(HUGGINGFACE_PREFIX):
-        return _joined(_text_of(record, where) for _, where, record in dataset_records(str(corpus)))
-    if path.is_dir():
-        return _joined(read_file(part) for part in _folder_parts(path))
-    if stem_suffix(path) in JSON_LINES:
-        return _joined(_text_of(record, where) for _, where, record in json_records(path))
-    return read_file(path)
+    path, records = Path(corpus), records_of(str(corpus))
+    if records is not None:
+        return _joined(_text_of(record, where) for _, where, record in records)
+    return _joined(map(read_file, _folder_parts(path))) if path.is_dir() else read_file(path)
 
 
 def read_file(path: Path) -> str:
@@ -219,9 +209,12 @@ Record = Mapping[str, Any]
 PlacedRecord = tuple[int, str, Record]  # line or row; where it stands, for a message
 
 
-def read_records(records: Iterable[PlacedRecord], languages: Languages | None) -> Iterator[Row]:
-    for number, where, record in records:
-        yield number, *pair_of(record, languages, where)
+def records_of(corpus: str) -> Iterator[PlacedRecord] | None:
+    """Of a data set or JSONL; None for corpora of other forms."""
+    if corpus.startswith(HUGGINGFACE_PREFIX):
+        return dataset_records(corpus)
+    path = Path(corpus)
+    return json_records(path) if path.is_file() and stem_suffix(path) in JSON_LINES else None
 
 
 def json_records(path: Path) -> Iterator[PlacedRecord]:
@@ -450,9 +443,13 @@ SAMPLED_CHARACTERS = 200  # of each of them
 
 def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -> Pairs:
     """The same pairs; where their sides are the other way around, swapped if `may_swap`, else with a question in their
-    report. The order of two columns or two files alone is easily the wrong one: Anki's decks begin with English,
-    whatever is to be translated."""
-    if not are_reversed(pairs, languages):
+    report: of all languages, the targets look most like the source language and the sources like the target's. The
+    order of two columns or two files alone is easily the wrong one: Anki's decks begin with English, whatever is to be
+    translated."""
+    source, target = (code.lower().replace("_", "-").partition("-")[0] for code in languages)
+    if len(pairs) < FEWEST_PAIRS or source == target:
+        return pairs
+    if _language_of(pairs.targets) != source or _language_of(pairs.sources) != target:
         return pairs
     (source, target), report = languages, pairs.reported()
     if may_swap:
@@ -464,14 +461,6 @@ def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -
         note = f"{note}: are they the other way around?"
     report.notes.append(f"{pairs.origin} {note}")
     return replace(pairs, report=report)
-
-
-def are_reversed(pairs: Pairs, languages: Languages) -> bool:
-    """Whether, of all languages, the targets look most like the source language and the sources like the target's."""
-    source, target = (code.lower().replace("_", "-").partition("-")[0] for code in languages)
-    if len(pairs) < FEWEST_PAIRS or source == target:
-        return False
-    return _language_of(pairs.targets) == source and _language_of(pairs.sources) == target
 
 
 def _language_of(texts: Sequence[str]) -> str:
