@@ -65,8 +65,9 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
         data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
         memorised = measure_memorisation(checkpoint, network, train, valid, config.loop.seed)
         samples = validator().samples if valid else ()
-        card = lyricist_card(config, data, scores, metadata.parameters, outcome, run, memorised, samples)
-        publish(run.out, replace(metadata, scores=scores), {"target": tokenizer}, network, card)
+        metadata = replace(metadata, scores=scores)
+        card = lyricist_card(config, metadata, data, outcome, run, memorised, samples)
+        publish(run.out, metadata, {"target": tokenizer}, network, card)
         return scores
 
 

@@ -89,10 +89,10 @@ def train_translator(
                 scores[name] = score_translator(checkpoint, network, test, beam=test_beam)
         scores = with_earlier_scores(scores, network, run)
         samples = validator.examples() if validator else ()
-        parameters, report = metadata.parameters, segmentation.report
-        card = translator_card(config, train, valid, report, scores, parameters, outcome, run, samples)
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else None
-        publish(run.out, replace(metadata, scores=scores, alignment=alignment), tokenizers, network, card)
+        metadata = replace(metadata, scores=scores, alignment=alignment)
+        card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples)
+        publish(run.out, metadata, tokenizers, network, card)
         return scores
 
 

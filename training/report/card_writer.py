@@ -6,18 +6,19 @@ import json
 import math
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 import torch
 import yaml
 
+from models.checkpoint import CheckpointConfig
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.config.run_file import RUN_FILE
 from training.data.sentence_pairs import CorpusReport, Pairs
 from training.errors import pluralize
 from training.evaluation.memorisation import Overlap
-from training.evaluation.scores import Scores
+from training.evaluation.scores import Score
 from training.loop.progress import Outcome, Sample
 from training.report.environment import command_line, hardware_summary, source_revision
 from training.report.progress_report import escape_markdown, shorten_repetition
@@ -27,16 +28,16 @@ KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
     r"|cc-by(-nc)?(-sa|-nd)?-[34]\.0"
 )  # names that the Hub has a page for; others are "other" there, with a name of their own
+TASKS = {"translator": "translation", "lyrics": "text-generation"}  # as the Hub names them
 SIGNATURES = {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}  # -> the metric
 
 
 def translator_card(
     config: TranslatorConfig,
+    metadata: CheckpointConfig,
     train: Pairs,
     valid: Pairs | None,
     report: CorpusReport,
-    scores: Scores,
-    parameters: int,
     outcome: Outcome,
     run: TrainingRun,
     samples: Sequence[Sample],
@@ -44,37 +45,33 @@ def translator_card(
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
     validation = f"; validation on {valid.origin}" if valid else ""
     return model_card(
-        *(config, scores, parameters, outcome, run),
+        *(config, metadata, outcome, run),
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
         limits=f"For sentences like those of its data. Up to {config.max_tokens} source tokens. It has seen nothing but"
         " that data: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
         data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{validation}",
         left_out=report.table(),
-        languages=(config.source_language, config.target_language),
-        task="translation",
         samples=samples,
     )
 
 
 def lyricist_card(
     config: LyricsConfig,
+    metadata: CheckpointConfig,
     data: str,
-    scores: Scores,
-    parameters: int,
     outcome: Outcome,
     run: TrainingRun,
     memorised: tuple[Overlap, Overlap | None],
     samples: Sequence[Sample],
 ) -> str:
     return model_card(
-        *(config, scores, parameters, outcome, run),
+        *(config, metadata, outcome, run),
         title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
         summary="Continues a text, character by character.",
         limits="For texts in the manner of its corpus. It knows the characters of its text and no others, and may"
         " repeat passages of it.",
         data=data,
-        task="text-generation",
         memorised=memorised,
         samples=samples,
     )
@@ -92,8 +89,7 @@ def _outcome_sentence(outcome: Outcome) -> str:
 
 def model_card(
     config: TranslatorConfig | LyricsConfig,
-    scores: Scores,
-    parameters: int,
+    metadata: CheckpointConfig,
     outcome: Outcome,
     run: TrainingRun,
     *,
@@ -102,19 +98,18 @@ def model_card(
     limits: str,
     data: str,
     left_out: str = "",
-    languages: Sequence[str] = (),
-    task: str = "",
     memorised: tuple[Overlap, Overlap | None] | None = None,
     samples: Sequence[Sample] = (),
 ) -> str:
-    """Markdown. left_out: of the training data, as a table, or "". languages: codes. task: as the Hub names it.
-    memorised: overlap of generated text with the training text, and that of held-out text."""
+    """Markdown. left_out: of the training data, as a table, or "". memorised: overlap of generated text with the
+    training text, and that of held-out text."""
+    languages = [code for code in (metadata.source_language, metadata.target_language) if code]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     licence = f"`{run.licence}`" if run.licence else "not stated; that of the training data decides"
     timed = config.loop.max_minutes is not None
     again = "Again, but for what a clock decided (`loop.max_minutes`)" if timed else "Again, exactly"
     left_out = f"\n## Left out of the training data\n\n{left_out}\n" if left_out else ""
-    return f"""{front_matter(run.licence, languages, task)}
+    return f"""{front_matter(run.licence, languages, TASKS[metadata.kind])}
 # {title}
 
 {summary}
@@ -125,11 +120,11 @@ def model_card(
 
 ## Scores
 
-{_scores_table(scores)}
+{_scores_table(metadata.scores)}
 ## How it was made
 
 - Data: {data}
-- Recipe: `{config.recipe}`, {parameters:,} parameters, seed {config.loop.seed}
+- Recipe: `{config.recipe}`, {metadata.parameters:,} parameters, seed {config.loop.seed}
 - Command: `{command_line()}`
 - {again}: `{RUN_FILE}` beside this file holds every option
 - {_outcome_sentence(outcome)}
@@ -153,13 +148,11 @@ def front_matter(licence: str | None, languages: Sequence[str], task: str) -> st
         values |= {"license": licence.lower()} if known else {"license": "other", "license_name": licence}
     if languages:
         values["language"] = [code.partition("-")[0].lower() for code in languages]
-    if task:
-        values["pipeline_tag"] = task
-    values["library_name"] = "parlance"
+    values |= {"pipeline_tag": task, "library_name": "parlance"}
     return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=math.inf)}---"
 
 
-def _scores_table(scores: Scores) -> str:
+def _scores_table(scores: Mapping[str, Score]) -> str:
     """One row for each text that was measured; signatures, which are long, below."""
     if not scores:
         return "Not scored: no held-out data was given.\n"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from models.checkpoint import CheckpointConfig
 from tests.training.cli.commands import SHORT, SING, TRANSLATE
 from tests.training.runs import sing
 from tests.training.small import CPU
@@ -22,12 +24,15 @@ from training.training_run import TrainingRun
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
-def card_of(*, scores: Any = None, licence: str | None = None, backend: str = "", **facts: Any) -> str:
+BARE = CheckpointConfig(kind="lyrics", architecture={}, parameters=3)
+
+
+def card_of(metadata: CheckpointConfig = BARE, *, licence: str | None = None, backend: str = "", **facts: Any) -> str:
     config = LyricsConfig(recipe="r", loop=LoopConfig(seed=7))
     outcome = Outcome({}, Progress(), "the limit of 1 epoch", backend=backend)
     run = TrainingRun(out=Path(), device=CPU, licence=licence)
     texts = {"title": "T", "summary": "S.", "limits": "L.", "data": "D"}
-    return model_card(config, scores or {}, 3, outcome, run, **{**texts, **facts})
+    return model_card(config, metadata, outcome, run, **{**texts, **facts})
 
 
 def head(card: str) -> Any:
@@ -45,14 +50,15 @@ def head(card: str) -> Any:
     ],
 )
 def test_the_head_is_what_the_hub_reads(licence: str | None, wanted: dict[str, str]) -> None:
-    card = card_of(licence=licence, languages=("no", "pt-BR"), task="translation")
+    translator = replace(BARE, kind="translator", source_language="no", target_language="pt-BR")
+    card = card_of(translator, licence=licence)
     languages = {"language": ["no", "pt"], "pipeline_tag": "translation", "library_name": "parlance"}
     assert head(card) == {**wanted, **languages}
 
 
 def test_a_bare_card_has_no_empty_sections() -> None:
     card = card_of()
-    assert head(card) == {"library_name": "parlance"}
+    assert head(card) == {"pipeline_tag": "text-generation", "library_name": "parlance"}
     assert "Not scored: no held-out data was given." in card
     assert "parameters, seed 7\n" in card
     assert [line for line in card.splitlines() if line.startswith("## ")] == [
@@ -72,7 +78,7 @@ def test_the_backend_is_named_with_its_reason() -> None:
 def test_table_cells_are_escaped() -> None:
     generated = Overlap("a|b\n", {20: 0.25, 50: None}, 1234)
     card = card_of(
-        scores={"x|y": {"bleu": 1.5, "signature": "a|b"}, "z": {"chrf": 2.0}},
+        replace(BARE, scores={"x|y": {"bleu": 1.5, "signature": "a|b"}, "z": {"chrf": 2.0}}),
         left_out="| left out | pairs |\n|---|---|\n| empty | 3 |",
         memorised=(generated, None),
         samples=[("one|two", "", "three\nfour")],
