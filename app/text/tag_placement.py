@@ -8,10 +8,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from operator import attrgetter, itemgetter
 
 from app.text.html_passages import InlineElement
 
 _NOWHERE = -1
+_start = attrgetter("start")
 _UNSPACED_SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+")
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
@@ -44,15 +46,14 @@ def aligned_words(
     to the letter is one word."""
     kept = _verbatim_words(source, target, verbatim)
     valid = list(_valid_alignment(source, target, alignment or ()))
-    starts = [word.start for word in kept]
     words = list(kept)
     for part in (part for word in valid for part in _word_parts(source, target, word)):
-        place = bisect_right(starts, part.end - 1) - 1
+        place = bisect_right(kept, part.end - 1, key=_start) - 1
         if place < 0 or kept[place].end <= part.start:
             words.append(part)
-    words.sort(key=lambda word: word.start)
+    words.sort(key=_start)
     words += list(_unaligned_words(target, words))
-    words.sort(key=lambda word: word.start)
+    words.sort(key=_start)
     return words if valid else _linearly_aligned(source, target, words)
 
 
@@ -68,7 +69,7 @@ def _verbatim_words(source: str, target: str, verbatim: Sequence[InlineElement])
         search_from[shown] = start + len(shown) if start >= 0 else len(target)
         if start >= 0:
             words.append(AlignedSpan(start, start + len(shown), element.start, element.end))
-    words.sort(key=lambda word: word.start)
+    words.sort(key=_start)
     return [word for i, word in enumerate(words) if not i or words[i - 1].end <= word.start]
 
 
@@ -81,7 +82,7 @@ def _cuts_a_word(text: str, start: int, end: int) -> bool:
 def _valid_alignment(source: str, target: str, alignment: Sequence[AlignedSpan]) -> Iterator[AlignedSpan]:
     """Without overlapping words, and without spans outside of the two texts."""
     last_end = 0
-    for word in sorted(alignment, key=lambda word: word.start):
+    for word in sorted(alignment, key=_start):
         in_target = last_end <= word.start < word.end <= len(target)
         if in_target and 0 <= word.source_start < word.source_end <= len(source):
             last_end = word.end
@@ -129,14 +130,13 @@ def _linearly_aligned(source: str, target: str, words: list[AlignedSpan]) -> lis
     spans = [match.span() for match in _WORD.finditer(source)]
     if not spans:
         return words
-    starts = [start for start, _ in spans]
     aligned: list[AlignedSpan] = []
     for word in words:
         if word.aligned:
             aligned.append(word)
         else:
             middle = (word.start + word.end) / 2 / len(target) * len(source)
-            span = spans[max(0, bisect_right(starts, middle) - 1)]
+            span = spans[max(0, bisect_right(spans, middle, key=itemgetter(0)) - 1)]
             aligned += _word_parts(source, target, AlignedSpan(word.start, word.end, *span))
     return aligned
 
@@ -227,11 +227,10 @@ class TagPlacement:
 
     def _word_ranges(self, around: Sequence[InlineElement], first: int, behind: int) -> list[tuple[int, int]]:
         """For each element the words that it encloses; never a word that comes from another element."""
-        starts = [element.start for element in around]
         words_of: list[list[int]] = [[] for _ in around]
         owned = [0] * (behind - first)
         for i in range(first, behind):
-            owner = _owning_element(self._words[i], around, starts)
+            owner = _owning_element(self._words[i], around)
             if owner is not None:
                 words_of[owner].append(i)
                 owned[i - first] = 1
@@ -268,10 +267,10 @@ class TagPlacement:
         return ranges[around][0] if around >= 0 and place < ranges[around][1] else place
 
 
-def _owning_element(word: AlignedSpan, around: Sequence[InlineElement], starts: Sequence[int]) -> int | None:
+def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int | None:
     """The element that holds most of the word's source; None where no element holds any of it."""
     owner, most = None, 0
-    place = bisect_left(starts, word.source_end) - 1
+    place = bisect_left(around, word.source_end, key=_start) - 1
     while word.aligned and place >= 0 and around[place].end > word.source_start:
         shared = min(word.source_end, around[place].end) - max(word.source_start, around[place].start)
         if shared > most:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from training.config.run_config import CleaningConfig
 from training.data.cleaning import clean, hold_out
-from training.data.sentence_pairs import Pairs, Row, collect_pairs, join_corpora
+from training.data.sentence_pairs import Pairs, Row, collect_pairs, join_corpora, shortened
 from training.data.tmx import translation_units
 from training.errors import TrainingError, pluralize
 
@@ -281,7 +281,6 @@ def _kind(value: object) -> str:
 
 
 Columns = tuple[int, int]  # of the source and of the target, from 1
-CELL_SHOWN = 20  # characters of a column
 
 
 def read_tsv(path: Path, columns: Columns | None = None) -> Iterator[Row]:
@@ -311,8 +310,7 @@ def _choose(path: Path, number: int, cells: list[str]) -> Columns:
         return 2, 4
     if len(cells) == 3 and "attribution:" in cells[2].lower():
         return 1, 2
-    cells = [cell if len(cell) <= CELL_SHOWN else cell[: CELL_SHOWN - 1] + "…" for cell in cells]
-    shown = ", ".join(f"{place} {cell!r}" for place, cell in enumerate(cells[:6], start=1))
+    shown = ", ".join(f"{place} {shortened(cell, 20)!r}" for place, cell in enumerate(cells[:6], start=1))
     raise TrainingError(
         f"{path} line {number} has {len(cells)} columns ({shown}{', …' if len(cells) > 6 else ''}): say which hold"
         " the source and the target, such as --columns 1,2."

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.config.run_config import LyricsConfig, TokenizerConfig
-from training.data.sentence_pairs import CorpusReport, Pairs
+from training.data.sentence_pairs import CorpusReport, Pairs, shortened
 from training.data.tokenizer_training import fit_tokenizer
 from training.errors import pluralize
 
@@ -175,13 +175,12 @@ def _repetitions(texts: Sequence[str]) -> Statistics:
 
 
 BAR = 24  # columns of the longest bar
-TEXT_SHOWN = 60  # characters of a text
 
 
 def page_of_pairs(facts: Statistics, report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
     """sides: "source" and "target", and what to call their first texts."""
     yield from report.lines(examples=True)
-    yield from (f"first pair, {sides[side]}: {_shown(text)}" for side, text in facts["first"].items())
+    yield from (f"first pair, {sides[side]}: {shortened(text)!r}" for side, text in facts["first"].items())
     for unit, statistics in facts["lengths"].items():
         yield from _length_lines(unit, statistics)
     ratios = ", ".join(f"{name} {value:g}" for name, value in facts["characters_per_source_character"].items())
@@ -199,7 +198,7 @@ def page_of_text(facts: Statistics) -> Iterator[str]:
     yield from _inventory_lines(facts["inventory"])
     if unseen := facts["only_at_the_end"]:
         characters = pluralize(len(unseen), "character")
-        yield f"only in the end that is held out for validation: {characters}: {_shown(unseen)}"
+        yield f"only in the end that is held out for validation: {characters}: {shortened(unseen)!r}"
 
 
 def _length_lines(unit: str, sides: Statistics) -> Iterator[str]:
@@ -221,7 +220,7 @@ def _repetition_lines(sides: Statistics) -> Iterator[str]:
     for side, repetitions in sides.items():
         yield f"distinct, {side}: {repetitions['distinct']:,}"
         for text in repetitions["most"]:
-            yield f"  {text['count']:>6,} times  {_shown(text['text'])}"
+            yield f"  {text['count']:>6,} times  {shortened(text['text'])!r}"
 
 
 def _inventory_lines(sides: Statistics) -> Iterator[str]:
@@ -234,9 +233,4 @@ def _inventory_lines(sides: Statistics) -> Iterator[str]:
         if more := facts["odd_count"] - len(facts["odd"]):
             yield f"  {more:,} more odd characters"
         if facts["rare_count"]:
-            yield f"  {facts['rare_count']:,} characters occur once or twice: {_shown(facts['rare'])}"
-
-
-def _shown(text: str) -> str:
-    """On one line, whatever the text has."""
-    return repr(text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 1] + "…")
+            yield f"  {facts['rare_count']:,} characters occur once or twice: {shortened(facts['rare'])!r}"

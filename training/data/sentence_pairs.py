@@ -16,7 +16,6 @@ Row = tuple[int, str, str]  # line number, source, target
 EMPTY_SIDE = "empty side"
 MOST_LINES = 1 << 40  # of one file
 EXAMPLES_PER_REASON = 3
-EXAMPLE_SHOWN = 60  # characters of an example's side
 OVERLAP_NAMES = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
 
 
@@ -60,7 +59,7 @@ class CorpusReport:
         drops = self.dropped.setdefault(reason, DropReason())
         drops.count += 1
         if len(drops.examples) < EXAMPLES_PER_REASON:
-            drops.examples.append(DroppedPair(place, _short(source), _short(target)))
+            drops.examples.append(DroppedPair(place, shortened(source), shortened(target)))
 
     def add(self, other: CorpusReport) -> None:
         """Take in the report of another part of the same corpus."""
@@ -107,8 +106,9 @@ class CorpusReport:
         path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= EXAMPLE_SHOWN else text[: EXAMPLE_SHOWN - 1] + "…"
+def shortened(text: str, most: int = 60) -> str:
+    """For a message: of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
