@@ -197,7 +197,7 @@ def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_Placed
         inline = element.inline
         after_space = not text[: inline.start] or text[inline.start - 1].isspace()
         if inline.part == "verbatim":
-            yield _PlacedTag(element.first, inline.opening, True, element.behind, inline.spaced)
+            yield _PlacedTag(element.first, inline.opening, True, element.behind, inline.spaced(text))
         elif inline.part == "mark":
             yield _PlacedTag(element.first, inline.opening, after_space)
         else:

@@ -46,6 +46,7 @@ ENDED_BY = {
     "p": BLOCKS - {"br"},
 }
 HTML_SPACES = " \t\n\r\f"  # without the no-break space
+_HTML_SPACE = re.compile(f"([{HTML_SPACES}]+)")
 MAX_INLINE_DEPTH = 64  # inline elements within each other; a deeper one begins a passage of its own
 _SHORT_WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
 
@@ -99,9 +100,8 @@ def tokenize_page(source: str) -> list[HtmlToken]:
 
 @dataclass(slots=True, eq=False)
 class InlineElement:
-    """start, end: the span that it encloses, in code points of the passage's text. spaced: whitespace stands before and
-    behind it. from_start, to_end: other passages hold the rest of the element (<b>a<br>b</b>), so that nothing of this
-    passage may get before or behind it.
+    """start, end: the span that it encloses, in code points of the passage's text. from_start, to_end: other passages
+    hold the rest of the element (<b>a<br>b</b>), so that nothing of this passage may get before or behind it.
 
     - "element": an opening and a closing tag, "" where the passage has only one of them.
     - "mark": an image, a comment, at one place.
@@ -114,9 +114,12 @@ class InlineElement:
     end: int
     closing: str = ""
     within: list[InlineElement] = field(default_factory=list)
-    spaced: tuple[bool, bool] = (False, False)
     from_start: bool = False
     to_end: bool = False
+
+    def spaced(self, text: str) -> tuple[bool, bool]:
+        """Whether whitespace stands before and behind it in the passage's text."""
+        return text[self.start - 1 : self.start].isspace(), text[self.end : self.end + 1].isspace()
 
 
 @dataclass(slots=True)
@@ -155,22 +158,14 @@ class PassageBuilder:
 
     def add_text(self, token: HtmlToken) -> None:
         self.raw.append(token.raw)
-        self._has_text = self._has_text or bool(token.text.strip())
-        if token.kind == "reference":
-            if token.text and token.text in HTML_SPACES and not self._preformatted:
-                self._space.append(token.raw)
-            else:
-                self._no_break_reference = self._no_break_reference or "\xa0" in token.text
-                self._write(token.text)
-            return
-        self._bare_greater_than = self._bare_greater_than or ">" in token.text
-        if self._preformatted:
-            self._write(token.text)
-            return
-        for piece in re.split(f"([{HTML_SPACES}]+)", token.text):
-            if piece and piece[0] in HTML_SPACES:
-                self._space.append(piece)
-            elif piece:
+        reference = token.kind == "reference"
+        self._has_text |= bool(token.text.strip())
+        self._no_break_reference |= reference and "\xa0" in token.text
+        self._bare_greater_than |= not reference and ">" in token.text
+        for piece in [token.text] if reference or self._preformatted else _HTML_SPACE.split(token.text):
+            if piece and not piece.strip(HTML_SPACES) and not self._preformatted:
+                self._space.append(token.raw if reference else piece)
+            elif piece or reference:
                 self._write(piece)
 
     def open(self, token: HtmlToken) -> None:
@@ -220,15 +215,8 @@ class PassageBuilder:
             return None
         for _, element in self._open:
             element.end, element.to_end = self._length, True
-        text = "".join(self._pieces)
-        unvisited = list(self._top)
-        while unvisited:
-            element = unvisited.pop()
-            before, behind = text[element.start - 1 : element.start], text[element.end : element.end + 1]
-            element.spaced = before.isspace(), behind.isspace()
-            unvisited += element.within
-        around = "".join(self._before), "".join(self._space)
-        return Passage(text, self._top, *around, self._bare_greater_than, self._no_break_reference)
+        text, before, behind = map("".join, (self._pieces, self._before, self._space))
+        return Passage(text, self._top, before, behind, self._bare_greater_than, self._no_break_reference)
 
     def _here(self) -> int:
         """The place of a tag: behind the whitespace before it."""

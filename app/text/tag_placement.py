@@ -257,7 +257,7 @@ class TagPlacement:
         before = bisect_right(self._ends, (element.start, len(self._words))) - 1
         follows = before >= 0 and first <= self._ends[before][1] < behind
         precedes = following < len(self._starts) and first <= self._starts[following][1] < behind
-        if follows and (element.spaced == (False, True) or not precedes):
+        if follows and (element.spaced(self._text) == (False, True) or not precedes):
             place = self._ends[before][1] + 1
         elif precedes:
             place = self._starts[following][1]
