@@ -77,7 +77,7 @@ class _PageParser:
         elif (token.kind == "comment" and token.raw.endswith(">")) or (
             token.kind == "start" and token.tag in VOID and token.tag not in BLOCKS
         ):
-            self._builder.add_mark(token.raw)
+            self._builder.add("mark", token.raw)
         elif token.kind == "start" and token.tag not in VOID and (token.untranslatable or token.tag in _LEFT_ALONE):
             return self._leave_alone(index)
         elif token.kind in ("start", "end") and token.tag not in BLOCKS:
@@ -104,7 +104,7 @@ class _PageParser:
             self._end_passage()
             self._parts.append(raw)
         elif tag in HIDDEN:
-            self._builder.add_mark(raw)
+            self._builder.add("mark", raw)
         else:
             self._builder.add_verbatim(raw, "".join(token.text for token in element))
         return behind

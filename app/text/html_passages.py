@@ -51,6 +51,7 @@ MAX_INLINE_DEPTH = 64  # inline elements within each other; a deeper one begins 
 _SHORT_WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
 
 TokenKind = Literal["text", "reference", "start", "end", "comment", "doctype", "rest"]
+Part = Literal["element", "mark", "verbatim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class InlineElement:
     - "verbatim": written in place of the words that stand for it in the text.
     """
 
-    part: Literal["element", "mark", "verbatim"]
+    part: Part
     opening: str
     start: int
     end: int
@@ -169,45 +170,43 @@ class PassageBuilder:
                 self._write(piece)
 
     def open(self, token: HtmlToken) -> None:
-        self.raw.append(token.raw)
-        here = self._here()
-        element = InlineElement("element", token.raw, here, here)
-        self._siblings().append(element)
-        self._open.append((token.tag, element))
+        self._open.append((token.tag, self.add("element", token.raw)))
 
     def close(self, token: HtmlToken) -> None:
         """Elements that were opened after it and not closed end here, and their closing tags are still to come."""
-        self.raw.append(token.raw)
         place = next((i for i in range(len(self._open) - 1, -1, -1) if self._open[i][0] == token.tag), None)
+        if place is None and self._open:  # an element that was never opened, or that another tag has closed
+            self.add("mark", token.raw)
+            return
+        self.raw.append(token.raw)
         here = self._here()
-        if place is not None:
-            for _, element in self._open[place:]:
-                element.end = here
-            self._open[place][1].closing = token.raw
-            del self._open[place:]
-        elif self._open:  # an element that was never opened, or that another tag has closed
-            self._siblings().append(InlineElement("mark", token.raw, here, here))
-        else:
+        if place is None:
             self._closers += 1
             self._top = [InlineElement("element", "", 0, here, token.raw, self._top, from_start=True)]
+            return
+        for _, element in self._open[place:]:
+            element.end = here
+        self._open[place][1].closing = token.raw
+        del self._open[place:]
 
-    def add_mark(self, raw: str) -> None:
+    def add(self, part: Part, raw: str) -> InlineElement:
         self.raw.append(raw)
         here = self._here()
-        self._siblings().append(InlineElement("mark", raw, here, here))
+        element = InlineElement(part, raw, here, here)
+        self._siblings().append(element)
+        return element
 
     def add_verbatim(self, raw: str, content: str) -> None:
         """content: the element's text. The model reads it if it is a few words, else a placeholder {1}."""
         shown = " ".join(content.split())
         if not shown:
-            self.add_mark(raw)
+            self.add("mark", raw)
             return
-        self.raw.append(raw)
         if not _SHORT_WORDS.fullmatch(shown) or len(shown) > 60:
             shown = f"{{{next(self._numbers)}}}"
-        start = self._here()
+        element = self.add("verbatim", raw)
         self._write(shown)
-        self._siblings().append(InlineElement("verbatim", raw, start, self._length))
+        element.end = self._length
 
     def built(self) -> Passage | None:
         """None where there is nothing to translate."""

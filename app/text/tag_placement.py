@@ -51,9 +51,11 @@ def aligned_words(
         place = bisect_right(kept, part.end - 1, key=_start) - 1
         if place < 0 or kept[place].end <= part.start:
             words.append(part)
-    words.sort(key=_start)
-    words += list(_unaligned_words(target, words))
-    words.sort(key=_start)
+    between, last_end = list[AlignedSpan](), 0
+    for word in sorted([*words, AlignedSpan(len(target), len(target))], key=_start):
+        between += [AlignedSpan(*match.span()) for match in _WORD.finditer(target, last_end, word.start)]
+        last_end = word.end
+    words = sorted(words + between, key=_start)
     return words if valid else _linearly_aligned(source, target, words)
 
 
@@ -115,15 +117,6 @@ def _punctuation_parts(text: str, start: int, end: int) -> list[tuple[int, int]]
         core.span(),
         (core.end(), end - (len(behind) - len(behind.rstrip()))),
     ]
-
-
-def _unaligned_words(target: str, words: Sequence[AlignedSpan]) -> Iterator[AlignedSpan]:
-    """The words between those of an alignment."""
-    last_end = 0
-    for start, end in [*((word.start, word.end) for word in words), (len(target), len(target))]:
-        for match in _WORD.finditer(target, last_end, start):
-            yield AlignedSpan(*match.span())
-        last_end = end
 
 
 def _linearly_aligned(source: str, target: str, words: list[AlignedSpan]) -> list[AlignedSpan]:
