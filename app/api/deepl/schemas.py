@@ -24,15 +24,19 @@ _UNSUPPORTED = {
     ),
 }
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, 1: True, 0: False}
+ErrorSentence = Annotated[
+    str,
+    doc(
+        "One sentence: what is wrong, where the limit is, and the way out.",
+        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
+    ),
+]
 
 
 class DeepLError(BaseModel):
     """The body of every error of this family."""
 
-    message: str = doc(
-        "One sentence: what is wrong, where the limit is, and the way out.",
-        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
-    )
+    message: ErrorSentence
 
     @classmethod
     def from_error(cls, status: int, error: ErrorAnswer) -> Self:
@@ -40,7 +44,7 @@ class DeepLError(BaseModel):
         return cls(message=error.error)
 
 
-def check_text_list(value: object) -> list[str]:
+def _check_text_list(value: object) -> list[str]:
     """A list of texts, or one text, as a form with one and old clients send it."""
     texts = check_texts(value, "a list of texts")
     return [texts] if isinstance(texts, str) else texts
@@ -50,7 +54,7 @@ def _parse_names(value: object) -> list[str]:
     """A list of names, each item of which may hold several with commas, as forms do."""
     if value is None:
         return []
-    return [name.strip() for item in check_text_list(value) for name in item.split(",") if name.strip()]
+    return [name.strip() for item in _check_text_list(value) for name in item.split(",") if name.strip()]
 
 
 def _parse_flag(value: object) -> object:
@@ -84,6 +88,7 @@ Formality = Annotated[
     BeforeValidator(_parse_word),
     AfterValidator(_check_formality),
 ]
+TextList = Annotated[list[str], BeforeValidator(_check_text_list)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Names = Annotated[list[EncodableText], BeforeValidator(_parse_names)]
 Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty field of a form is one left out
@@ -92,7 +97,7 @@ Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty
 class DeepLTranslateRequest(RequestFields):
     """Texts of one target language. What this server cannot do and what would change the translation is refused."""
 
-    text: Annotated[list[str], BeforeValidator(check_text_list)] = doc(
+    text: TextList = doc(
         "Texts to translate, each on its own. In a form the field is there once for each.",
         ["Ich möchte ein Bier"],
         min_length=1,
@@ -141,8 +146,8 @@ class DeepLTranslateRequest(RequestFields):
     show_billed_characters: Flag = doc("Accepted: they are always shown.", True, default=True)
     style_id: Code = doc("Refused: there are no styles here.", None, default=None)
     translation_memory_id: Code = doc("Refused: there are no translation memories here.", None, default=None)
-    custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else check_text_list(v))] = doc(
-        "Refused: these models follow no instructions.", [], default_factory=list
+    custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else _check_text_list(v))] = (
+        doc("Refused: these models follow no instructions.", [], default_factory=list)
     )
 
     @field_validator(*_UNSUPPORTED)

@@ -6,20 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from app.api.deepl.schemas import check_text_list
+from app.api.deepl.schemas import ErrorSentence, TextList
 from app.api.errors import ErrorAnswer
 from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, field_error
 
-Texts = Annotated[list[str], BeforeValidator(check_text_list)]
-Target = NonBlankText
-
-
-def _null_as_empty(value: object) -> object:
-    """JavaScript sends null for a language left open."""
-    return "" if value is None else value
-
-
-Source = Annotated[EncodableText, BeforeValidator(_null_as_empty)]
+# JavaScript sends null for a language left open.
+Source = Annotated[EncodableText, BeforeValidator(lambda value: "" if value is None else value)]
 _SOURCE_HELP = 'Language of the text; "auto", or nothing: it is detected.'
 
 
@@ -27,8 +19,8 @@ class ImmeRequest(RequestFields):
     """Paragraphs of a page."""
 
     source_lang: Source = doc(_SOURCE_HELP, "auto", default="auto")
-    target_lang: Target = doc("Language to translate to.", "en")
-    text_list: Texts = doc("The texts; tags in them are kept.", ["Ich möchte ein Bier"])
+    target_lang: NonBlankText = doc("Language to translate to.", "en")
+    text_list: TextList = doc("The texts; tags in them are kept.", ["Ich möchte ein Bier"])
 
 
 class ImmeTranslation(BaseModel):
@@ -50,9 +42,9 @@ class KissRequest(RequestFields):
     model_config = ConfigDict(populate_by_name=True)
 
     source: Source = doc(_SOURCE_HELP, "auto", default="auto", alias="from")
-    to: Target = doc("Language to translate to.", "en")
+    to: NonBlankText = doc("Language to translate to.", "en")
     text: EncodableText | None = doc("The text.", "Ich möchte ein Bier", default=None)
-    texts: Texts | None = doc("Or several texts.", ["Ich möchte ein Bier"], default=None)
+    texts: TextList | None = doc("Or several texts.", ["Ich möchte ein Bier"], default=None)
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -83,7 +75,7 @@ class HcfyRequest(RequestFields):
         "How the source is called in the extension; of no account.", "Parlance", default=None
     )
     text: EncodableText = doc("The text; each line is a paragraph.", "Ich möchte ein Bier")
-    destination: Annotated[list[Target], Field(min_length=1, max_length=10)] = doc(
+    destination: Annotated[list[NonBlankText], Field(min_length=1, max_length=10)] = doc(
         "Chinese names of the languages to translate to: the first that the text is not in.", ["英语", "西班牙语"]
     )
     source: EncodableText | None = doc(
@@ -107,7 +99,7 @@ class DeepLXRequest(RequestFields):
 
     text: EncodableText = doc("The text.", "Ich möchte ein Bier")
     source_lang: Source = doc(_SOURCE_HELP, "DE", default="")
-    target_lang: Target = doc("Language to translate to.", "EN")
+    target_lang: NonBlankText = doc("Language to translate to.", "EN")
     tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(lambda value: value or None)] = doc(
         "The text holds tags; by default as it looks.", "html", default=None
     )
@@ -129,10 +121,7 @@ class DeepLXError(BaseModel):
     """The body of every error of /deeplx."""
 
     code: int = doc("The status.", 400)
-    message: str = doc(
-        "One sentence: what is wrong, where the limit is, and the way out.",
-        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
-    )
+    message: ErrorSentence
 
     @classmethod
     def from_error(cls, status: int, error: ErrorAnswer) -> Self:

@@ -8,11 +8,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator
 
-from app.api.deepl.schemas import check_text_list
+from app.api.deepl.schemas import TextList
 from app.api.errors import ErrorAnswer
 from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of
 
-Queries = Annotated[list[str], BeforeValidator(check_text_list)]
 _STATUS_NAMES = {
     400: ("INVALID_ARGUMENT", "invalid"),
     401: ("UNAUTHENTICATED", "authError"),
@@ -28,7 +27,7 @@ _STATUS_NAMES = {
 class GoogleTranslateRequest(RequestFields):
     """Texts of one target language, as HTML unless `format` is "text"."""
 
-    q: Queries = doc(
+    q: TextList = doc(
         "A text, or a list; in a form or query the field is there once for each.", ["Ich möchte ein Bier"], min_length=1
     )
     target: NonBlankText = doc("Language to translate to.", "en")
@@ -42,7 +41,7 @@ class GoogleTranslateRequest(RequestFields):
 class GoogleDetectRequest(RequestFields):
     """Texts whose language is asked for."""
 
-    q: Queries = doc("A text, or a list.", ["Ich möchte ein Bier"], min_length=1)
+    q: TextList = doc("A text, or a list.", ["Ich möchte ein Bier"], min_length=1)
 
 
 class GoogleTranslation(BaseModel):

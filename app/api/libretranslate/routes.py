@@ -43,6 +43,11 @@ data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":
 "timing":{"queued_ms":0.4,"first_token_ms":9.1,"total_ms":21.7}}
 
 """
+_FORM_ERRORS = {
+    "s413": "The body is too large.",
+    "s415": "The body is neither JSON nor a form.",
+    "s422": "A text is too long: `error` names its length and the limit.",
+}
 _SHOWN_LANGUAGES = 3
 _FRONTEND_TIMEOUT_MS = 500  # LibreTranslate's own: how long its page waits after a key before it translates
 
@@ -69,8 +74,7 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
         **text_errors(
             s400="The request cannot be answered as it is: a field is wrong, a language not there.",
             s404="No model of that name is loaded, or no such glossary is there.",
-            s415="The body is neither JSON nor a form.",
-            s422="A text is too long: `error` names its length and the limit.",
+            **_FORM_ERRORS,
         )
     ),
 )
@@ -113,9 +117,7 @@ async def translate(
     openapi_extra=also_takes("DetectRequest", {URLENCODED: {}, MULTIPART: {}}),
     responses=documented(
         s400="`q` is missing or no text, or no translator is loaded.",
-        s413="The body is too large.",
-        s415="The body is neither JSON nor a form.",
-        s422="A text is too long: `error` names its length and the limit.",
+        **_FORM_ERRORS,
         s503="Models are still loading; Retry-After says when to try again.",
     ),
 )
@@ -233,9 +235,7 @@ def download_file(
     responses=documented(
         s400="A field is missing or wrong, or a language is not there.",
         s403="Suggestions are switched off here (PARLANCE_SUGGESTIONS), as they are by default.",
-        s413="The body is too large.",
-        s415="The body is neither JSON nor a form.",
-        s422="A text is too long: `error` names its length and the limit.",
+        **_FORM_ERRORS,
         s503="The suggestion cannot be written, or models are still loading; Retry-After says when to try again.",
         s507="The server keeps as many suggestions as it has room for.",
     ),

@@ -336,10 +336,7 @@ class FrontendSettings(BaseModel):
     supportedFilesFormat: list[str] = doc(
         "Extensions of the files that it takes.", [".txt", ".srt", ".html", ".docx", ".odt"]
     )
-    language: FrontendLanguages = doc(
-        "What a page shows before anybody has chosen.",
-        {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
-    )
+    language: FrontendLanguages = doc("What a page shows before anybody has chosen.", example_of(FrontendLanguages))
 
 
 def _check_file(value: object) -> object:
