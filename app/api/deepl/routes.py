@@ -115,18 +115,17 @@ async def deepl_translate(
     )
     services.usage.count(caller_of(request), sum(map(len, body.text)))
     model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
-    return schemas.DeepLTranslateAnswer(
-        translations=[
-            schemas.DeepLTranslation(
-                detected_source_language=source_code(pair.source),
-                text=without_ignored_marks(translation.text, body.ignore_tags),
-                billed_characters=len(text),
-                model_type_used=model_type,
-                finish_reason=None if translation.finish_reason == "stop" else translation.finish_reason,
-            )
-            for text, pair, translation in zip(body.text, pairs, translations, strict=True)
-        ]
-    )
+    answers = [
+        schemas.DeepLTranslation(
+            detected_source_language=source_code(pair.source),
+            text=without_ignored_marks(translation.text, body.ignore_tags),
+            billed_characters=len(text),
+            model_type_used=model_type,
+            finish_reason=None if translation.finish_reason == "stop" else translation.finish_reason,
+        )
+        for text, pair, translation in zip(body.text, pairs, translations, strict=True)
+    ]
+    return schemas.DeepLTranslateAnswer(translations=answers)
 
 
 @router.post(

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from app.api.deepl.routes import TRANSLATE_ERRORS, TRANSLATE_FORM, DeepLRoute, deepl_translate, source_code
 from app.api.errors import TEXT_ERRORS, Statuses, documented, documented_as
 from app.api.extensions import schemas
-from app.api.language_pairs import AssignedPair, LoadedPairs, assign_pairs, translate_texts
+from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
 from app.errors import InvalidRequest, TextTooLong
@@ -51,12 +51,11 @@ async def imme(body: schemas.ImmeRequest, request: Request, services: ServicesDe
     services.limits.check_texts(body.text_list, "text_list")
     pairs = await assign_pairs(body.text_list, body.source_lang, body.target_lang, services)
     translations = await translate_texts(body.text_list, pairs, request, services)
-    return schemas.ImmeAnswer(
-        translations=[
-            schemas.ImmeTranslation(detected_source_lang=google_code(pair.source), text=each.text)
-            for pair, each in zip(pairs, translations, strict=True)
-        ]
-    )
+    answers = [
+        schemas.ImmeTranslation(detected_source_lang=google_code(pair.source), text=each.text)
+        for pair, each in zip(pairs, translations, strict=True)
+    ]
+    return schemas.ImmeAnswer(translations=answers)
 
 
 @router.post(
@@ -87,8 +86,7 @@ async def hcfy(body: schemas.HcfyRequest, request: Request, services: ServicesDe
     target = await _choose_target(body, source, services)
     (whole,) = await assign_pairs([body.text], source, code_of_chinese_name(target), services)
     # The text has one language: a line of it may be too short to show which.
-    pairs = [AssignedPair(whole.source, whole.target, whole.stays)] * len(lines)
-    translations = await translate_texts(lines, pairs, request, services)
+    translations = await translate_texts(lines, [whole] * len(lines), request, services)
     return schemas.HcfyAnswer(
         text=body.text, **{"from": chinese_name(whole.source)}, to=target, result=[each.text for each in translations]
     )
@@ -101,10 +99,10 @@ async def _choose_target(body: schemas.HcfyRequest, source: str | None, services
     known = list(dict.fromkeys(code for pair in LoadedPairs(services.engine).pairs for code in pair))
     if source is None and known:
         source = (await run_in_threadpool(services.detector.detect, body.text, known)).language
-    others = [
-        name for name in body.destination if source is None or not closest_codes(code_of_chinese_name(name), [source])
-    ]
-    return others[0] if others else body.destination[0]
+    for name in body.destination:
+        if source is None or not closest_codes(code_of_chinese_name(name), [source]):
+            return name
+    return body.destination[0]
 
 
 @deeplx_router.post(

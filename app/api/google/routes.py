@@ -51,17 +51,13 @@ async def google_translate(
     pairs = await assign_pairs(body.q, body.source, body.target, services)
     is_detected = body.source is None or body.source.strip().lower() in UNSPECIFIED_LANGUAGE
     translations = await translate_texts(body.q, pairs, request, services, text_format=body.format)
-    return schemas.GoogleTranslateAnswer(
-        data=schemas.GoogleTranslations(
-            translations=[
-                schemas.GoogleTranslation(
-                    translatedText=translation.text,
-                    detectedSourceLanguage=google_code(pair.source) if is_detected else None,
-                )
-                for pair, translation in zip(pairs, translations, strict=True)
-            ]
+    answers = [
+        schemas.GoogleTranslation(
+            translatedText=translation.text, detectedSourceLanguage=google_code(pair.source) if is_detected else None
         )
-    )
+        for pair, translation in zip(pairs, translations, strict=True)
+    ]
+    return schemas.GoogleTranslateAnswer(data=schemas.GoogleTranslations(translations=answers))
 
 
 @router.get(_PREFIX, summary="Translate texts (Google v2)", response_model_exclude_none=True, responses=_TEXT_ERRORS)
@@ -97,15 +93,8 @@ async def google_detect(
     codes = _loaded_codes(services)
     detect = services.detector.detect
     likeliest = await run_in_threadpool(lambda: [detect(text, codes) for text in body.q] if codes else [])
-    detections = [
-        [
-            schemas.GoogleDetection(
-                language=google_code(each.language), confidence=each.confidence / 100, isReliable=False
-            )
-        ]
-        for each in likeliest
-    ]
-    return schemas.GoogleDetectAnswer(data=schemas.GoogleDetections(detections=detections or [[] for _ in body.q]))
+    detections = [[schemas.GoogleDetection.of(detection)] for detection in likeliest] or [[] for _ in body.q]
+    return schemas.GoogleDetectAnswer(data=schemas.GoogleDetections(detections=detections))
 
 
 @router.get(

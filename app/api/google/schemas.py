@@ -11,6 +11,8 @@ from pydantic import BaseModel, BeforeValidator
 from app.api.deepl.schemas import TextList
 from app.api.errors import ErrorAnswer
 from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of
+from app.text.language_codes import google_code
+from app.text.language_detection import Detection
 
 _STATUS_NAMES = {
     400: ("INVALID_ARGUMENT", "invalid"),
@@ -69,6 +71,10 @@ class GoogleDetection(BaseModel):
     language: str = doc("Code, among those that are loaded.", "de")
     confidence: float = doc("0 to 1.", 0.99, ge=0, le=1)
     isReliable: bool = doc("Always false; Google no longer fills it in.", False)
+
+    @classmethod
+    def of(cls, detection: Detection) -> Self:
+        return cls(language=google_code(detection.language), confidence=detection.confidence / 100, isReliable=False)
 
 
 class GoogleDetections(BaseModel):
