@@ -102,5 +102,4 @@ class DocumentJobs:
 
     def _forget(self) -> None:
         oldest_s = time.monotonic() - self.files.retention_s
-        for job in [each for each in self._jobs.values() if each.ended_s is not None and each.ended_s < oldest_s]:
-            del self._jobs[job.id]
+        self._jobs = {job.id: job for job in self._jobs.values() if job.ended_s is None or job.ended_s >= oldest_s}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from app.documents.document_reader import FormattedDocument, TextPiece
@@ -93,7 +93,7 @@ def _paragraph_pieces(container: Element) -> Iterator[TextPiece[Element]]:
         _split_run(run)
     _merge_equal_runs(container)
     for child in container:
-        if child.tag == _RUN and _is_text_run(child):
+        if _is_text_run(child):
             text = "".join(_HYPHENS.get(part.tag, part.text or "") for part in child if part.tag in _TEXTS)
             yield TextPiece("group", element=child, within=[TextPiece("text", text)])
         elif child.tag == _RUN:
@@ -120,22 +120,17 @@ def _split_run(run: Element) -> None:
 
 def _merge_equal_runs(container: Element) -> None:
     """Neighbouring runs with the same formatting become one: programs cut them anywhere, also within words."""
-    last = None
-    for child in list(container):
-        if child.tag != _RUN or not _is_text_run(child):
-            last = None
-        elif last is not None and _formatting(last) == _formatting(child):
-            for part in child.findall("*"):
-                if part.tag in _TEXTS:
-                    last.append(part)
-            container.remove(child)
-        else:
-            last = child
+    children = list(container)
+    for _, alike in groupby(children, key=lambda child: _formatting(child) if _is_text_run(child) else child):
+        first, *others = alike
+        for run in others:
+            first.extend([part for part in run if part.tag in _TEXTS])
+            container.remove(run)
 
 
-def _is_text_run(run: Element) -> bool:
-    tags = {child.tag for child in run} - _PROPERTIES
-    return bool(tags) and tags <= _TEXTS
+def _is_text_run(element: Element) -> bool:
+    tags = {child.tag for child in element} - _PROPERTIES
+    return element.tag == _RUN and bool(tags) and tags <= _TEXTS
 
 
 def _formatting(run: Element) -> bytes:
