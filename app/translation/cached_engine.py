@@ -151,7 +151,7 @@ class CachedEngine:
 async def _each_or_none(
     items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[Sequence[T]]], refuses: Callable[[EngineError], bool]
 ) -> list[T | None]:
-    """The result of each item; None of an item that is refused, which calls for halves of the items find."""
+    """The result of each item; None for an item that is refused alone, which halving the items finds."""
     try:
         return list(await call(items))
     except EngineError as error:

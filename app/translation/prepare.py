@@ -144,21 +144,11 @@ def _words_in(text: str, start: int, end: int) -> list[Span]:
 # Pieces that fit the model -------------------------------------------------------------------------------------
 
 
-def surely_fits(text: SegmentedText, room: int) -> bool:
-    """Whether every piece fits by its bytes alone, of which a character has four at most."""
-    for start, end in text.spans:
-        if end - start >= room // 4 and len(text.text[start:end].encode()) >= room - 2:
-            return False
-    return True
-
-
 async def split_to_fit(
     text: SegmentedText, room: int, count_tokens: CountTokens, *, certain: bool = False
 ) -> SegmentedText:
     """The same text in pieces of at most `room` tokens. certain: also counts the tokens of pieces with fewer bytes than
     that; they may have more tokens than bytes only where the tokenizer rewrites characters."""
-    if not certain and surely_fits(text, room):
-        return text
     done: list[Span] = []
     open_spans = list(text.spans)
     while open_spans:

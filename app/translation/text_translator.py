@@ -19,7 +19,6 @@ from app.translation import TextRequest
 from app.translation.assemble import assembled, total_usage, worst_finish_reason
 from app.translation.cached_engine import (
     CachedEngine,
-    ModelKey,
     TranslationCache,
     in_thread_if_long,
     retried_while_overloaded,
@@ -32,7 +31,6 @@ from app.translation.prepare import (
     split_at_wide_spaces,
     split_in_half,
     split_to_fit,
-    surely_fits,
 )
 from app.translation.repair.sentence_repair import or_source_text, translated_with_repair
 from app.translation.repair.text_edits import LayoutFilter, without_invented_layout
@@ -105,16 +103,12 @@ class Translator:
             characters,
             lambda: [segmented(each.text, each.options.source_language, split=each.split) for each in requests],
         )
-        rooms: dict[ModelKey, int] = {}
         for number, (request, text) in enumerate(zip(requests, texts, strict=True)):
             if text.spans:
                 options = request.options
                 model = options.model, options.source_language, options.target_language
-                if model not in rooms:
-                    rooms[model] = self._engine.source_room(*model)
-                if certain or not surely_fits(text, rooms[model]):
-                    count_tokens = partial(self._engine.source_tokens, *model)
-                    texts[number] = await split_to_fit(text, rooms[model], count_tokens, certain=certain)
+                room, count_tokens = self._engine.source_room(*model), partial(self._engine.source_tokens, *model)
+                texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
         return await in_thread_if_long(characters, partial(_prepared_texts, requests, texts))
 
     async def _translate_sentences(

@@ -184,7 +184,7 @@ def held(running: Running) -> Held:
     assert device.outstanding_tokens == 0
     assert not pool.registry.users
     assert not any(pool.metrics.by_model.inflight.values())
-    for family in pool.metrics.collector.collect():
+    for family in pool.metrics.collect():
         assert family.name in ("parlance:slots",) or not any(sample.value for sample in family.samples), family
     assert device.process is not None
     assert device.process.pid is not None
@@ -206,7 +206,7 @@ def held(running: Running) -> Held:
 def lanes(pool: AsyncEngine) -> list[Any]:
     """As the device has said after everything that it was sent: what it says is as old as its last beat."""
     time.sleep(1.5)
-    return [lane for versions in pool.metrics.collector.statistics["cpu"].values() for lane in versions]
+    return [lane for versions in pool.metrics.statistics["cpu"].values() for lane in versions]
 
 
 async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:

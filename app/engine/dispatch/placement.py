@@ -23,7 +23,7 @@ def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
 
 def cpu_workers(setting: int) -> int:
     """0: one for each core, since the fastest steps are one thread's; but each has a copy of every model, hence at
-    most MOST_CPU_WORKERS."""
+    most MAX_CPU_WORKERS."""
     return setting or min(MAX_CPU_WORKERS, cores())
 
 

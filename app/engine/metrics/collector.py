@@ -7,7 +7,7 @@ sends becomes a label.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, PlatformCollector, ProcessCollector
@@ -20,24 +20,44 @@ from app.engine.protocol import messages as m
 from app.errors import EngineError
 
 
-class EngineCollector(Collector):
-    """Gauges that are computed at each scrape and never kept: so none can drift, and all are 0 when the engine is idle.
+class Metrics(Collector):
+    """One for each app, with a registry of its own. Gauges are computed at each scrape and never kept: so none can
+    drift, and all are 0 when the engine is idle.
 
-    inflight: (model, device) -> sequences that the front end waits for, exact at any time. statistics: device -> model
-    -> those of each of its versions in the last heartbeat. deaths: device -> processes that ended."""
+    statistics: device -> model -> those of each of its versions in the last heartbeat. deaths: device -> processes that
+    ended. http_series: by route (its template, never a client's path), method and status."""
 
-    def __init__(self, inflight: Mapping[tuple[str, str], int]) -> None:
-        self.inflight = inflight
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self.by_model = Families(self.registry)
         self.statistics: dict[str, dict[str, list[m.ModelStatistics]]] = {}
         self.deaths: Tally[str] = Tally()
-        self.engine: Engine | None = None
+        self._engine: Engine | None = None
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(PREFIX + name, text, labels, registry=self.registry)
+
+        self._refused = counter("request_refused", "HTTP requests that were turned away, by reason.", "reason")
+        for reason in REFUSED:
+            self._refused.labels(reason)
+        failed = "Messages about limits and quotas that Redis did not answer in time."
+        self.sharing_failed = counter("shared_counts_failed", failed).inc  # then this server counts for itself a while
+        http = counter("http_requests", "HTTP requests, by route, method and status.", "route", "method", "status")
+        self.http_series = cache(http.labels)
+        self.registry.register(self)
+
+    def watch(self, engine: Engine) -> None:
+        """At each scrape, say which devices are ready and what they have loaded."""
+        self._engine = engine
 
     def describe(self) -> list[Metric]:
         return []  # so that nothing is collected when this is registered
 
     def collect(self) -> Iterator[Metric]:
-        def gauge(name: str, text: str) -> GaugeMetricFamily:
-            return GaugeMetricFamily(PREFIX + name, text, labels=LABELS)
+        def gauge(name: str, text: str, labels: Sequence[str] = LABELS) -> GaugeMetricFamily:
+            return GaugeMetricFamily(PREFIX + name, text, labels=labels)
 
         running = gauge("num_requests_running", "Sequences in the slots of a device.")
         waiting = gauge("num_requests_waiting", "Sequences that a device has not begun to read.")
@@ -45,7 +65,7 @@ class EngineCollector(Collector):
         used = gauge("slots_used", "Slots that are taken; a beam of k takes k.")
         usage = gauge("kv_cache_usage_perc", "Share of the slots that are taken; 1 is all of them.")
         for model, device in sorted(self.loaded()):
-            labels, inflight = (model, device), self.inflight.get((model, device), 0)
+            labels, inflight = (model, device), self.by_model.inflight[model, device]
             versions = self.statistics.get(device, {}).get(model, [])
             queued = min(inflight, sum(version.waiting for version in versions))
             waiting.add_metric(labels, queued)
@@ -58,58 +78,28 @@ class EngineCollector(Collector):
                 used.add_metric(labels, taken)
                 usage.add_metric(labels, taken / room if room else 0)
         yield from (running, waiting, slots, used, usage)
-        if self.engine is not None:
-            yield from self._devices(self.engine)
-
-    def loaded(self) -> set[tuple[str, str]]:
-        """Every (model, device) that takes requests or still has some."""
-        pairs = {pair for pair, count in self.inflight.items() if count}
-        pairs |= {(model, device) for device, models in self.statistics.items() for model in models}
-        if self.engine is not None:
-            pairs |= {(info.name, device) for info in self.engine.models() for device in info.devices}
-        return pairs
-
-    def _devices(self, engine: Engine) -> Iterator[Metric]:
-        ready = GaugeMetricFamily(f"{PREFIX}device_ready", "1: takes requests.", labels=["device"])
-        loaded = GaugeMetricFamily(f"{PREFIX}models_loaded", "Models that a device has loaded.", labels=["device"])
+        if self._engine is None:
+            return
+        ready = gauge("device_ready", "1: takes requests.", ["device"])
+        loaded = gauge("models_loaded", "Models that a device has loaded.", ["device"])
         deaths = CounterMetricFamily(f"{PREFIX}device_deaths", "Device processes that ended.", labels=["device"])
-        models = engine.models()
-        for device, state in engine.status().devices.items():
+        models = self._engine.models()
+        for device, state in self._engine.status().devices.items():
             ready.add_metric([device], float(state == "ready"))
             loaded.add_metric([device], sum(device in info.devices for info in models))
             deaths.add_metric([device], self.deaths[device])
         yield from (ready, loaded, deaths)
 
-
-class Metrics:
-    """One for each app, with a registry of its own."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        self.by_model = Families(self.registry)
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(PREFIX + name, text, labels, registry=self.registry)
-
-        self._refused = counter("request_refused", "HTTP requests that were turned away, by reason.", "reason")
-        for reason in REFUSED:
-            self._refused.labels(reason)
-        failed = "Messages about limits and quotas that Redis did not answer in time."
-        self.sharing_failed = counter("shared_counts_failed", failed).inc  # then this server counts for itself a while
-        http = counter("http_requests", "HTTP requests, by route, method and status.", "route", "method", "status")
-        self.http_series = cache(http.labels)  # by route (its template, never a client's path), method and status
-        self.collector = EngineCollector(self.by_model.inflight)
-        self.registry.register(self.collector)
-
-    def watch(self, engine: Engine) -> None:
-        """At each scrape, say which devices are ready and what they have loaded."""
-        self.collector.engine = engine
+    def loaded(self) -> set[tuple[str, str]]:
+        """Every (model, device) that takes requests or still has some."""
+        pairs = {pair for pair, count in self.by_model.inflight.items() if count}
+        pairs |= {(model, device) for device, models in self.statistics.items() for model in models}
+        models = self._engine.models() if self._engine is not None else ()
+        return pairs | {(info.name, device) for info in models for device in info.devices}
 
     def scrape(self) -> CollectorRegistry:
         """The registry, after each loaded model has got its series."""
-        for model, device in self.collector.loaded():
+        for model, device in self.loaded():
             self.by_model.begin(model, device)
         return self.registry
 
@@ -120,11 +110,10 @@ class Metrics:
 
     def heartbeat(self, device: str, beat: m.Heartbeat) -> None:
         """What the device has done since its last heartbeat, and how full it is now."""
-        versions: dict[str, list[m.ModelStatistics]] = {}
+        versions, families = dict[str, list[m.ModelStatistics]](), self.by_model
         for statistics in beat.models:
-            name = m.plain_name(statistics.model)
-            versions.setdefault(name, []).append(statistics)
-            families, done, labels = self.by_model, statistics.done, (name, device)
+            labels, done = (m.plain_name(statistics.model), device), statistics.done
+            versions.setdefault(labels[0], []).append(statistics)
             families.begin(*labels)
             step = families.step.labels(*labels)
             for seconds in done.step_seconds:
@@ -133,9 +122,9 @@ class Metrics:
             families.prefill_tokens.labels(*labels).inc(done.read_tokens)
             families.padded_tokens.labels(*labels).inc(done.padded_tokens)
             families.cancelled_tokens.labels(*labels).inc(done.cancelled_tokens)
-        self.collector.statistics[device] = versions
+        self.statistics[device] = versions
 
     def device_ended(self, device: str, *, died: bool) -> None:
         """Its process is over, and holds nothing any more. died: it was not asked to end."""
-        self.collector.deaths[device] += died
-        self.collector.statistics.pop(device, None)
+        self.deaths[device] += died
+        self.statistics.pop(device, None)

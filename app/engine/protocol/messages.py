@@ -285,8 +285,8 @@ class Tokens(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tally(msgspec.Struct, array_like=True):
-    """What one model has done since the last `Beat`. Tokens to read are source and prefix tokens; padded ones are those
-    a prefill computed for nothing."""
+    """What one model has done since the last `Heartbeat`. Tokens to read are source and prefix tokens; padded ones were
+    computed by a prefill for nothing."""
 
     step_seconds: list[float] = []
     step_rows: int = 0  # the sum of the rows of all these steps

@@ -74,7 +74,3 @@ class Channel:
             while True:
                 messages.append(self._results.get_nowait())
         return messages
-
-    def close(self) -> None:
-        os.close(self._wake_read)
-        os.close(self._wake_write)

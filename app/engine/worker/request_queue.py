@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,7 +35,7 @@ class Ticket:
     """One sequence from its arrival to its end. Times are CLOCK_MONOTONIC seconds.
 
     rows: the slots that it needs;  tokens: how many its prefill reads;  group: the sequences of one request share it,
-    and take turns with other groups;  emitted: a part of its answer has left the process."""
+    and take turns with other groups."""
 
     request: m.Decode
     number: int
@@ -49,7 +49,6 @@ class Ticket:
     first_token: float = 0.0
     first_step: int = 0
     overtaken: int = 0
-    emitted: bool = False
     restarted: bool = False
 
     def timing(self, now: float) -> m.Timing:
@@ -66,9 +65,6 @@ class FairQueue:
         self._group_turn = False  # whether the next start goes to a group, or to the longest waiting
         self._held_up: Ticket | None = None  # the first that needs more rows than are free
         self._ahead_of_held_up = 0  # of the last choice
-
-    def __contains__(self, request: int) -> bool:
-        return request in self._tickets
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -293,15 +289,15 @@ class ModelQueue:
             ticket.first_token = now
         self._fresh.clear()
 
-    def give_up_step(self) -> list[Ticket]:
-        """A step has failed and the slots are lost. Sequences that emitted nothing start once more, at the front of
-        the queue; the others are returned."""
+    def give_up_step(self, has_begun: Callable[[int], bool] = lambda request: False) -> list[Ticket]:
+        """A step has failed and the slots are lost. Sequences start once more, at the front of the queue, unless that
+        happened before or a part of the answer has left the process: these are returned."""
         lost = sorted(self.active.values(), key=lambda ticket: -ticket.number)
         self.active.clear()
         self._fresh.clear()
         failed = []
         for ticket in lost:
-            if ticket.emitted or ticket.restarted:
+            if ticket.restarted or has_begun(ticket.request.id):
                 ticket.state = "gone"
                 failed.append(ticket)
             else:
@@ -324,10 +320,8 @@ class ModelQueue:
 
 def padded_tokens(group: Sequence[Ticket]) -> int:
     """What one prefill of these computes: each row is as long as the longest."""
-    source = prefix = 0
-    for ticket in group:
-        source = max(source, len(ticket.request.source))
-        prefix = max(prefix, len(ticket.request.prefix))
+    source = max(len(ticket.request.source) for ticket in group)
+    prefix = max(len(ticket.request.prefix) for ticket in group)
     return len(group) * (source + prefix)
 
 

@@ -223,9 +223,7 @@ class Scheduler:
                 finished.append(m.Finished(request, hypotheses, ticket.timing(now)))
             return [*self._sender.due(now, now - began), *finished] if self._sender.held else finished
         self.runner.check()  # here, where the error's frames no longer keep the slots
-        for request, ticket in queue.active.items():
-            ticket.emitted = self._sender.has_begun(request)
-        lost = queue.give_up_step()
+        lost = queue.give_up_step(self._sender.has_begun)
         queue.model.reset()
         return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
 

@@ -80,7 +80,7 @@ def test_models_go_by_the_name_that_clients_use() -> None:
     metrics = Metrics()
     RequestMetrics(metrics.by_model, "a@b@7@1", 4).sent("cpu")
     metrics.heartbeat("cpu", m.Heartbeat([lane("a@b@7@1")]))
-    assert {model for model, _ in metrics.collector.loaded()} == {"a@b@7"}
+    assert {model for model, _ in metrics.loaded()} == {"a@b@7"}
     assert [m.plain_name(key) for key in ("demo@12", "demo", "a@b@1", "a@b")] == ["demo", "demo", "a@b", "a@b"]
 
 

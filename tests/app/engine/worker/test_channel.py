@@ -25,9 +25,7 @@ TWO = [m.Cancel(7), m.Cancel(8)]
 def ends() -> Iterator[tuple[socket.socket, Channel]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        channel = Channel(theirs)
-        yield ours, channel
-        channel.close()
+        yield ours, Channel(theirs)
 
 
 @pytest.mark.parametrize(
