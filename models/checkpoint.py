@@ -122,11 +122,9 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Publish what lies in `staging` (the weights and whatever else belongs beside them) as `folder`.
-
-    Adds the tokenizers and the config, then moves every file over, config.json last. OSError (a full disk)
-    leaves `folder` as it was, or without a config.json: never a half-written checkpoint.
-    """
+    """Publish what lies in `staging` (the weights and what belongs beside them) as `folder`: adds the tokenizers and
+    the config, then moves every file over, config.json last. OSError (a full disk) leaves `folder` as it was, or
+    without a config.json: never a half-written checkpoint."""
     names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
     for side, tokenizer in tokenizers.items():
         tokenizer.write(staging / names[side])
@@ -145,10 +143,8 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
 
 
 def read(folder: Path) -> Checkpoint:
-    """Read and verify everything but the weights' content, whose checksum alone is taken here.
-
-    CheckpointError: one sentence that names the file: missing, truncated, tampered with, or from a newer version.
-    """
+    """Read and verify everything; of the weights the checksum alone. CheckpointError names the file that is missing,
+    truncated, tampered with, or from a newer version."""
     config = read_config(folder)
     for name, digest in config.files.items():
         path = folder / name

@@ -39,11 +39,9 @@ class Decodable(Protocol):
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> Any:
         """Room for `slots` sequences of at most so many source and target tokens, on the network's device."""
-        ...
 
     def prefill(self, state: Any, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         """Read each prompt into its row, whatever the row held before."""
-        ...
 
     def step(self, state: Any, tokens: Tensor, group: int = 1) -> Tensor:
         """Feed tokens [B] to rows 0..B-1; the logits, float32, of what comes next: [B, V], or more columns, of which
@@ -51,7 +49,6 @@ class Decodable(Protocol):
 
         group: each so many rows, counted from row 0, have the same source (the hypotheses of a beam); it need be
         read once for them."""
-        ...
 
     def copy(
         self, state: Any, sources: Sequence[int], destinations: Sequence[int], since: Sequence[int] | None = None
@@ -60,7 +57,6 @@ class Decodable(Protocol):
 
         since: pair i has its source and its first since[i] target tokens in common (they are hypotheses of one beam),
         so that only what comes behind need be copied; None: they have nothing in common."""
-        ...
 
 
 class GateShape(NamedTuple):
@@ -84,7 +80,6 @@ class Gated(Protocol):
     def gates(self, tokens: Tensor) -> tuple[Mapping[str, Tensor], Tensor]:
         """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as the cell's `shown`; and the
         features [T, N] from which the output is projected."""
-        ...
 
 
 class TeacherForced(Protocol):
@@ -97,8 +92,6 @@ class TeacherForced(Protocol):
         """One pass over given texts (teacher forcing): source [B, S], target [B, T], both read as they are, start token
         included -> [B, T, C], from which what comes after each target token is projected. A network without an encoder
         ignores the source."""
-        ...
 
     def project(self, features: Tensor) -> Tensor:
         """[..., C] -> logits [..., V]."""
-        ...

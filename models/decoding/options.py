@@ -39,22 +39,20 @@ class DecodingOptions:
     open: a server fills in its settings and the model's limit; the decoder takes beam_size 1, length_penalty 1.0 and
     seed 0, and needs max_new_tokens.
 
-    n_best: how many hypotheses of a beam are returned. scores: whether log-probabilities are wanted; without a beam,
-    leaving them out saves a pass over the vocabulary. logprobs: whether that of each token is wanted, at the same cost,
-    without a beam only; top_logprobs: with it so many of the likeliest tokens at each place. streamed: whether
-    `Progress.tokens` names this request's tokens.
+    n_best: hypotheses of a beam that are returned. scores: log-probabilities are wanted; without a beam, leaving them
+    out saves a pass over the vocabulary. logprobs: that of each token, without a beam only; top_logprobs: with it so
+    many of the likeliest tokens at each place. streamed: `StepResult.tokens` names this request's tokens.
 
     required: terms, each a choice of token runs. Each stands in the answer (or in the prefix) by one of its runs, once
-    for each time that it is listed: no token serves two terms. Where tokens are known to be parts of words, no word
-    goes on into a term or out of it. Terms take a beam, of which the steps on the way to all terms each have their
-    share: see `models.decoding.constraints.constrained_beam_size`. Where the limit leaves no room for them, or nothing
+    for each time that it is listed: no token serves two terms, and no word goes on into a term or out of it. Terms take
+    a beam (`models.decoding.constraints.constrained_beam_size`). Where the limit leaves no room for them, or nothing
     that is allowed leads there, the answer is not finished, and says how many are missing.
 
-    no_repeat_ngram_size: of the tokens written no run of so many comes twice, as Hugging Face's processor of that name
-    has it; where nothing else is left, the text ends unfinished. Penalties, of requests without a beam, change what is
-    chosen, before the temperature and the cuts: repetition_penalty that of tokens in the prefix and of those written
-    (as vLLM has it), frequency_penalty and presence_penalty those written alone (OpenAI's formula). Log-probabilities
-    are those of the model's own distribution, whatever was banned or penalised.
+    no_repeat_ngram_size: of the tokens written no run of so many comes twice, as in Hugging Face's processor of that
+    name; where nothing else is left, the text ends unfinished. Penalties, without a beam, act before the temperature
+    and the cuts: repetition_penalty on tokens of the prefix and those written (as in vLLM), frequency_penalty and
+    presence_penalty on those written (OpenAI's formula). Log-probabilities are of the model's own distribution,
+    whatever was banned or penalised.
     """
 
     max_new_tokens: int | None = None

@@ -35,13 +35,10 @@ def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) ->
 
 
 def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
-    """logits [B, V] -> token ids [B].
-
-    The distribution at temperature t is cut to the k likeliest tokens, then to the smallest set of likeliest tokens
-    whose mass reaches p (Holtzman et al. 2020), then inverted at the row's uniform number: over the tokens from the
-    likeliest down where it was cut, over the tokens in their own order where it was not. Sums are float64, so that
-    rounding does not move a draw.
-    """
+    """logits [B, V] -> token ids [B]. The distribution at temperature t is cut to the k likeliest tokens, then to the
+    smallest set of likeliest tokens whose mass reaches p (Holtzman et al. 2020), then inverted at the row's uniform
+    number: over the tokens from the likeliest down where it was cut, in their own order where it was not. Sums are
+    float64, so that rounding does not move a draw."""
     library = build.fp32_library() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
     if library is not None:
         return native_sample(library, logits, draws)

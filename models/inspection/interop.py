@@ -25,12 +25,9 @@ def to_bertviz(
     input_tokens: Sequence[str],
     output_tokens: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Keyword arguments for bertviz.head_view or model_view, one dictionary a call.
-
-    bertviz takes the layers to show from the encoder and names rows of both decoder maps alike. So the decoder's maps
-    are a call of their own where depths differ, and cross-attention is one where `output_tokens` are to name its rows:
-    the tokens that they choose, not those that they read.
-    """
+    """Keyword arguments for bertviz.head_view or model_view, one dictionary a call. bertviz takes the layers to show
+    from the encoder and names rows of both decoder maps alike. So the decoder's maps are a call of their own where
+    depths differ, and cross-attention is one where `output_tokens`, which its rows choose, are to name them."""
     groups: list[list[str]] = [[kind for kind in KINDS if maps.get(kind)]]
     if output_tokens is not None and "cross" in groups[0]:
         groups = [[kind for kind in groups[0] if kind != "cross"], ["cross"]]
@@ -51,12 +48,9 @@ def to_bertviz(
 def to_circuitsvis(
     maps: Maps, kind: str, source_tokens: Sequence[str], input_tokens: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Keyword arguments for circuitsvis.attention.attention_heads, one dictionary a layer: attention [H, dest, src].
-
-    It draws squares alone. So cross-attention comes as one matrix over source and decoder inputs together,
-    [[encoder, 0], [cross, decoder]]: rows of the source sum to 1 and rows of the decoder to 2, and a kind or an encoder
-    layer that there is not is 0.
-    """
+    """Keyword arguments for circuitsvis.attention.attention_heads, one dictionary a layer: attention [H, dest, src]. It
+    draws squares alone. So cross-attention comes as one matrix over source and decoder inputs together, [[encoder, 0],
+    [cross, decoder]]: rows of the decoder sum to 2, and a kind or an encoder layer that there is not is 0."""
     tokens = {"encoder": list(source_tokens), "decoder": list(input_tokens)}
     tokens["cross"] = tokens["encoder"] + tokens["decoder"]
     count = len(maps[kind])
@@ -95,11 +89,9 @@ def to_nematus(
     source_ended: bool = True,
     target_ended: bool = True,
 ) -> str:
-    """The block of one sentence as Nematus and Marian write it and SoftAlignments reads it:
-    "number ||| target ||| score ||| source ||| S+1 T+1" and T+1 rows of S+1 weights, end tokens included.
-
-    weights [T', S'], tokens: their own end tokens included where they are `ended`; where not, the end's row or column
-    is 0."""
+    """The block of one sentence as Nematus and Marian write it and SoftAlignments reads it: "number ||| target |||
+    score ||| source ||| S+1 T+1" and T+1 rows of S+1 weights, for the end tokens too. weights [T', S'], tokens: with
+    their own end tokens where they are `ended`; where not, the end's row or column is 0."""
     if weights.shape != (len(output_tokens), len(source_tokens)):
         raise ValueError(
             f"A map of shape {weights.shape} does not fit {len(output_tokens)} target and"

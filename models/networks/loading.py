@@ -52,8 +52,8 @@ def build(description: Mapping[str, Any]) -> nn.Module:
 
 
 class Undrawn(TorchFunctionMode):
-    """Inside of it nobody draws random weights: the memory stays as it was found. For networks whose weights are about
-    to be loaded, every one of them; what is computed (tables of positions, zeros, ones) is computed as ever."""
+    """Inside of it no random weights are drawn: for networks of which every weight is about to be loaded. What is
+    computed (tables of positions, zeros, ones) is computed as ever."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in DRAWS:

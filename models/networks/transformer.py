@@ -178,7 +178,6 @@ class Cache(Protocol):
 
     def update(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
         """Stores those of the new tokens, [B, H, T, D]; returns those to attend to."""
-        ...
 
 
 class Projection(nn.Linear):

@@ -12,10 +12,7 @@ from models.tokenizer.base import ListedTokenizer, Piece, SpecialTokens
 
 
 class VocabularyTokenizer(ListedTokenizer):
-    """Tokens from a fixed list: the characters of a text, or its words between white space.
-
-    A text part outside the list becomes the unknown token; without one, `encode` raises ValueError.
-    """
+    """A part outside the vocabulary becomes the unknown token; without one, `encode` raises ValueError."""
 
     def __init__(self, kind: str, vocabulary: Sequence[str], special: SpecialTokens) -> None:
         if kind not in ("character", "word"):
