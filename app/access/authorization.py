@@ -1,4 +1,4 @@
-"""Admits or refuses a request: its keys identify a caller, whose rates and quotas are charged."""
+"""Admits or refuses a request: its keys identify a caller, and the caller's rates and quotas are charged."""
 
 from __future__ import annotations
 

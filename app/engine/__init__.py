@@ -6,7 +6,7 @@ interface.py        Engine, and the requests and results that callers see
 async_engine.py     the engine over device processes: what is started, loaded and stopped
 tasks/              one use case a file: translation, generation, attention, gates, score, alignment
 input_processor.py  texts to token ids and messages, or a refusal that names the limit
-admission.py        who may come in, and the estimate of the wait
+admission.py        bounds on requests, tokens and waiting time, and the estimate of the wait
 registry/           the checkpoints that are offered, and how models are loaded, reloaded and unloaded
 dispatch/           to the least busy device process; processes are placed, supervised and respawned
 output/             tokens to text, and token views

@@ -185,7 +185,7 @@ class Admission:
 
     def wasted(self, model: str, tokens: int) -> None:
         """So many were computed for requests that were cancelled. The time went into them, so they count: else a
-        service that many clients leave would think itself slow, and refuse those who stay."""
+        service that many clients leave would think itself slow, and refuse the clients that stay."""
         for backlog in (self.models[model], self.all):
             backlog.busy.reported(tokens)
             backlog.loaded.reported(tokens)

@@ -42,7 +42,7 @@ def check_translation(request: TranslationRequest, widest: int) -> None:
 
 
 class AttentionSize(NamedTuple):
-    """Numbers of the maps, in the encoding that was asked for, and of the rollout, which is always digits."""
+    """Numbers of the maps, in the encoding that is wanted, and of the rollout, which is always digits."""
 
     weights: int
     rollout: int

@@ -204,7 +204,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What an answer took. Times count from its admission: queued_s until a device began to read, where the device
-    says so; first_token_s where somebody listened. Several continuations: the first to begin, the last to end."""
+    says so; first_token_s of streams. Several continuations: the first to begin, the last to end."""
 
     read_tokens: int = 0
     new_tokens: int = 0
@@ -254,7 +254,7 @@ class AlignedWord:
 class TranslationResult:
     """`finish_reason` "length" means that the decoder ran into its limit before it ended the sentence; "repetition",
     that the text goes round in circles. scores: of the text and of each alternative, log-probability over length to the
-    power of the length penalty. tokens: whose texts join to the text. Both and alignment None: not asked for."""
+    power of the length penalty. tokens: they join to the text. scores, tokens, alignment: None where not wanted."""
 
     text: str
     alternatives: tuple[str, ...] = ()
@@ -281,7 +281,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """tokens: whose texts join to the text; None where they were not asked for."""
+    """tokens: they join to the text; None where they are not wanted."""
 
     text: str
     finish_reason: FinishReason
@@ -413,7 +413,7 @@ class Engine(Protocol):
     async def score(self, query: ScoreQuery) -> ScoreResult: ...
 
     async def load_model(self, name: str) -> ModelChange:
-        """Serve a folder that is not served yet; names are those of the folders among the checkpoints."""
+        """Serve a folder that is not served yet; its name is that of its folder among the checkpoints."""
 
     async def reload_model(self, name: str) -> ModelChange:
         """Serve a folder's new content under the same name; the old one goes on if it cannot be served."""

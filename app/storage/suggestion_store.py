@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,16 +18,6 @@ class SuggestionsFull(Exception):
     """The file has reached its largest size."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """q: the text; s: what its translation should be; source, target: codes of a loaded pair."""
-
-    q: str
-    s: str
-    source: str
-    target: str
-
-
 class SuggestionStore:
     """Each line is one write to a file that is only appended to, so that lines of threads and processes stay whole."""
 
@@ -37,9 +26,11 @@ class SuggestionStore:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
 
-    def add(self, suggestion: Suggestion) -> None:
-        """Writes to the disk: call it in a thread. Raises `SuggestionsFull`, or `OSError` where it cannot write."""
-        fields = {**msgspec.to_builtins(suggestion), "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    def add(self, q: str, s: str, source: str, target: str) -> None:
+        """q: the text; s: what its translation should be; source, target: codes of a loaded pair. Writes to the disk:
+        call it in a thread. Raises `SuggestionsFull`, or `OSError` where it cannot write."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        fields = {"q": q, "s": s, "source": source, "target": target, "at": at}
         line = msgspec.json.encode(fields) + b"\n"
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from app.api.services import ServicesDependency
 from app.api.shared_schemas import decoding_options
 from app.engine.interface import TranslationOptions
 from app.errors import EngineUnavailable, InvalidRequest
-from app.storage.suggestion_store import Suggestion, SuggestionsFull
+from app.storage.suggestion_store import SuggestionsFull
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection
 from app.translation import TextRequest
@@ -250,7 +250,7 @@ async def suggest(
     services.limits.check_texts([body.s], "s")
     (pair,), _ = await find_pairs([body.q], body.source, body.target, services)
     try:
-        await run_in_threadpool(services.suggestions.add, Suggestion(body.q, body.s, *pair))
+        await run_in_threadpool(services.suggestions.add, body.q, body.s, *pair)
     except SuggestionsFull:
         raise HTTPException(507, "This server has room for no more suggestions; ask its operator for some.") from None
     except OSError:

@@ -249,9 +249,9 @@ ShowTokens = Callable[[str, Sequence[WrittenToken]], None]
 
 
 class OutputProcessor:
-    """show: hears the text as it grows; what it hears joins to `text`. logprobs: the text comes with its tokens, whose
-    texts join to it, and not before a token is whole; `written` has them all. given: tokens that the text begins with
-    and that nobody needs to write; not with stops or logprobs. Times are seconds since this was made."""
+    """show: called with each new part of the text; the parts join to `text`. logprobs: the text comes with its tokens,
+    which join to it, and not before a token is whole; `written` has them all. given: tokens that the text begins with
+    and the model does not write; not with stops or logprobs. Times are seconds since this object was made."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class OutputProcessor:
         self.checkpoint, self.stops, self._show, self.logprobs = checkpoint, tuple(stops), show, logprobs
         self.given = tuple(given)
         self.wants_tokens = bool(stops) or show is not None
-        self.at_once = bool(stops) and show is None  # what is computed behind a stop string is for nobody
+        self.at_once = bool(stops) and show is None  # tokens behind a stop string are computed in vain
         self._started = time.monotonic()
         self._begin()
 
@@ -377,12 +377,7 @@ class OutputProcessor:
 
 def combined_usage(usages: Sequence[Usage]) -> Usage:
     """Of one request that wrote several texts after the same prompt."""
-    queued = [each.queued_s for each in usages if each.queued_s is not None]
-    first = [each.first_token_s for each in usages if each.first_token_s is not None]
-    return Usage(
-        read_tokens=usages[0].read_tokens,
-        new_tokens=sum(each.new_tokens for each in usages),
-        queued_s=min(queued, default=None),
-        first_token_s=min(first, default=None),
-        total_s=max(each.total_s for each in usages),
-    )
+    queued = [usage.queued_s for usage in usages if usage.queued_s is not None]
+    first = [usage.first_token_s for usage in usages if usage.first_token_s is not None]
+    new_tokens, total_s = sum(usage.new_tokens for usage in usages), max(usage.total_s for usage in usages)
+    return Usage(usages[0].read_tokens, new_tokens, min(queued, default=None), min(first, default=None), total_s)

@@ -44,7 +44,7 @@ class TextStream(Generic[T]):
 
     def __init__(self, work: Callable[[ShowText], Coroutine[Any, Any, T]]) -> None:
         self._pending: dict[int, TextDelta] = {}
-        self._reader: asyncio.Future[None] | None = None  # who waits for news
+        self._reader: asyncio.Future[None] | None = None  # set with the next news
         self._work = asyncio.create_task(work(self._put))
         self._work.add_done_callback(lambda _: self._wake())
 
@@ -62,7 +62,7 @@ class TextStream(Generic[T]):
         finally:
             stream._work.cancel()
             await asyncio.wait([stream._work])
-            stream._work.cancelled() or stream._work.exception()  # a reader that has left is told nothing
+            stream._work.cancelled() or stream._work.exception()  # nothing is raised to a reader that has left
 
     @property
     def ended(self) -> bool:

@@ -53,8 +53,8 @@ def _character_class(character: str) -> str:
 
 def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
     """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
-    belongs to none, as does a language that the text is asked for in (>>deu<<), which is no part of the sentence. Where
-    a character is cut into bytes, the last of them stands for it and the others for nothing: they go with the last."""
+    belongs to none, as does the token that names the language to write (>>deu<<), which is no part of the sentence. A
+    character that is cut into bytes stands with the last of them, and the others go with it."""
     spans = sentence_word_spans(tokens, text)
     ends = [end for _, end in spans]
 
@@ -76,7 +76,7 @@ def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView
 
 
 def sentence_word_spans(tokens: Sequence[TokenView], text: str) -> list[tuple[int, int]]:
-    """The words that the tokens' numbers count: those of the text, without a language that it is asked for in."""
+    """The words that the tokens' numbers count: the text's, without the token that names the language to write."""
     if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
         text = " " * tokens[0].end + text[tokens[0].end :]
     return word_spans(text)

@@ -79,7 +79,7 @@ class ModelLifecycle:
         return new
 
     async def unload(self, path: Path) -> ModelVersion:
-        """New requests do not find it; returns when those that have it are done and the devices have freed it."""
+        """New requests do not find it; returns when the requests that use it are done and the devices have freed it."""
         version = self._registry.offered(path.name)
         self._registry.withdraw(path.name)
         await self._retire(version)

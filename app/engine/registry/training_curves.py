@@ -1,7 +1,7 @@
 """Training curves of a model: its folder's metrics.jsonl, thinned to as few points as a picture needs.
 
-The file is what a run left or still writes, or what somebody made of it: a line that is no measurement is counted and
-left out. It is read in a thread, one at a time, and again only when it has changed.
+A run left the file or still writes it, and people edit it: a line that is no measurement is counted and left out. It is
+read in a thread, one at a time, and again only when it has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CURVES = {
     "rate": ("learning rate", None),
 }
 MOST_BYTES, MOST_LINES = 8_000_000, 100_000  # a run writes some 125 bytes a line
-MOST_LINE_BYTES = 10_000  # a longer one would hold up who shares this process while it is parsed
+MOST_LINE_BYTES = 10_000  # a longer one would hold up all requests while it is parsed
 MOST_POINTS = 500
 DIGITS = 6  # that count
 
@@ -54,11 +54,11 @@ class TrainingCurves:
 
 
 class CurveReader:
-    """Those that were read, by their folders."""
+    """Keeps the curves of each folder until its file changes."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[tuple[int, ...], TrainingCurves]] = {}
-        self._turn = asyncio.Lock()  # who waits here takes no thread from texts that are tokenized
+        self._turn = asyncio.Lock()  # a reader that waits takes no thread from texts that are tokenized
 
     async def curves(self, folder: Path) -> TrainingCurves:
         async with self._turn:
@@ -98,8 +98,7 @@ def read_curves(folder: Path) -> TrainingCurves:
 
 
 def measurement(line: bytes) -> dict[str, Any] | None:
-    """{update, epoch, and those of `CURVES` that were measured}, numbers that are none as None; None if it is no such
-    thing."""
+    """{update, epoch, and the `CURVES` that were measured}, infinities and NaN as None; None for another line."""
     if b'"update"' not in line or len(line) > MOST_LINE_BYTES:
         return None
     try:

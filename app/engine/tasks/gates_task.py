@@ -77,7 +77,7 @@ def check_gates_size(config: CheckpointConfig, query: GatesQuery, tokens: int) -
 
 
 def smaller_gates_request(query: GatesQuery, fits: int, tokens: int) -> dict[str, Any] | None:
-    """Fields of the request with which it fits: fewer units, or one gate and layer of those wanted if not even one unit
+    """Fields of the request with which it fits: fewer units, or one of the wanted gates and layers if not even one unit
     of all does."""
     selection, change = query.selection, dict[str, Any]()
     if not fits:

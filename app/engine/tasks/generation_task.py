@@ -25,7 +25,7 @@ class GenerationTask(Task):
 
     @recorded
     async def generate(self, request: GenerationRequest, show: ShowText | None = None) -> GenerationResult:
-        """show: hears each text as it grows."""
+        """show: called with each new part of a text."""
         checkpoint = self.registry.named(request.model, "lyrics")
         with self.registry.in_use([checkpoint]):
             prompt = await input_processor.run_tokenizer(

@@ -46,7 +46,7 @@ class TranslationTask(Task):
     async def translate(
         self, requests: Sequence[TranslationRequest], show: Callable[[str], None] | None = None
     ) -> list[TranslationResult]:
-        """In the order of `requests`; admitted or refused together. show: hears the text as it grows."""
+        """In the order of `requests`; admitted or refused together. show: called with each new part of the text."""
         checkpoints = [
             self.registry.for_pair(options.source_language, options.target_language, options.model)
             for options in (request.options for request in requests)
