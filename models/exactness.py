@@ -17,11 +17,9 @@ import inspect
 import sys
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from types import NoneType
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -40,31 +38,14 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 DECORATED = torch.no_grad()(lambda: None).__code__  # of every function under PyTorch's decorators of gradient modes
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A class of modules as a kernel knows it.
-
-    tensors: the names of its own parameters and buffers, None: any. children: name -> the classes that a child may
-    have, NoneType where there may be none; None: any children of known classes. Of a class of `models.networks` the
-    code of every method and property counts, by its fingerprint in `models.source_fingerprints`.
-    """
-
-    tensors: frozenset[str] | None = frozenset()
-    children: Mapping[str, tuple[type, ...]] | None = field(default_factory=dict)
-
-
-TORCH: dict[type[nn.Module], Known] = {
-    nn.Linear: Known(frozenset({"weight", "bias"})),
-    nn.LayerNorm: Known(frozenset({"weight", "bias"})),
-    nn.Embedding: Known(frozenset({"weight"})),
-    nn.Dropout: Known(),
-    nn.Identity: Known(),
-    nn.ModuleList: Known(children=None),
-}
-RECURRENT: tuple[type[nn.Module], ...] = (nn.RNN, nn.GRU, nn.LSTM)
-FORWARDS = {kind: kind.forward for kind in (*TORCH, *RECURRENT)}
+PYTORCH: tuple[type[nn.Module], ...] = (
+    *(nn.Linear, nn.LayerNorm, nn.Embedding, nn.Dropout, nn.Identity, nn.ModuleList),
+    *(nn.RNN, nn.GRU, nn.LSTM),
+)
+FORWARDS = {kind: kind.forward for kind in PYTORCH}
 CALL = nn.Module.__call__
-OF_MODULES = frozenset(vars(nn.Module))
+NO_OPTIONS = {*vars(nn.Module()), "_flat_weights", "_flat_weight_refs"}  # attributes that are no options of a module
+MISSING = object()
 GENERATED = {"<string>", collections.__file__, dataclasses.__file__}  # where methods of generated classes are written
 FUNCTIONS = {
     name: getattr(functional, name)
@@ -80,52 +61,67 @@ for _full in CODE:
     METHODS.setdefault(_kind, set()).add(_name)
 
 
-def difference(network: nn.Module, known: Mapping[type[nn.Module], Known], label: str = "the network") -> str | None:
-    """What keeps `network` and its modules from being of the classes in `known`; None: nothing does. label: what the
-    sentence calls `network` itself."""
+def as_written(network: nn.Module, kind: Callable[[Any], nn.Module]) -> nn.Module:
+    """The network that `kind` makes of the same config, without memory for its weights."""
+    config, plain = _as_written.get(network, (None, None))
+    if plain is None or config != network.config:
+        with torch.device("meta"):
+            plain = kind(network.config)
+        _as_written[network] = network.config, plain
+    return plain
+
+
+_as_written: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDictionary()
+
+
+def difference(network: nn.Module, plain: nn.Module, label: str = "") -> str | None:
+    """What keeps `network` and its modules from being as `plain`, of `as_written`, and their code from being that of
+    `models.source_fingerprints`; None: nothing does. label: the name of `network` where it is a part."""
     if any(getattr(torch_module, f"_global{name}") for name in HOOKS):
         return "every module has a global hook"
     for name, function in FUNCTIONS.items():
         if getattr(functional, name) is not function:
             return f"torch.nn.functional.{name} was patched"
-    for kind in known:
-        if changed := _changed_code(kind):
-            return changed
-    for name, module in network.named_modules():
-        found = _module_difference(module, known)
-        if found:
-            return f"{name or label} {found}"
-    return None
+    plain_modules, kinds = dict(plain.named_modules(remove_duplicate=False)), dict[type[nn.Module], None]()
+    for name, module in network.named_modules(remove_duplicate=False):
+        kinds[type(module)] = None
+        if found := _module_difference(module, plain_modules[name]):
+            return f"{'.'.join(filter(None, (label, name))) or 'the network'} {found}"
+    return next(filter(None, map(_changed_code, kinds)), None)
 
 
-def _module_difference(module: nn.Module, known: Mapping[type[nn.Module], Known]) -> str | None:
-    kind, own = type(module), module.__dict__
-    expected = known.get(kind)
-    if expected is None:
-        return f"is a {kind.__qualname__}"
-    if not (own.keys().isdisjoint(OF_MODULES) and own.keys().isdisjoint(METHODS.get(kind.__qualname__, ()))):
-        return "has a method of its own"
+def _module_difference(module: nn.Module, plain: nn.Module) -> str | None:
+    if type(module) is not type(plain):
+        return f"is a {type(module).__qualname__}"
+    own, wanted = vars(module), vars(plain)
     if any(own[name] for name in HOOKS):
         return "has a hook"
-    tensors = own["_parameters"].keys() | own["_buffers"].keys()
-    if expected.tensors is not None and (further := tensors - expected.tensors):
-        return f"has a further tensor, {min(further)}"
-    children = own["_modules"]
-    if expected.children is None:
-        return None
-    needed = {name for name, kinds in expected.children.items() if NoneType not in kinds}
-    if odd := (children.keys() - expected.children.keys()) | (needed - children.keys()):
+    if odd := own["_modules"].keys() ^ wanted["_modules"].keys():
         return f"has other modules inside: {', '.join(sorted(odd))}"
-    for name, child in children.items():
-        if type(child) not in expected.children[name]:
+    for name, child in own["_modules"].items():
+        if type(child) is not type(wanted["_modules"][name]) or not _known(type(child)):
             return f"has a {type(child).__qualname__} as its {name}"
+    tensors = (own["_parameters"].keys() | own["_buffers"]) - (wanted["_parameters"].keys() | wanted["_buffers"])
+    if tensors:
+        return f"has a further tensor, {min(tensors)}"
+    for name in sorted((wanted.keys() | own.keys()) - NO_OPTIONS):
+        option, plain_option = own.get(name, MISSING), wanted.get(name, MISSING)
+        if option is not plain_option and (type(option) is not type(plain_option) or option != plain_option):
+            return f"has another {name}"
+    for name, tensor in own["_parameters"].items():
+        if getattr(tensor, "shape", None) != getattr(wanted["_parameters"][name], "shape", None):
+            return f"has another {name}"
     return None
+
+
+def _known(kind: type) -> bool:
+    return kind is type(None) or kind in FORWARDS or (kind.__module__.startswith(OURS) and kind.__qualname__ in METHODS)
 
 
 def methods(kind: type) -> set[str]:
-    """The names of the functions and properties in the body of a class, but `__init__`."""
+    """The names of the functions and properties in the body of a class."""
     kinds = (types.FunctionType, property, classmethod, staticmethod)
-    return {name for name, value in vars(kind).items() if isinstance(value, kinds) and name != "__init__"}
+    return {name for name, value in vars(kind).items() if isinstance(value, kinds)}
 
 
 def _changed_code(kind: type[nn.Module]) -> str | None:
@@ -135,7 +131,8 @@ def _changed_code(kind: type[nn.Module]) -> str | None:
         forward = kind.forward
         patched = forward is not FORWARDS[kind] or not forward.__module__.startswith("torch.nn.modules")
         return f"{kind.__qualname__}.forward was patched" if patched else None
-    for name in sorted(METHODS.get(kind.__qualname__, set()) | methods(kind)):
+    names = METHODS.get(kind.__qualname__, set()) | methods(kind)
+    for name in sorted(names, key=lambda name: (name == "__init__", name)):
         full = f"{kind.__qualname__}.{name}"
         if changed := code_difference(inspect.getattr_static(kind, name, None), full, full):
             return changed

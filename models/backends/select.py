@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from models.backends.native import build
-from models.backends.native.coverage import TRANSFORMER, recurrent_difference, transformer_difference
+from models.backends.native.coverage import recurrent_difference, transformer_difference
 from models.backends.native.fp32_recurrent import NativeRecurrent
 from models.backends.native.gru_scan import ScannedGru, gru_layers
 from models.backends.native.int8_transformer import NativeTransformer
@@ -26,7 +26,7 @@ from models.backends.torch.transformer_step import EagerTransformer
 from models.exactness import copied, is_known, require_honoured
 from models.interface import Decodable, Precision, Prompt, TeacherForced
 from models.networks.recurrent import RecurrentLanguageModel
-from models.networks.transformer import Projection, Transformer
+from models.networks.transformer import Transformer
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -143,7 +143,7 @@ def prepared(network: N, precision: Precision) -> N:
     except ValueError as error:
         raise RefusedError(f"{error}: decode it in fp32 and in evaluation mode") from error
     if precision == "int8":
-        quantize(made, {kind: TRANSFORMER[kind] for kind in (nn.Linear, Projection)})
+        quantize(made)
         if isinstance(made, Transformer) and made.output is None and is_known(made, "project"):
             made.output = Int8Linear(made.target_embedding.weight, None)  # type: ignore[assignment]
     return made

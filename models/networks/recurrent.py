@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.exactness import Known, code_difference, difference
+from models.exactness import as_written, code_difference, difference
 from models.interface import GateShape
 from models.networks.cells import CELLS, CellKind, Step
 from models.networks.config_fields import option
@@ -265,11 +265,6 @@ def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> T
     return features * mask.div_(1 - rate)
 
 
-CELLS_KNOWN: dict[type[nn.Module], Known] = {
-    nn.ModuleList: Known(children=None),
-    RecurrentCell: Known(),
-    **{kind: Known(tensors=None) for kind in FUSED.values()},
-}
 LAYERS = ("run", "scan", "project_inputs", "recurrent_weight", "dropped", "parameters_of")
 
 
@@ -286,23 +281,9 @@ def cell_difference(network: RecurrentLanguageModel) -> str | None:
             return f"{full} was edited"
         if changed := code_difference(getattr(type(network), name), full, full):
             return changed
-    changed = difference(network.cells, CELLS_KNOWN, "cells") or difference(network.recurrent, CELLS_KNOWN, "recurrent")
-    return changed or _layer_difference(network)
-
-
-def _layer_difference(network: RecurrentLanguageModel) -> str | None:
-    """Layers of known classes whose kind, sizes or options are not those of the network's config."""
-    config, layers = network.config, network.recurrent
-    if [cell.kind for cell in network.cells] != [config.cell] * config.layers:
-        return "its cells are not those of its config"
-    assert isinstance(layers, nn.RNNBase)
-    if not isinstance(layers, FUSED[config.cell]):
-        return f"recurrent is a {type(layers).__name__}"
-    options = (layers.mode, layers.bias, layers.batch_first, layers.bidirectional, layers.proj_size, layers.dropout)
-    mode = "RNN_TANH" if config.cell == "rnn" else config.cell.upper()
-    if options != (mode, True, True, False, 0, config.dropout if config.layers > 1 else 0.0):
-        return "recurrent has options of its own"
-    sizes = config.embedding or config.vocabulary, config.hidden, config.layers
-    if (layers.input_size, layers.hidden_size, layers.num_layers) != sizes:
-        return "recurrent has other sizes"
-    return None
+    plain = as_written(network, RecurrentLanguageModel)
+    for part in ("cells", "recurrent"):
+        if changed := difference(network.get_submodule(part), plain.get_submodule(part), part):
+            return changed
+    mode = network.recurrent.mode
+    return None if mode == ("RNN_TANH" if kind == "rnn" else kind.upper()) else f"recurrent is a {mode}"

@@ -81,11 +81,11 @@ class TranslatorBackend:
         """The network's features where counted [B, T] is true, [N, C], in the order of the rows. Nothing behind a row's
         last such place may matter. In kernels nothing is computed for padding. A `counted` in the host's memory keeps
         the host from waiting for a device to tell how many there are."""
-        require_honoured(self.network)
         library = self.library()
         self._step = (library,)
         if library is not None:
             return PackedPass(self.network, library).features(source, target, counted)
+        require_honoured(self.network)
         places = counted.flatten().nonzero().squeeze(1).to(source.device, non_blocking=True)
         features: Tensor = (self.compiled_features if self.compiled else self.network.features)(source, target)
         return features.flatten(0, 1).index_select(0, places)

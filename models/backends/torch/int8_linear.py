@@ -8,13 +8,13 @@ y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j].
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 
-from models.exactness import Known, difference
+from models.exactness import difference
+from models.networks.transformer import Projection
 
 LARGEST = 127.0
 ROWS = (1, 3, 6, 12, 24, 48, 96)
@@ -85,11 +85,15 @@ class Int8Linear(nn.Module):
         return found(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
 
 
-def quantize(network: nn.Module, linears: Mapping[type[nn.Module], Known]) -> None:
-    """Puts an `Int8Linear` in the place of every module that is one of `linears`, unless somebody changed it."""
+def quantize(network: nn.Module) -> None:
+    """Puts an `Int8Linear` in the place of every linear map that nobody changed."""
     for module in list(network.modules()):
         for name, child in list(module.named_children()):
-            if isinstance(child, nn.Linear) and difference(child, linears) is None:
+            if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, Projection):
+                continue
+            bias = child.bias is not None
+            plain = type(child)(child.in_features, child.out_features, bias=bias, device="meta")
+            if difference(child, plain) is None:
                 setattr(module, name, Int8Linear(child.weight, child.bias))
 
 

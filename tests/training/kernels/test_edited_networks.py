@@ -134,7 +134,7 @@ def test_dropout_between_layers_is_the_configs() -> None:
     """A rate that was put on PyTorch's layers alone."""
     network = tiny.recurrent(cell="gru").train()
     network.recurrent.dropout = 0.9
-    assert LyricistBackend(network).reason == "recurrent has options of its own"
+    assert LyricistBackend(network).reason == "recurrent has another dropout"
     loss, _ = sung(network)
     tokens = tiny.ids((3, 9), 5, high=tiny.TARGET)
     features, _ = network.run(tokens, network.zeros(3), network.scan)

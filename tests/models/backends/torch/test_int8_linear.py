@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.native.coverage import TRANSFORMER
 from models.backends.torch import int8_linear
 from models.backends.torch.int8_linear import (
     ROWS,
@@ -216,7 +215,7 @@ def test_changed_linear_modules_are_not_replaced() -> None:
     network = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)), Doubled(4, 4), Projection(4, 4))
     network[1].register_forward_hook(lambda *_: None)
     network[2].forward = lambda x: x
-    quantize(network, {kind: TRANSFORMER[kind] for kind in (torch.nn.Linear, Projection)})
+    quantize(network)
     kinds = [type(module) for module in network]
     assert kinds == [Int8Linear, torch.nn.Linear, torch.nn.Linear, Doubled, Int8Linear]
 
