@@ -68,7 +68,6 @@ def test_the_main_loop_beats_idle_or_busy_but_not_while_it_hangs(busy: bool) -> 
         loop.join(10)
         assert not loop.is_alive()
         assert scheduler.handled == [m.Cancel(1)]
-        channel.close()
 
 
 def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
@@ -82,4 +81,3 @@ def test_an_idle_loop_beats_in_time_and_not_all_the_time() -> None:
         loop.join(10)
         assert not loop.is_alive()
         assert len(channel.sent) == 1
-        channel.close()
