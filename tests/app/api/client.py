@@ -9,6 +9,7 @@ import httpx
 
 from app.main import create_app
 from app.settings import Settings
+from app.translation import TextRequest
 from tests.app.api.fake_engine import FakeEngine
 
 
@@ -35,3 +36,22 @@ class Client:
                 return await client.request(method, path, **options)
 
         return asyncio.run(send())
+
+
+class RecordedTranslator:
+    """Notes the requests that it hands on."""
+
+    def __init__(self, translator: Any) -> None:
+        self.translator = translator
+        self.jobs: list[TextRequest] = []
+
+    async def translate(self, jobs: list[TextRequest]) -> Any:
+        self.jobs += jobs
+        return await self.translator.translate(jobs)
+
+
+def recorded(client: Client) -> RecordedTranslator:
+    services = client.app.state.services
+    spy = RecordedTranslator(services.translator)
+    object.__setattr__(services, "translator", spy)
+    return spy

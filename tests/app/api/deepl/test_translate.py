@@ -11,7 +11,7 @@ import pytest
 
 from app.engine.interface import TranslationRequest, TranslationResult
 from app.errors import EngineFailed, EngineUnavailable, Overloaded
-from tests.app.api.client import Client
+from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.request_builders import translation_request
 
@@ -174,37 +174,34 @@ def test_a_body_that_is_too_large_is_413_and_one_of_another_kind_415() -> None:
     assert (answer.status_code, list(answer.json())) == (415, ["message"])
 
 
-def test_split_sentences_and_tags_reach_the_translator(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, seen = Client(), []
-    translate = client.app.state.services.translator.translate
-
-    async def watched(jobs: Any) -> Any:
-        seen.extend((job.split, job.format) for job in jobs)
-        return await translate(jobs)
-
-    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+def test_split_sentences_and_tags_reach_the_translator() -> None:
+    client = Client()
+    spy = recorded(client)
     for options in ({}, {"split_sentences": 0}, {"split_sentences": "nonewlines"}, {"tag_handling": "html"}):
         client.post("/v2/translate", json=BIER | options)
     client.post("/v2/translate", json=BIER | {"tag_handling": "xml", "text": ["a <x id='1'/> &amp; b"]})
-    assert seen == [(True, "text"), (False, "text"), (True, "text"), (True, "html"), (True, "html")]
+    assert [(job.split, job.format) for job in spy.jobs] == [
+        (True, "text"),
+        (False, "text"),
+        (True, "text"),
+        (True, "html"),
+        (True, "html"),
+    ]
 
 
-def test_a_glossary_reaches_the_translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client, seen = Client(data=tmp_path), []
-    translate = client.app.state.services.translator.translate
-
-    async def watched(jobs: Any) -> Any:
-        seen.extend(dict(job.glossary) for job in jobs)
-        return await translate(jobs)
-
-    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+def test_a_glossary_reaches_the_translator(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    spy = recorded(client)
     ids = []
     for entries in ("Bier\tale\nWirt\thost", "Bier\tbeer\nGlas\tpint"):
         stored = {"name": "Pub", "source_lang": "DE", "target_lang": "EN", "entries": entries}
         ids.append(client.post("/v2/glossaries", json=stored).json()["glossary_id"])
     assert client.post("/v2/translate", json=BIER | {"glossary_id": ids[0]}).status_code == 200
     assert client.post("/v2/translate", json=BIER | {"glossary_ids": ",".join(ids)}).status_code == 200
-    assert seen == [{"Bier": "ale", "Wirt": "host"}, {"Bier": "ale", "Wirt": "host", "Glas": "pint"}]
+    assert [dict(job.glossary) for job in spy.jobs] == [
+        {"Bier": "ale", "Wirt": "host"},
+        {"Bier": "ale", "Wirt": "host", "Glas": "pint"},
+    ]
     wrong = client.post("/v2/translate", json=BIER | {"source_lang": "EN", "target_lang": "ES", "glossary_id": ids[0]})
     assert (wrong.status_code, wrong.json()) == (
         400,

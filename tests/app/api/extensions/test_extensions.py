@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.errors import Overloaded
-from tests.app.api.client import Client
+from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.request_builders import translation_request
 
@@ -150,19 +150,11 @@ def test_deepl_as_a_whole_address() -> None:
         ("&lt;b&gt;", "text"),
     ],
 )
-def test_texts_with_placeholders_that_are_tags_go_as_html(
-    text: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, seen = Client(), []
-    translate = client.app.state.services.translator.translate
-
-    async def watched(jobs: Any) -> Any:
-        seen.extend(job.format for job in jobs)
-        return await translate(jobs)
-
-    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+def test_texts_with_placeholders_that_are_tags_go_as_html(text: str, expected: str) -> None:
+    client = Client()
+    spy = recorded(client)
     posted(client, "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": [text]})
-    assert seen == [expected]
+    assert [job.format for job in spy.jobs] == [expected]
 
 
 BODIES: dict[str, dict[str, Any]] = {

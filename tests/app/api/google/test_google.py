@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.app.api.client import Client
+from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine, translator
 
 PATHS = ["/language/translate/v2", "/google/language/translate/v2"]
@@ -46,18 +44,12 @@ def test_one_text_with_its_source() -> None:
     assert answer.json() == {"data": {"translations": [{"translatedText": "en:Bier"}]}}
 
 
-def test_html_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, seen = Client(), []
-    translate = client.app.state.services.translator.translate
-
-    async def watched(jobs: Any) -> Any:
-        seen.extend(job.format for job in jobs)
-        return await translate(jobs)
-
-    monkeypatch.setattr(client.app.state.services.translator, "translate", watched)
+def test_html_is_the_default() -> None:
+    client = Client()
+    spy = recorded(client)
     for fields in ({}, {"format": "html"}, {"format": "text"}):
         client.post(PATHS[0], json={"target": "en", "source": "de", "q": "<b>a</b>", **fields})
-    assert seen == ["html", "html", "text"]
+    assert [job.format for job in spy.jobs] == ["html", "html", "text"]
 
 
 def test_chinese_as_google_spells_it() -> None:

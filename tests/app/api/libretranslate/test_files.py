@@ -14,9 +14,8 @@ from app.api.libretranslate.schemas import TranslationFields
 from app.documents import TranslateTexts
 from app.engine.interface import TranslationRequest, TranslationResult
 from app.errors import InvalidRequest, Overloaded
-from tests.app.api.client import Client
+from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine
-from tests.app.api.libretranslate.test_translate_options import recorded
 
 PAIR = {"source": "de", "target": "en"}
 

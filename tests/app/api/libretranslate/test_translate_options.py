@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from app.storage.glossary_store import Dictionary
-from app.translation import TextRequest
-from tests.app.api.client import Client
+from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.test_event_stream import events
 from tests.request_builders import text_request, translation_request
@@ -58,25 +57,6 @@ WAYS = {
     "query": {"params": HALLO | FORM},
     "parts": {"files": {name: (None, value) for name, value in (HALLO | FORM).items()}},
 }
-
-
-class Recorded:
-    """A translator that notes what it was asked and hands it on."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.jobs: list[TextRequest] = []
-
-    async def translate(self, jobs: list[TextRequest]) -> Any:
-        self.jobs += jobs
-        return await self.inner.translate(jobs)
-
-
-def recorded(client: Client) -> Recorded:
-    services = client.app.state.services
-    spy = Recorded(services.translator)
-    object.__setattr__(services, "translator", spy)
-    return spy
 
 
 @pytest.mark.parametrize("way", WAYS)
