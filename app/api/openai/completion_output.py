@@ -82,21 +82,20 @@ class Completion:
     async def _read_prompts(self) -> list[PromptOutput]:
         """Only prompts of which the answer says more than their text are scored."""
         body, requests = self.body, self.requests
-        if not body.echo and not body.counting:
-            return [PromptOutput()] * len(requests)
-        only_texts = body.logprobs is None and body.max_tokens > 0 and not body.counting
-        if only_texts and all(request.prompt_ids is None for request in requests):
-            return [PromptOutput(request.prompt) for request in requests]
-        top_k = body.logprobs or 0
+        tells_tokens = body.logprobs is not None or body.max_tokens == 0 or any(each.prompt_ids for each in requests)
+        if not body.counting and not (body.echo and tells_tokens):
+            return [PromptOutput(request.prompt if body.echo else "") for request in requests]
         queries = [
-            ScoreQuery(each.prompt, model=each.model, top_k=top_k, ids=each.prompt_ids, least_predicted=0)
+            ScoreQuery(each.prompt, model=each.model, top_k=body.logprobs or 0, ids=each.prompt_ids, least_predicted=0)
             for each in requests
         ]
-        results = await gather([self.engine.score(query) for query in queries])
-        tokens = [_prompt_tokens(result) for result in results]
-        if not body.echo:
-            return [PromptOutput(count=len(each)) for each in tokens]
-        return [PromptOutput(result.text, each, len(each)) for result, each in zip(results, tokens, strict=True)]
+        outputs = []
+        for result in await gather([self.engine.score(query) for query in queries]):
+            tokens = _prompt_tokens(result)
+            outputs.append(
+                PromptOutput(result.text, tokens, len(tokens)) if body.echo else PromptOutput(count=len(tokens))
+            )
+        return outputs
 
     def choices(self, results: Results) -> list[dict[str, object]]:
         """The continuations of each prompt in turn."""
