@@ -166,7 +166,7 @@ def _media_type(header: str) -> str:
     return content_type.get_content_type()
 
 
-def _decode(body: bytes) -> str:
+def _decode(body: bytes | bytearray) -> str:
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -228,25 +228,21 @@ class Part:
 
     name: str = ""
     filename: str | None = None
-    content: bytes = b""
+    content: bytearray = field(default_factory=bytearray)
 
 
-@dataclass(slots=True)
 class _PartCollector:
     """The callbacks of the parser; `data[start:end]` is valid during the call alone."""
 
-    max_parts: int
-    parts: list[Part] = field(default_factory=list)
-    header: bytearray = field(default_factory=bytearray)
-    value: bytearray = field(default_factory=bytearray)
-    data: bytearray = field(default_factory=bytearray)
-    ended: bool = False
+    def __init__(self, max_parts: int) -> None:
+        self.max_parts = max_parts
+        self.parts: list[Part] = []
+        self.header, self.value, self.ended = bytearray(), bytearray(), False
 
     def on_part_begin(self) -> None:
         if len(self.parts) == self.max_parts:
             raise InvalidRequest(f"The form has more than {self.max_parts} fields; send fewer.")
         self.parts.append(Part())
-        self.data = bytearray()
 
     def on_header_field(self, data: bytes, start: int, end: int) -> None:
         self.header += data[start:end]
@@ -255,11 +251,10 @@ class _PartCollector:
         self.value += data[start:end]
 
     def on_header_end(self) -> None:
-        if bytes(self.header).lower() == b"content-disposition":
+        if self.header.lower() == b"content-disposition":
             _, options = parse_options_header(bytes(self.value))
-            self.parts[-1].name = options.get(b"name", b"").decode("utf-8", "replace")
-            if b"filename" in options:
-                self.parts[-1].filename = options[b"filename"].decode("utf-8", "replace")
+            texts = {name: value.decode("utf-8", "replace") for name, value in options.items()}
+            self.parts[-1].name, self.parts[-1].filename = texts.get(b"name", ""), texts.get(b"filename")
         self.header.clear()
         self.value.clear()
 
@@ -268,10 +263,7 @@ class _PartCollector:
             raise InvalidRequest(f"A part of the form has no name; {_TAKES}")
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
-        self.data += data[start:end]
-
-    def on_part_end(self) -> None:
-        self.parts[-1].content = bytes(self.data)
+        self.parts[-1].content += data[start:end]
 
     def on_end(self) -> None:
         self.ended = True
@@ -285,9 +277,7 @@ def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> l
     collector = _PartCollector(max_parts)
     callbacks = {name: getattr(collector, name) for name in dir(collector) if name.startswith("on_")}
     try:
-        parser = MultipartParser(boundary, cast("MultipartCallbacks", callbacks))
-        parser.write(body)
-        parser.finalize()
+        MultipartParser(boundary, cast("MultipartCallbacks", callbacks)).write(body)
     except FormParserError:
         raise InvalidRequest(f"The body is not a form of the boundary that its header names; {_TAKES}") from None
     if not collector.ended:
@@ -302,7 +292,7 @@ def _parse_parts(header: str, body: bytes, *, takes_files: bool) -> Fields:
         if part.filename is None:
             fields.append((part.name, _decode(part.content).replace("\r\n", "\n")))
         elif takes_files and (part.filename or part.content):  # a page sends an empty part for no file
-            fields.append((part.name, Upload(part.filename, part.content)))
+            fields.append((part.name, Upload(part.filename, bytes(part.content))))
     return _refuse_repeats(fields)
 
 
